@@ -1,0 +1,1 @@
+"""heurgen: GPU autotuning logs in, small dependency-free launch heuristics out."""

@@ -1,0 +1,203 @@
+"""Derived features: arithmetic over feature names, parsed here and never eval'ed.
+
+Grammar: numbers, names, + - * / // %, unary -, parentheses, min(a, b, ...), max(a, b, ...). Every name stands for
+`float(name)`, so that Python ints, numpy scalars and training columns all give the same float64. A zero divisor
+gives 0. The text is read with Python's own parser and every node is checked against this list.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+from heurgen.errors import SpecError, quoted
+
+Operator: TypeAlias = Literal["+", "-", "*", "/", "//", "%"]
+MAX_LENGTH = 400
+MAX_NESTING = 30
+_OPERATORS: dict[type[ast.operator], Operator] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    operator: Operator
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: Literal["min", "max"]
+    arguments: tuple[Expr, ...]
+
+
+Expr: TypeAlias = Number | Name | Negate | Binary | Call
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> Expr:
+    """Read an expression.
+
+    Raises:
+        SpecError: the text is no such expression; says at which character.
+    """
+    if len(text) > MAX_LENGTH:
+        raise SpecError(f"the expression has {len(text)} characters, expected at most {MAX_LENGTH}")
+    if not text.isascii() or any(c in text for c in "\n\r\0\\#"):
+        raise SpecError(f"the expression {quoted(text)} has characters that arithmetic does not use")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SpecError(f"{quoted(text)} is no arithmetic expression") from error
+    return _convert(tree.body, text, 0)
+
+
+def _convert(node: ast.expr, text: str, level: int) -> Expr:
+    if level > MAX_NESTING:
+        raise SpecError(f"the expression {quoted(text)} nests deeper than {MAX_NESTING}")
+
+    def convert(child: ast.expr) -> Expr:
+        return _convert(child, text, level + 1)
+
+    match node:
+        case ast.Constant(value=value) if type(value) in (int, float) and math.isfinite(_float(value)):
+            return Number(float(value))
+        case ast.Name(id=name):
+            return Name(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return Negate(convert(operand))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return Binary(_OPERATORS[type(op)], convert(left), convert(right))
+        case ast.Call(func=ast.Name(id=("min" | "max") as function), args=args, keywords=[]) if len(args) > 1:
+            return Call(function, tuple(convert(a) for a in args))
+    found = ast.get_source_segment(text.strip(), node) or text
+    raise SpecError(
+        f"{quoted(found)} is not allowed in the expression {quoted(text)}",
+        hint="allowed: + - * / // % min max, parentheses, numbers and feature names",
+    )
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def names(tree: Expr) -> frozenset[str]:
+    """The feature names that an expression reads."""
+    match tree:
+        case Name(name):
+            return frozenset((name,))
+        case Negate(operand):
+            return names(operand)
+        case Binary(_, left, right):
+            return names(left) | names(right)
+        case Call(_, arguments):
+            return frozenset().union(*(names(a) for a in arguments))
+    return frozenset()
+
+
+def evaluate(tree: Expr, row: Mapping[str, Any]) -> float:
+    """The value for one row, by the same Python operations as the generated code."""
+    match tree:
+        case Number(value):
+            return value
+        case Name(name):
+            return float(row[name])
+        case Negate(operand):
+            return -evaluate(operand, row)
+        case Call(function, arguments):
+            return (min if function == "min" else max)([evaluate(a, row) for a in arguments])
+        case Binary(operator, left, right):
+            return _apply(operator, evaluate(left, row), evaluate(right, row))
+
+
+def _apply(operator: Operator, a: float, b: float) -> float:
+    match operator:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/":
+            return a / b if b else 0.0
+        case "//":
+            return a // b if b else 0.0
+        case "%":
+            return a % b if b else 0.0
+
+
+def to_text(tree: Expr) -> str:
+    """Canonical text: what a person would write, with no more parentheses than needed."""
+    match tree:
+        case Number(value):
+            return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+        case Name(name):
+            return name
+        case Negate(operand):
+            return f"-{_wrapped(operand, 3)}"
+        case Call(function, arguments):
+            return f"{function}({', '.join(to_text(a) for a in arguments)})"
+        case Binary(operator, left, right):
+            level = _PRECEDENCE[operator]
+            return f"{_wrapped(left, level)} {operator} {_wrapped(right, level + 1)}"
+
+
+def _wrapped(tree: Expr, level: int) -> str:
+    own = _PRECEDENCE[tree.operator] if isinstance(tree, Binary) else 3 if isinstance(tree, Negate) else 4
+    return to_text(tree) if own >= level else f"({to_text(tree)})"
+
+
+def to_python(tree: Expr) -> str:
+    """The expression as generated code: names through `float`, divisors guarded, evaluated as `evaluate` does."""
+    match tree:
+        case Number(value):
+            return repr(value)
+        case Name(name):
+            return f"float({name})"
+        case Negate(operand):
+            return f"-({to_python(operand)})" if isinstance(operand, Binary) else f"-{to_python(operand)}"
+        case Call(function, arguments):
+            return f"{function}({', '.join(to_python(a) for a in arguments)})"
+        case Binary(operator, left, right):
+            return _binary_to_python(operator, left, right)
+
+
+def _binary_to_python(operator: Operator, left: Expr, right: Expr) -> str:
+    def operand(tree: Expr) -> str:
+        return f"({to_python(tree)})" if isinstance(tree, Binary | Negate) else to_python(tree)
+
+    text = f"{operand(left)} {operator} {operand(right)}"
+    if operator in ("+", "-", "*") or (isinstance(right, Number) and right.value):
+        return text
+    # In `a / b if b else 0.0` the divisor is read twice; features do not change between the two.
+    return f"({text} if {to_python(right)} else 0.0)"

@@ -1,0 +1,1 @@
+"""Triton paged-attention kernels that launch through generated selectors."""
