@@ -35,8 +35,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names that the text of a generated function uses for itself.
 RESERVED_NAMES = frozenset(
     ("vendor", "device", "Config", "select", "SELECTORS", "DEVICE_SELECTORS", "DOMAIN", "PROVENANCE")
-    + ("min", "max", "float", "int", "bool", "str", "tuple", "dict", "isinstance", "self", "cls")
-)
+) | frozenset(("TYPE_CHECKING", "min", "max", "float", "int", "bool", "str", "tuple", "dict", "self", "cls"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +205,8 @@ class HeuristicModule:
         if any((s.vendor, None) not in keys for s in self.selectors):
             raise ModelError("a device selector has no vendor selector to fall back to")
         for derived in self.derived:
-            _check_subset(
-                expr.names(expr.parse(derived.expression)), [f.name for f in self.features], derived.name
-            )
+            used = expr.names(expr.parse(derived.expression))
+            _check_subset(used, [f.name for f in self.features], derived.name)
         for selector in self.selectors:
             _check_selector(self, selector)
 
@@ -224,8 +222,13 @@ class HeuristicModule:
     def vendors(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(s.vendor for s in self.selectors))
 
+    @property
+    def columns(self) -> tuple[Feature | Derived, ...]:
+        """Everything that a test can read."""
+        return (*self.features, *self.derived)
+
     def column(self, name: str) -> Feature | Derived:
-        return next(c for c in (*self.features, *self.derived) if c.name == name)
+        return next(c for c in self.columns if c.name == name)
 
 
 # --- reading a tree ---------------------------------------------------------------------------------------
@@ -340,9 +343,7 @@ def _check_selector(module: HeuristicModule, selector: Selector) -> None:
     for node in nodes(selector.tree):
         if isinstance(node, Leaf):
             continue
-        _check_subset(
-            frozenset([node.feature]), [c.name for c in (*module.features, *module.derived)], "a split"
-        )
+        _check_subset(frozenset([node.feature]), [c.name for c in module.columns], "a split")
         _check_test(node, module.column(node.feature))
 
 
