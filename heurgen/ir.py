@@ -42,7 +42,7 @@ RESERVED_NAMES = frozenset(
 class Feature:
     """A number or category known on the host before the launch; an argument of the generated functions.
 
-    `low` and `high` are the range seen in training (numbers), `values` the categories, in spec order.
+    `low` and `high` are the range seen in training over all selectors (numbers), `values` the categories.
     """
 
     name: str
@@ -151,7 +151,8 @@ Node: TypeAlias = Split | Membership | Leaf
 class Selector:
     """One vendor's tree (or one device's): features -> one of `configs`.
 
-    `parameters` are the names of the config's fields. `devices` are the devices its scenarios ran on.
+    `parameters` are the names of the config's fields. `devices` are the devices its scenarios ran on, `ranges`
+    the (low, high) of every numeric feature and derived feature that it was trained on.
     `n_scenarios` and `n_measurements` count what it was trained on. `costs_known` is False for winners-only
     logs. `choice` is JSON data that records how strategy and size were chosen, and what was rejected.
     """
@@ -162,6 +163,7 @@ class Selector:
     tree: Node
     device: str | None = None
     devices: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     n_scenarios: int = 0
     n_measurements: int = 0
     costs_known: bool = True
