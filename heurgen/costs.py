@@ -1,4 +1,4 @@
-"""Tuning log -> cost table: scenario x config log-slowdowns, with repeats, failures and missing cells resolved."""
+"""Tuning log -> cost table: scenario x config slowdowns, with repeats, failures and gaps resolved."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from heurgen.ir import ColumnType, Config
 class TableColumn:
     """One column of `CostTable.X`: a feature, or a derived feature (type float).
 
-    Categories are coded as their index in `values` (all of the spec's values, or those seen, sorted, where the
-    spec lists none); bools as 0 and 1.
+    Categories are coded as their index in `values` (all of the spec's values, or those seen, sorted, where
+    the spec lists none); bools as 0 and 1.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The kernel spec: which columns of a log are features, parameters and bookkeeping, and what they may hold."""
+"""The kernel spec: the columns that are features, parameters and bookkeeping, and what they may hold."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from heurgen.ir import ColumnType
 class Column:
     """A feature or a parameter as the spec describes it.
 
-    `min`, `max` and `values` are enforced on logs, not at launch. `optional` and `vendors` are for parameters:
-    a blank cell is None; the parameter exists for these vendors alone (empty: for all).
+    `min`, `max` and `values` are enforced on logs, not at launch. `optional` and `vendors` are for
+    parameters: a blank cell is None; the parameter exists for these vendors alone (empty: for all).
     """
 
     name: str
