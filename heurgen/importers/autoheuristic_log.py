@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, TextIO
 
 from heurgen.errors import LogError, printable, quoted
-from heurgen.importers.common import FLOAT
+from heurgen.importers.common import BOOLS, FLOAT
 
 CHOICE, FEEDBACK = "choice", "feedback"
 _CHUNK = 8192
@@ -185,14 +185,13 @@ def _check_new_values(header: Header, name: str, values: list[str]) -> None:
     """Every distinct value of a column once: cheap, however many rows there are."""
     if name == FEEDBACK:
         good, expected = _is_feedback, "expected a time above 0 in ms, or inf"
-    elif name in header.numerical:
+    elif name in header.numerical and not BOOLS.issuperset(values):
         good, expected = _is_number, "expected a number"
     else:
         good, expected = _is_text, "expected printable text"
-    for value in values:
-        if not good(value):
-            at = header.columns.index(name)
-            raise _first_bad(header, lambda row: not good(row[at]), name, expected)
+    at = header.columns.index(name)
+    if not all(map(good, values)):
+        raise _first_bad(header, lambda row: not good(row[at]), name, expected)
 
 
 def _is_number(value: str) -> bool:
