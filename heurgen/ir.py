@@ -304,7 +304,8 @@ def check_name(name: object, what: str) -> None:
     """Raise ModelError unless `name` can stand in generated code as it is."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ModelError(f"{what} name {quoted(name)} is not an ASCII identifier")
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
+    # Not keyword.issoftkeyword: it has taken in `type`, a parameter of AutoHeuristic's logs, since Python 3.12.
+    if keyword.iskeyword(name) or name in ("_", "case", "match"):
         raise ModelError(f"{what} name {quoted(name)} is a Python keyword")
     if name.startswith("__"):
         raise ModelError(f"{what} name {quoted(name)} is a dunder or private name")
