@@ -1,1 +1,2 @@
-def check(text): pass
+def check(text):
+    pass

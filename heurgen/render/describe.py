@@ -110,7 +110,9 @@ def _edge_cases(module: ir.HeuristicModule) -> list[Code]:
     said = "Every input gets an answer. NaN fails every `x <= t`, so it takes the other branch."
     if any(f.type == "category" for f in module.features):
         said += " A category that training never saw goes where most training scenarios went."
-    return wrapped(said + " Comments give the training scenarios of a leaf and their expected slowdown.", "", "")
+    return wrapped(
+        said + " Comments give the training scenarios of a leaf and their expected slowdown.", "", ""
+    )
 
 
 def _owner(selector: ir.Selector) -> str:

@@ -176,7 +176,9 @@ def _lookup(module: ir.HeuristicModule, plan: names.Names) -> Code:
         for s in module.selectors
         if s.device is not None
     ]
-    return bracketed(f"_BY_DEVICE: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{", items, "}")
+    return bracketed(
+        f"_BY_DEVICE: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{", items, "}"
+    )
 
 
 # --- the data ---------------------------------------------------------------------------------------------

@@ -130,7 +130,9 @@ def test_several_outputs_are_several_parameters() -> None:
 
 def test_one_hot_columns_become_membership() -> None:
     estimator = DecisionTreeClassifier().fit([[0.0], [1.0], [0.0]], [0, 1, 0])
-    tree = tree_nodes(estimator, [InputColumn("dtype", "category", "fp8", ("bf16", "fp8", "fp16"))], [0, 0, 1])
+    tree = tree_nodes(
+        estimator, [InputColumn("dtype", "category", "fp8", ("bf16", "fp8", "fp16"))], [0, 0, 1]
+    )
     assert tree.values == ("fp8",)  # type: ignore[union-attr]
     assert tree.others == ("bf16", "fp16")  # type: ignore[union-attr]
     assert not tree.unknown_left  # type: ignore[union-attr]
