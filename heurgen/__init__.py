@@ -15,35 +15,51 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from heurgen._version import __version__
+from heurgen._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from heurgen.audit.explain import Explanation, explain
-    from heurgen.audit.score import Score, Summary, score
-    from heurgen.costs import CostTable, cost_tables
-    from heurgen.emit import write_atomic
-    from heurgen.errors import EmitError, HeurgenError, LogError, ModelError, SpecError, UsageError
-    from heurgen.ir import (
-        Derived,
-        Feature,
-        HeuristicModule,
-        Leaf,
-        Membership,
-        Node,
-        Parameter,
-        Selector,
-        Split,
-        select,
-    )
-    from heurgen.logs import TuningLog, read_logs
-    from heurgen.render import render_python
-    from heurgen.render.reader import read_module
-    from heurgen.schema import from_json, json_schema, read_model, to_json
-    from heurgen.spec import KernelSpec, read_spec
-    from heurgen.train import train
-    from heurgen.trees import FitOptions, evaluate, fit, suggest_derived
-    from heurgen.trees.from_sklearn import from_sklearn
-    from heurgen.validate import Validation, validate
+    from heurgen.audit.explain import Explanation as Explanation
+    from heurgen.audit.explain import explain as explain
+    from heurgen.audit.score import Score as Score
+    from heurgen.audit.score import Summary as Summary
+    from heurgen.audit.score import score as score
+    from heurgen.costs import CostTable as CostTable
+    from heurgen.costs import cost_tables as cost_tables
+    from heurgen.emit import write_atomic as write_atomic
+    from heurgen.errors import EmitError as EmitError
+    from heurgen.errors import HeurgenError as HeurgenError
+    from heurgen.errors import LogError as LogError
+    from heurgen.errors import ModelError as ModelError
+    from heurgen.errors import SpecError as SpecError
+    from heurgen.errors import UsageError as UsageError
+    from heurgen.ir import Derived as Derived
+    from heurgen.ir import Feature as Feature
+    from heurgen.ir import HeuristicModule as HeuristicModule
+    from heurgen.ir import Leaf as Leaf
+    from heurgen.ir import Membership as Membership
+    from heurgen.ir import Node as Node
+    from heurgen.ir import Parameter as Parameter
+    from heurgen.ir import Selector as Selector
+    from heurgen.ir import Split as Split
+    from heurgen.ir import select as select
+    from heurgen.logs import TuningLog as TuningLog
+    from heurgen.logs import read_logs as read_logs
+    from heurgen.render.python import render_python as render_python
+    from heurgen.render.reader import read_module as read_module
+    from heurgen.schema import from_json as from_json
+    from heurgen.schema import json_schema as json_schema
+    from heurgen.schema import read_model as read_model
+    from heurgen.schema import to_json as to_json
+    from heurgen.spec import KernelSpec as KernelSpec
+    from heurgen.spec import read_spec as read_spec
+    from heurgen.train import train as train
+    from heurgen.trees import FitOptions as FitOptions
+    from heurgen.trees import evaluate as evaluate
+    from heurgen.trees import fit as fit
+    from heurgen.trees import suggest_derived as suggest_derived
+    from heurgen.trees.from_sklearn import from_sklearn as from_sklearn
+    from heurgen.validate import Validation as Validation
+    from heurgen.validate import validate as validate
 
 _HOME = {
     "audit.explain": ("Explanation", "explain"),
@@ -51,10 +67,12 @@ _HOME = {
     "costs": ("CostTable", "cost_tables"),
     "emit": ("write_atomic",),
     "errors": ("EmitError", "HeurgenError", "LogError", "ModelError", "SpecError", "UsageError"),
-    "ir": ("Derived", "Feature", "HeuristicModule", "Leaf", "Membership", "Node", "Parameter", "Selector")
-    + ("Split", "select"),
+    "ir": (
+        *("Derived", "Feature", "HeuristicModule", "Leaf", "Membership"),
+        *("Node", "Parameter", "Selector", "Split", "select"),
+    ),
     "logs": ("TuningLog", "read_logs"),
-    "render": ("render_python",),
+    "render.python": ("render_python",),
     "render.reader": ("read_module",),
     "schema": ("from_json", "json_schema", "read_model", "to_json"),
     "spec": ("KernelSpec", "read_spec"),
@@ -64,7 +82,7 @@ _HOME = {
     "validate": ("Validation", "validate"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-__all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_MODULE_OF)]
 
 
 def __getattr__(name: str) -> Any:
@@ -76,4 +94,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return ["__version__", *sorted(_MODULE_OF)]

@@ -305,7 +305,7 @@ def evaluate(logs: tuple[str, ...], spec: str, folds: int, repeats: int, as_json
 def emit(model: str, output: str) -> None:
     """Render a model as a Python module that needs nothing but Python."""
     from heurgen.emit import write_atomic
-    from heurgen.render import render_python
+    from heurgen.render.python import render_python
     from heurgen.schema import read_model
 
     written = write_atomic(output, render_python(read_model(model)))

@@ -141,7 +141,7 @@ def make(heuristic: Heuristic) -> Made:
     Raises:
         HeurgenError: logs, spec or options are bad.
     """
-    from heurgen.render import render_python
+    from heurgen.render.python import render_python
 
     if heuristic.external and not heuristic.logs_present:
         module = schema.read_model(heuristic.model)
