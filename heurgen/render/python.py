@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from heurgen import ir
+from heurgen import ir, passes
 from heurgen.errors import EmitError
 from heurgen.render import allowed, checksum, describe, names
 from heurgen.render.body import body
 from heurgen.render.environment import environment
 from heurgen.render.layout import assignment, bracketed, sorted_data
-from heurgen.render.text import Code, code, comment, identifier, literal, prose
+from heurgen.render.text import Code, code, identifier, literal, prose
 
 PYTHON_TYPES = {"int": "int", "float": "float", "bool": "bool", "category": "str"}
 
@@ -38,6 +38,7 @@ def render_python(module: ir.HeuristicModule) -> str:
             selectors=[_selector(module, s, plan) for s in module.selectors],
             select=_select_signature(module, plan, by_device),
             select_doc=describe.select_docstring(module, by_device),
+            known=Code(", ".join(identifier(v) for v in module.vendors)),
             chooser=identifier(plan.chooser),
             arguments=Code(", ".join(identifier(f.name) for f in module.features)),
             table=_table(module, plan, False),
@@ -108,15 +109,15 @@ class _SelectorText:
 def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Names) -> _SelectorText:
     prefix = plan.prefixes[selector.vendor, selector.device]
     functions = []
-    for index, parameter in enumerate(selector.parameters):
-        tree, values = _projected(selector, index)
+    for parameter in selector.parameters:
+        values, tree = passes.project(selector, parameter)
 
-        def value(leaf: ir.Leaf, values: tuple[Code, ...] = values) -> Code:
-            return code("return ", values[leaf.config], describe.evidence(leaf))
+        def value(leaf: ir.Leaf, values: tuple[ir.Value, ...] = values) -> Code:
+            return code("return ", literal(values[leaf.config]), describe.evidence(leaf))
 
         signature = _signature(module, f"{prefix}_{parameter}", _parameter_type(module, parameter))
         doc = describe.parameter_docstring(selector, parameter)
-        functions.append(_Function(signature, doc, body(tree, module, value)))
+        functions.append(_Function(signature, doc, body(tree, module, value, grouped=True)))
 
     def config(leaf: ir.Leaf) -> Code:
         constant = plan.constants[names.config_key(selector, selector.configs[leaf.config])]
@@ -125,24 +126,6 @@ def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Nam
     signature = _signature(module, f"select_{prefix}", identifier(plan.types[selector.parameters]))
     doc = describe.selector_docstring(selector)
     return _SelectorText(tuple(functions), _Function(signature, doc, body(selector.tree, module, config)))
-
-
-def _projected(selector: ir.Selector, index: int) -> tuple[ir.Node, tuple[Code, ...]]:
-    """The tree over the distinct values of one parameter, equal siblings merged."""
-    texts = [literal(config[index]) for config in selector.configs]
-    distinct = list(dict.fromkeys(texts))
-
-    def project(node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Leaf):
-            return ir.Leaf(distinct.index(texts[node.config]), node.n_scenarios, node.slowdown)
-        left, right = project(node.left), project(node.right)
-        if isinstance(left, ir.Leaf) and isinstance(right, ir.Leaf) and left.config == right.config:
-            return describe.merged(left, right)
-        if isinstance(node, ir.Split):
-            return ir.Split(node.feature, node.threshold, left, right)
-        return ir.Membership(node.feature, node.values, node.others, node.unknown_left, left, right)
-
-    return project(selector.tree), tuple(distinct)
 
 
 def _signature(module: ir.HeuristicModule, name: str, returns: Code) -> Code:
@@ -176,7 +159,9 @@ def _lookup(module: ir.HeuristicModule, plan: names.Names) -> Code:
         for s in module.selectors
         if s.device is not None
     ]
-    return bracketed(f"_BY_DEVICE: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{", items, "}")
+    return bracketed(
+        f"_BY_DEVICE: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{", items, "}"
+    )
 
 
 # --- the data ---------------------------------------------------------------------------------------------
@@ -214,6 +199,3 @@ def provenance(module: ir.HeuristicModule) -> dict[str, Any]:
         for s in module.selectors
     }
     return {"kernel": module.kernel, **given, "kernel": module.kernel, "selectors": selectors}
-
-
-__all__ = ["comment", "domain", "provenance", "render_python"]
