@@ -16,7 +16,7 @@ _CONTEXT_LINES = 3
 
 
 def write_atomic(path: str | Path, text: str) -> bool:
-    """Write UTF-8 text so that a reader, a crash or a full disk sees the old file or the new one, never a part.
+    """Write UTF-8 text so that readers, a crash or a full disk find the old file or the new one, never half.
 
     The temporary file lies in the same folder, so that the last step is a rename. An existing file keeps its
     mode; a link keeps pointing to the file that is replaced. Unchanged bytes are not rewritten.
@@ -85,7 +85,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    # A dot file with a fixed beginning: a stray one after kill -9 is recognised, and no glob for *.py imports it.
+    # After kill -9 a stray one is recognised by its name, and no glob for *.py finds it.
     temporary = target.parent / f".heurgen-{secrets.token_hex(8)}.tmp"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:

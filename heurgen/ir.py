@@ -151,8 +151,8 @@ Node: TypeAlias = Split | Membership | Leaf
 class Selector:
     """One vendor's tree (or one device's): features -> one of `configs`.
 
-    `parameters` are the names of the config's fields. `devices` are the devices its scenarios ran on, `ranges`
-    the (low, high) of every numeric feature and derived feature that it was trained on.
+    `parameters` are the names of the config's fields. `devices` are the devices its scenarios ran on,
+    `ranges` the (low, high) of every numeric feature and derived feature that it was trained on.
     `n_scenarios` and `n_measurements` count what it was trained on. `costs_known` is False for winners-only
     logs. `choice` is JSON data that records how strategy and size were chosen, and what was rejected.
     """

@@ -132,7 +132,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def _is_annotation(node: ast.expr | None) -> bool:
-    """Annotations are never evaluated (`from __future__ import annotations`), and are plain types all the same."""
+    """Annotations are never evaluated (`from __future__ import annotations`); still they are plain types."""
     return node is not None and all(isinstance(n, _ANNOTATION_NODES) for n in ast.walk(node))
 
 
@@ -150,14 +150,10 @@ def _is_config_type(statement: ast.ClassDef) -> bool:
     if not named or statement.keywords or statement.decorator_list or len(statement.body) < 2:
         return False
     doc, slots, *annotations = statement.body
-    return (
-        _is_docstring(doc)
-        and ast.unparse(slots) == "__slots__ = ()"
-        and all(
-            isinstance(a, ast.AnnAssign) and a.value is None and _is_annotation(a.annotation)
-            for a in annotations
-        )
-    )
+    if not _is_docstring(doc) or ast.unparse(slots) != "__slots__ = ()":
+        return False
+    declared = [a for a in annotations if isinstance(a, ast.AnnAssign) and a.value is None]
+    return len(declared) == len(annotations) and all(_is_annotation(a.annotation) for a in declared)
 
 
 def _is_test(node: ast.expr, names: frozenset[str]) -> bool:
@@ -196,46 +192,42 @@ def _is_select(function: ast.FunctionDef) -> bool:
     arguments = function.args
     if arguments.args or arguments.posonlyargs or arguments.vararg or arguments.kwarg:
         return False
-    if any(d is not None and not is_literal(d) for d in arguments.kw_defaults) or not _has_annotations(
-        function
-    ):
+    defaults = [d for d in arguments.kw_defaults if d is not None]
+    if not all(map(is_literal, defaults)) or not _has_annotations(function):
         return False
-    names = [a.arg for a in arguments.kwonlyargs]
     match function.body:
-        case [
-            doc,
-            ast.Try(body=[ast.Assign(targets=[ast.Name(id=chooser)])], handlers=[handler]) as first,
-            *rest,
-        ]:
-            pass
-        case _:
-            return False
-    by_device = names[1:2] == ["device"]
-    features = names[2:] if by_device else names[1:]
-    lines = [f"return {chooser}({', '.join(features)})"]
-    if by_device:
-        lines.insert(
-            0, f"if device is not None:\n    {chooser} = _BY_DEVICE.get((vendor, device), {chooser})"
-        )
-    return (
-        names[:1] == ["vendor"]
-        and _is_docstring(doc)
-        and ast.unparse(first.body[0]) == f"{chooser} = SELECTORS[vendor]"
-        and not first.orelse
-        and not first.finalbody
-        and _is_complaint(handler)
-        and [ast.unparse(s) for s in rest] == lines
-    )
+        case [doc, ast.Try(body=[ast.Assign(targets=[ast.Name(id=chooser)])]) as first, *rest]:
+            names = [a.arg for a in arguments.kwonlyargs]
+            tried = f"{chooser} = SELECTORS[vendor]"
+            return (
+                names[:1] == ["vendor"]
+                and _is_docstring(doc)
+                and ast.unparse(first.body[0]) == tried
+                and not (first.orelse or first.finalbody)
+                and len(first.handlers) == 1
+                and _is_complaint(first.handlers[0])
+                and [ast.unparse(s) for s in rest] == _ending(chooser, names[1:])
+            )
+    return False
+
+
+def _ending(chooser: str, names: Sequence[str]) -> list[str]:
+    if names[:1] != ["device"]:
+        return [f"return {chooser}({', '.join(names)})"]
+    found = f"{chooser} = _BY_DEVICE.get((vendor, device), {chooser})"
+    return [f"if device is not None:\n    {found}", f"return {chooser}({', '.join(names[1:])})"]
 
 
 def _is_complaint(handler: ast.ExceptHandler) -> bool:
     match handler.body:
-        case [
-            ast.Raise(
-                exc=ast.Call(func=ast.Name(id="ValueError"), args=[ast.JoinedStr(values=parts)], keywords=[])
-            )
-        ]:
+        case [ast.Raise(exc=ast.Call(func=ast.Name(id="ValueError"), args=[message], keywords=[]))]:
             caught = handler.type is not None and ast.unparse(handler.type) == "(KeyError, TypeError)"
-            shown = [ast.unparse(p.value) for p in parts if isinstance(p, ast.FormattedValue)]
-            return caught and handler.name is None and shown == ["vendor"]
+            return caught and handler.name is None and _is_message(message)
+    return False
+
+
+def _is_message(node: ast.expr) -> bool:
+    match node:
+        case ast.JoinedStr(values=[ast.Constant(), ast.FormattedValue() as shown, ast.Constant()]):
+            return ast.unparse(shown.value) == "vendor" and shown.format_spec is None
     return False

@@ -1,4 +1,4 @@
-"""A tree as the body of a Python function: nested `if`, early return, derived features where they are needed."""
+"""A tree as the body of a Python function: nested `if`, early return, derived features where needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heurgen.errors import EmitError
 from heurgen.render.layout import INDENT, WIDTH, bracketed
 from heurgen.render.text import Code, code, identifier, literal
 
-# Up to here the left branch is indented, as one reads a tree; beyond, the branch that would nest deeper stays flat.
+# Up to here the left branch is indented, as one reads a tree; beyond, the side that nests deeper is flat.
 NATURAL_NESTING = 5
 MAX_EXPRESSION = 4000
 
@@ -82,7 +82,7 @@ def body(
 ) -> Code:
     """The statements of a function whose arguments are the module's features.
 
-    `returned` gives the return statement of a leaf. `grouped` joins tests that lead to equal leaves by `or` and `and`.
+    `returned` gives the return statement of a leaf. `grouped` joins tests that lead to equal leaves.
     """
     derived = {d.name: _expression(d) for d in module.derived}
     shapes = _shapes(tree, frozenset(derived))
@@ -133,7 +133,7 @@ def _size(tree: expr.Expr) -> int:
 
 def column_types(module: ir.HeuristicModule) -> dict[str, str]:
     """The type of every feature and derived feature."""
-    return {f.name: f.type for f in module.features} | {d.name: "float" for d in module.derived}
+    return {f.name: str(f.type) for f in module.features} | {d.name: "float" for d in module.derived}
 
 
 def condition(node: Test, type_: str, negate: bool, level: int) -> Code:

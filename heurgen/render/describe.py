@@ -67,8 +67,8 @@ def docstring(module: ir.HeuristicModule) -> Code:
     """The module docstring, without its quotes."""
     lines: list[str] = [f"Launch heuristics of {prose(module.kernel)}.", ""]
     lines += wrapped(
-        "`select` returns the whole config. To pay for the vendor only once, bind `SELECTORS[vendor]` and call it with "
-        "the features in this order:",
+        "`select` returns the whole config. To look the vendor up only once, bind `SELECTORS[vendor]` and "
+        "call it with the features in this order:",
         "",
         "",
     )

@@ -10,7 +10,7 @@ from heurgen.errors import EmitError
 from heurgen.render import allowed, checksum, describe, names
 from heurgen.render.body import body
 from heurgen.render.environment import environment
-from heurgen.render.layout import assignment, bracketed, sorted_data
+from heurgen.render.layout import assignment, block, bracketed, sorted_data
 from heurgen.render.text import Code, code, identifier, literal, prose
 
 PYTHON_TYPES = {"int": "int", "float": "float", "bool": "bool", "category": "str"}
@@ -22,8 +22,8 @@ def render_python(module: ir.HeuristicModule) -> str:
     The text is parsed again and checked against an allow-list before it is returned.
 
     Raises:
-        EmitError: two generated names clash, a value cannot be written safely, or the result has a construct that
-            generated modules do not use.
+        EmitError: two generated names clash, a value cannot be written safely, or the result has a construct
+            that generated modules do not use.
     """
     plan = names.plan(module)
     by_device = any(s.device is not None for s in module.selectors)
@@ -68,11 +68,9 @@ def _config_type(module: ir.HeuristicModule, parameters: tuple[str, ...], name: 
     items = f"({', '.join(fields)}{',' if len(fields) == 1 else ''})"
     head = code(f"class {identifier(name)}(namedtuple({literal(name)}, ", items, ")):")
     if len(head) > 110:
-        rows = "".join(f"\n            {f}," for f in fields)
-        head = Code(
-            f"class {identifier(name)}(\n    namedtuple(\n        {literal(name)},\n        ({rows}\n        ),"
-            "\n    )\n):"
-        )
+        rows = [f"            {f}," for f in fields]
+        opened = [f"class {identifier(name)}(", "    namedtuple(", f"        {literal(name)},", "        ("]
+        head = block([*opened, *rows, "        ),", "    )", "):"])
     vendors = dict.fromkeys(s.vendor for s in module.selectors if s.parameters == parameters)
     doc = f"A launch config of {module.kernel}" + (f" on {', '.join(vendors)}." if len(vendors) else ".")
     annotations = [code(identifier(p), ": ", _parameter_type(module, p)) for p in parameters]
@@ -198,4 +196,9 @@ def provenance(module: ir.HeuristicModule) -> dict[str, Any]:
         }
         for s in module.selectors
     }
-    return {"kernel": module.kernel, **given, "kernel": module.kernel, "selectors": selectors}
+    ours = ("kernel", "selectors")
+    return {
+        "kernel": module.kernel,
+        **{key: value for key, value in given.items() if key not in ours},
+        "selectors": selectors,
+    }
