@@ -194,12 +194,16 @@ def to_python(tree: Expr) -> str:
 
 def _binary_to_python(operator: Operator, left: Expr, right: Expr) -> str:
     def operand(tree: Expr) -> str:
-        text = to_python(tree)
-        guarded = isinstance(tree, Binary) and text.endswith("else 0.0)")
-        return f"({text})" if isinstance(tree, Binary | Negate) and not guarded else text
+        bare = isinstance(tree, Negate) or (isinstance(tree, Binary) and not _is_guarded(tree))
+        return f"({to_python(tree)})" if bare else to_python(tree)
 
     text = f"{operand(left)} {operator} {operand(right)}"
-    if operator in ("+", "-", "*") or (isinstance(right, Number) and right.value):
+    if not _is_guarded(Binary(operator, left, right)):
         return text
     # In `a / b if b else 0.0` the divisor is read twice; features do not change between the two.
     return f"({text} if {to_python(right)} else 0.0)"
+
+
+def _is_guarded(tree: Binary) -> bool:
+    safe = isinstance(tree.right, Number) and tree.right.value != 0
+    return tree.operator in ("/", "//", "%") and not safe

@@ -277,8 +277,9 @@ def find_leaf(tree: Node, row: Mapping[str, Any]) -> Leaf:
 
 
 def with_derived(module: HeuristicModule, features: Mapping[str, Any]) -> dict[str, Any]:
-    """The features and every derived feature that they give."""
-    row = dict(features)
+    """The features, bool ones as bool (generated code tests their truth), and every derived feature."""
+    flags = {f.name for f in module.features if f.type == "bool"}
+    row = {name: bool(value) if name in flags else value for name, value in features.items()}
     for derived in module.derived:
         row[derived.name] = expr.evaluate(expr.parse(derived.expression), features)
     return row

@@ -25,15 +25,6 @@ def evidence(leaf: ir.Leaf) -> Code:
     return Code(f"  # {', '.join(parts)}" if parts else "")
 
 
-def merged(a: ir.Leaf, b: ir.Leaf) -> ir.Leaf:
-    """One leaf for two with the same value: scenarios add up, slowdowns average in the logarithm."""
-    n = a.n_scenarios + b.n_scenarios
-    if a.slowdown is None or b.slowdown is None or not n:
-        return ir.Leaf(a.config, n)
-    total = a.n_scenarios * math.log(a.slowdown) + b.n_scenarios * math.log(b.slowdown)
-    return ir.Leaf(a.config, n, math.exp(total / n))
-
-
 def header(module: ir.HeuristicModule) -> Code:
     """The comment lines above the docstring, without the checksum."""
     said = _made_from(module)
@@ -60,7 +51,7 @@ def _made_from(module: ir.HeuristicModule) -> str:
         text += f" on {', '.join(map(str, devices))}"
     unknown = [s.vendor for s in module.selectors if not s.costs_known]
     if unknown:
-        text += f"; slowdown unknown for {', '.join(dict.fromkeys(unknown))} (winners only)"
+        text += f"; slowdown unknown for {', '.join(dict.fromkeys(unknown))}"
     return text + ". Do not edit."
 
 
@@ -76,8 +67,8 @@ def docstring(module: ir.HeuristicModule) -> Code:
     """The module docstring, without its quotes."""
     lines: list[str] = [f"Launch heuristics of {prose(module.kernel)}.", ""]
     lines += wrapped(
-        "`select` returns the whole config. To pay for the vendor only once, bind `SELECTORS[vendor]` and call it with "
-        "the features in this order:",
+        "`select` returns the whole config. To look the vendor up only once, bind `SELECTORS[vendor]` and "
+        "call it with the features in this order:",
         "",
         "",
     )
@@ -89,21 +80,25 @@ def docstring(module: ir.HeuristicModule) -> Code:
     lines += ["", *_edge_cases(module)]
     for selector in module.selectors:
         if not selector.costs_known:
-            lines += wrapped(prose(f"{_owner(selector)}: {UNKNOWN}"), "", "")
+            lines += wrapped(prose(f"{_owner(selector)}: {_unknown(selector)}"), "", "")
     return block(lines)
 
 
-UNKNOWN = "slowdown unknown, the log holds winners only."
+def _unknown(selector: ir.Selector) -> str:
+    reason = (
+        "it comes from a fitted estimator"
+        if selector.strategy == "from_sklearn"
+        else "the log holds winners only"
+    )
+    return f"slowdown unknown, {reason}."
 
 
 def _feature(feature: ir.Feature) -> str:
     kind = " | ".join(feature.values) if feature.type == "category" and feature.values else feature.type
-    text = f"{feature.name}: {kind}"
-    if feature.unit:
-        text += f", {feature.unit}"
-    if feature.low is not None and feature.high is not None:
+    text = f"{kind}, {feature.unit}" if feature.unit else kind
+    if feature.low is not None and feature.high is not None and feature.type != "bool":
         text += f", {feature.low} to {feature.high} in training"
-    return f"{text}. {feature.doc}" if feature.doc else text
+    return f"{feature.name}: {feature.doc} ({text})" if feature.doc else f"{feature.name}: {text}"
 
 
 def _edge_cases(module: ir.HeuristicModule) -> list[Code]:
@@ -143,7 +138,7 @@ def selector_docstring(selector: ir.Selector) -> Code:
     known = _expected(selector)
     text += "." + (f" Expected slowdown {known:.3f}x." if known else "")
     if not selector.costs_known:
-        text += f" {UNKNOWN.capitalize()}"
+        text += f" {_unknown(selector).capitalize()}"
     return _indented(text)
 
 

@@ -1,4 +1,4 @@
-"""Black-style layout: what fits on a line stays there, anything else goes one item a line with a trailing comma."""
+"""Black-style layout: what fits on a line stays there, the rest goes one item a line."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def bracketed(head: str, items: Sequence[str], tail: str, level: int = 0) -> Cod
 
 
 def assignment(target: str, value: Any) -> Code:
-    """`target = value` for JSON-like data: scalars, lists, tuples and dicts with str keys, keys in sorted order
-    where the mapping has no order of its own (JSON objects); ours keep theirs.
-    """
+    """`target = value` for JSON-like data: scalars, lists, tuples and dicts with str keys."""
     return code(f"{target} = ", _laid_out(value, 0, len(target) + 3, 0))
 
 

@@ -1,4 +1,4 @@
-"""Every name that a generated module defines, chosen before anything is written, so that clashes are found."""
+"""Every name that a generated module defines, chosen before anything is written, to find clashes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ConfigKey = tuple[tuple[str, ...], tuple[tuple[type, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """`types`: parameter names -> Config class; `constants`: see `config_key`; `prefixes`: (vendor, device) -> the
-    middle part of function names; `chooser`: the local variable of `select`; `lookup`: the table of (vendor, device).
+    """`types`: parameter names -> Config class; `constants`: `config_key` -> constant; `prefixes`: (vendor,
+    device) -> the part of function names that stands for it; `chooser`: the local variable of `select`.
     """
 
     types: dict[tuple[str, ...], str]
@@ -51,7 +51,7 @@ def plan(module: ir.HeuristicModule) -> Names:
         for config in (selector.configs[i] for i in used):
             constants.setdefault(config_key(selector, config), f"_CONFIG_{len(constants)}")
         prefixes[selector.vendor, selector.device] = _prefix(selector)
-    local = {c.name for c in (*module.features, *module.derived)}
+    local = {c.name for c in module.columns}
     chooser = next(n for n in ("choose", "choose_", "choose__", "choose___") if n not in local)
     names = Names(types, constants, prefixes, chooser)
     _check_clashes(module, names, local)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from heurgen import ir
+from heurgen import ir, passes
 from heurgen.errors import EmitError
 from heurgen.render import allowed, checksum, describe, names
 from heurgen.render.body import body
 from heurgen.render.environment import environment
-from heurgen.render.layout import assignment, bracketed, sorted_data
-from heurgen.render.text import Code, code, comment, identifier, literal, prose
+from heurgen.render.layout import assignment, block, bracketed, sorted_data
+from heurgen.render.text import Code, code, identifier, literal, prose
 
 PYTHON_TYPES = {"int": "int", "float": "float", "bool": "bool", "category": "str"}
 
@@ -22,8 +22,8 @@ def render_python(module: ir.HeuristicModule) -> str:
     The text is parsed again and checked against an allow-list before it is returned.
 
     Raises:
-        EmitError: two generated names clash, a value cannot be written safely, or the result has a construct that
-            generated modules do not use.
+        EmitError: two generated names clash, a value cannot be written safely, or the result has a construct
+            that generated modules do not use.
     """
     plan = names.plan(module)
     by_device = any(s.device is not None for s in module.selectors)
@@ -38,6 +38,7 @@ def render_python(module: ir.HeuristicModule) -> str:
             selectors=[_selector(module, s, plan) for s in module.selectors],
             select=_select_signature(module, plan, by_device),
             select_doc=describe.select_docstring(module, by_device),
+            known=Code(", ".join(identifier(v) for v in module.vendors)),
             chooser=identifier(plan.chooser),
             arguments=Code(", ".join(identifier(f.name) for f in module.features)),
             table=_table(module, plan, False),
@@ -67,11 +68,9 @@ def _config_type(module: ir.HeuristicModule, parameters: tuple[str, ...], name: 
     items = f"({', '.join(fields)}{',' if len(fields) == 1 else ''})"
     head = code(f"class {identifier(name)}(namedtuple({literal(name)}, ", items, ")):")
     if len(head) > 110:
-        rows = "".join(f"\n            {f}," for f in fields)
-        head = Code(
-            f"class {identifier(name)}(\n    namedtuple(\n        {literal(name)},\n        ({rows}\n        ),"
-            "\n    )\n):"
-        )
+        rows = [f"            {f}," for f in fields]
+        opened = [f"class {identifier(name)}(", "    namedtuple(", f"        {literal(name)},", "        ("]
+        head = block([*opened, *rows, "        ),", "    )", "):"])
     vendors = dict.fromkeys(s.vendor for s in module.selectors if s.parameters == parameters)
     doc = f"A launch config of {module.kernel}" + (f" on {', '.join(vendors)}." if len(vendors) else ".")
     annotations = [code(identifier(p), ": ", _parameter_type(module, p)) for p in parameters]
@@ -108,15 +107,15 @@ class _SelectorText:
 def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Names) -> _SelectorText:
     prefix = plan.prefixes[selector.vendor, selector.device]
     functions = []
-    for index, parameter in enumerate(selector.parameters):
-        tree, values = _projected(selector, index)
+    for parameter in selector.parameters:
+        values, tree = passes.project(selector, parameter)
 
-        def value(leaf: ir.Leaf, values: tuple[Code, ...] = values) -> Code:
-            return code("return ", values[leaf.config], describe.evidence(leaf))
+        def value(leaf: ir.Leaf, values: tuple[ir.Value, ...] = values) -> Code:
+            return code("return ", literal(values[leaf.config]), describe.evidence(leaf))
 
         signature = _signature(module, f"{prefix}_{parameter}", _parameter_type(module, parameter))
         doc = describe.parameter_docstring(selector, parameter)
-        functions.append(_Function(signature, doc, body(tree, module, value)))
+        functions.append(_Function(signature, doc, body(tree, module, value, grouped=True)))
 
     def config(leaf: ir.Leaf) -> Code:
         constant = plan.constants[names.config_key(selector, selector.configs[leaf.config])]
@@ -125,24 +124,6 @@ def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Nam
     signature = _signature(module, f"select_{prefix}", identifier(plan.types[selector.parameters]))
     doc = describe.selector_docstring(selector)
     return _SelectorText(tuple(functions), _Function(signature, doc, body(selector.tree, module, config)))
-
-
-def _projected(selector: ir.Selector, index: int) -> tuple[ir.Node, tuple[Code, ...]]:
-    """The tree over the distinct values of one parameter, equal siblings merged."""
-    texts = [literal(config[index]) for config in selector.configs]
-    distinct = list(dict.fromkeys(texts))
-
-    def project(node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Leaf):
-            return ir.Leaf(distinct.index(texts[node.config]), node.n_scenarios, node.slowdown)
-        left, right = project(node.left), project(node.right)
-        if isinstance(left, ir.Leaf) and isinstance(right, ir.Leaf) and left.config == right.config:
-            return describe.merged(left, right)
-        if isinstance(node, ir.Split):
-            return ir.Split(node.feature, node.threshold, left, right)
-        return ir.Membership(node.feature, node.values, node.others, node.unknown_left, left, right)
-
-    return project(selector.tree), tuple(distinct)
 
 
 def _signature(module: ir.HeuristicModule, name: str, returns: Code) -> Code:
@@ -215,7 +196,9 @@ def provenance(module: ir.HeuristicModule) -> dict[str, Any]:
         }
         for s in module.selectors
     }
-    return {"kernel": module.kernel, **given, "kernel": module.kernel, "selectors": selectors}
-
-
-__all__ = ["comment", "domain", "provenance", "render_python"]
+    ours = ("kernel", "selectors")
+    return {
+        "kernel": module.kernel,
+        **{key: value for key, value in given.items() if key not in ours},
+        "selectors": selectors,
+    }

@@ -1,7 +1,7 @@
 """The filters between values and generated text. Nothing reaches a template except as a `Code`.
 
-`literal` is the one way for a value into code, `identifier` for a name, `comment` and `prose` for text that a person reads.
-All of them give ASCII without line breaks.
+`literal` is the one way for a value into code, `identifier` for a name, `comment` and `prose` for text that a
+person reads. All of them give ASCII without line breaks.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def prose(text: object) -> Code:
 def comment(text: object) -> Code:
     """Text for a comment, as `prose`, and with nothing in it that a tool could take for an instruction.
 
-    An encoding cookie (PEP 263), an editor's mode line and a linter's pragma all need a colon or an equals sign.
+    An encoding cookie (PEP 263), an editor's mode line and a linter's pragma need a colon or an equals sign.
     """
     return Code("".join(_readable(c, '"\\:=#') for c in str(text)))
 
