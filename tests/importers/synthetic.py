@@ -14,7 +14,17 @@ METADATA: dict[str, Any] = {
     "numerical_features": ["m", "k", "n", "mat1_stride_0", "m*k", "arith_intensity"],
     "categorical_features": ["mat1_dtype", "mat1_iscontig", "using_tf32"],
 }
-COLUMNS = ("m", "k", "n", "mat1_dtype", "mat1_stride_0", "mat1_iscontig", "m*k", "arith_intensity", "using_tf32")
+COLUMNS = (
+    "m",
+    "k",
+    "n",
+    "mat1_dtype",
+    "mat1_stride_0",
+    "mat1_iscontig",
+    "m*k",
+    "arith_intensity",
+    "using_tf32",
+)
 
 
 def choices(n: int = 20) -> list[str]:
