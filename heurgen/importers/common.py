@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from heurgen import ir
 from heurgen.errors import LogError, ModelError, printable, quoted
 from heurgen.ir import ColumnType
-from heurgen.spec import Column
+from heurgen.spec import MAX_EXACT_INT, Column
 from heurgen.spec_toml import Draft, Entry, to_toml
 
-INT = re.compile(r"-?[0-9]{1,18}")
+INT = re.compile(r"-?[0-9]{1,16}")
 FLOAT = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
 BOOLS = frozenset(("True", "False", "true", "false"))
 # Columns of an imported log that are neither feature nor parameter.
@@ -50,7 +50,7 @@ def column_type(values: Collection[str]) -> ColumnType:
     present = [v for v in values if v]
     if not present:
         return "category"
-    if all(map(INT.fullmatch, present)):
+    if all(INT.fullmatch(v) and abs(int(v)) <= MAX_EXACT_INT for v in present):
         return "int"
     if all(FLOAT.fullmatch(v) and math.isfinite(float(v)) for v in present):
         return "float"

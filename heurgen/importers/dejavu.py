@@ -114,25 +114,19 @@ def _renamed(caches: list[Cache], rename: Mapping[str, str]) -> list[Cache]:
 
 
 def _rename_one(cache: Cache, rename: Mapping[str, str]) -> Cache:
-    for names in ((*cache.names, *cache.parameters()),):
-        seen: dict[str, str] = {}
-        for old in names:
-            new = rename.get(old, old)
-            if not usable_name(new):
-                raise LogError(
-                    f"{quoted(old)} cannot name a column",
-                    file=cache.file,
-                    hint=f"give it another name: --rename {old}=NAME",
-                )
-            if new in seen:
-                what = (
-                    "is both a key and a parameter" if old == seen[new] else f"takes the name of {seen[new]}"
-                )
-                raise UsageError(
-                    f"{printable(cache.file)}: {quoted(old)} {what}",
-                    hint="map it to a free name with --rename",
-                )
-            seen[new] = old
+    seen: dict[str, str] = {}
+    parameters = cache.parameters()
+    for old in (*cache.names, *parameters):
+        new = rename.get(old, old)
+        if not usable_name(new) or (old in parameters and new.startswith("_")):
+            hint = f"give it another name: --rename {old}=NAME"
+            raise LogError(f"{quoted(new)} cannot name a column", file=cache.file, hint=hint)
+        if new in seen:
+            same = old == seen[new]
+            what = "is both a key and a parameter" if same else f"would take the name of {quoted(seen[new])}"
+            hint = "map one of them to a free name with --rename"
+            raise UsageError(f"{printable(cache.file)}: {quoted(old)} {what}", hint=hint)
+        seen[new] = old
     entries = tuple(
         replace(e, config={rename.get(k, k): v for k, v in e.config.items()}) for e in cache.entries
     )

@@ -1,8 +1,8 @@
 """One triton-dejavu cache file, read strictly.
 
 The format: `keys` (names), `cache` (str(tuple of strings) -> str(triton.Config)), `timings` (the same keys ->
-[ms] or [median, low, high]), `timings_data.labels` (what the timings are). The path
-says the device: `dejavu_<v>/cuda_<v>|rocm_<v>/torch_<v>/triton_<v>/gpu_<NAME>/.../cache.json`.
+[ms] or [median, low, high]), `timings_data.labels` (what the timings are). The
+path says the device: `dejavu_<v>/cuda_<v>|rocm_<v>/torch_<v>/triton_<v>/gpu_<NAME>/.../cache.json`.
 """
 
 from __future__ import annotations

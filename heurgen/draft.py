@@ -1,0 +1,281 @@
+"""`heurgen init`: a first spec for a tuning log, every guess marked for a person to confirm.
+
+Names speak first (`column_names`). Where they do not, the data decide: a column that varies inside a scenario
+(where there is no scenario id: inside groups of equal other columns) is a launch parameter, one that does not is
+a feature. A launch parameter counts things or names them; a float that varies like that is a result.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from heurgen import column_names
+from heurgen.errors import LogError, printable
+from heurgen.importers.common import (
+    column_type,
+    counted,
+    described,
+    only,
+    safe_name,
+    usable_name,
+)
+from heurgen.spec import Column, LogColumns
+from heurgen.spec_toml import Draft, Entry, to_toml
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Role: TypeAlias = Literal["feature", "parameter", "none"]
+# A float column of a log with fewer distinct values than this may be an input; results hardly ever repeat.
+_FEW = 16
+# A category with more values than this is an id or free text.
+_MAX_CATEGORIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A log as text: per column its distinct texts, and for each row an index into them."""
+
+    texts: Mapping[str, list[str]]
+    codes: Mapping[str, NDArray[np.int64]]
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    role: Role
+    why: str
+
+
+def draft_spec(path: str | os.PathLike[str]) -> str:
+    """The text of a spec (TOML) for the log at `path`.
+
+    Raises:
+        LogError: the file is no CSV, or no column can be the time, a parameter or a feature.
+    """
+    table = _read(path)
+    log, log_remarks = _bookkeeping(table, path)
+    guesses = _guesses(table, log)
+    features = [c for c, g in guesses.items() if g.role == "feature"]
+    parameters = [c for c, g in guesses.items() if g.role == "parameter"]
+    for what, found in (("launch parameter", parameters), ("feature", features)):
+        if not found:
+            raise LogError(
+                f"no column looks like a {what}",
+                file=path,
+                hint="write the spec by hand: [kernel], [features], [parameters]",
+            )
+    any_varies = any(len(table.texts[f]) > 1 for f in features)
+    kernel, kernel_remark = _kernel(table, path)
+    return to_toml(
+        Draft(
+            name=kernel,
+            name_remark=kernel_remark,
+            features=tuple(_feature(table, f, guesses[f].why, keep=not any_varies) for f in features),
+            parameters=tuple(_parameter(table, p, guesses[p].why, log) for p in parameters),
+            log=log,
+            log_remarks=log_remarks,
+            header=(
+                f"Drafted by heurgen init from {counted(table.n_rows, 'row')}.",
+                "Every guess is marked: confirm it, then delete the remark.",
+            ),
+            left_out=tuple((c, g.why) for c, g in guesses.items() if g.role == "none"),
+        )
+    )
+
+
+def _read(path: str | os.PathLike[str]) -> _Table:
+    from heurgen.logs import _read_files
+
+    raw = _read_files([os.fspath(path)])
+    return _Table(raw.texts, raw.codes, raw.n)
+
+
+# --- columns that are neither feature nor parameter -------------------------------------------------------
+
+
+def _bookkeeping(
+    table: _Table, path: str | os.PathLike[str]
+) -> tuple[LogColumns, tuple[tuple[str, str], ...]]:
+    found: dict[str, str] = {}
+    for key, names in column_names.BOOKKEEPING.items():
+        fitting = [n for n in table.texts if n.lower() in names and n not in found.values()]
+        if fitting:
+            found[key] = min(fitting, key=lambda n: (names.index(n.lower()), n))
+    if "time" not in found:
+        raise LogError(
+            "no column looks like the time of a measurement",
+            file=path,
+            row=1,
+            hint="name it time_ms, or write the spec by hand with [log] time = ...",
+        )
+    remarks = [(key, _bookkeeping_remark(table, key, name)) for key, name in found.items()]
+    remarks += [
+        (key, "guess: the log has no such column, and needs one; add it")
+        for key in ("vendor", "device")
+        if key not in found
+    ]
+    return replace(LogColumns(), **found), tuple(remarks)  # type: ignore[arg-type]
+
+
+def _bookkeeping_remark(table: _Table, key: str, name: str) -> str:
+    if key == "time" and not name.lower().endswith("ms"):
+        return "guess: by its name; heurgen reads it as ms, and any unit gives the same slowdowns. confirm"
+    if key == "status" and "ok" not in table.texts[name]:
+        return "guess: by its name; yet no row says 'ok', and any other text is a failure. confirm"
+    return "guess: by its name; confirm"
+
+
+def _kernel(table: _Table, path: str | os.PathLike[str]) -> tuple[str, str]:
+    for name in ("kernel", "kernel_name"):
+        if len(table.texts.get(name, [])) == 1 and table.texts[name][0]:
+            return safe_name(table.texts[name][0]), f"guess: the column {name}; confirm"
+    stem = PurePath(os.path.abspath(path)).name.partition(".")[0]
+    return safe_name(stem), "guess: the file's name; confirm"
+
+
+# --- roles ------------------------------------------------------------------------------------------------
+
+
+def _guesses(table: _Table, log: LogColumns) -> dict[str, _Guess]:
+    """What every other column is, in the order of the file."""
+    guesses = {c: _by_name(table, c) for c in table.texts if c not in log.names}
+    undecided = [c for c, g in guesses.items() if g is None]
+    decided = {c: g for c, g in guesses.items() if g is not None}
+    if log.scenario in table.texts:
+        keys = [n for n in (log.vendor, log.device, log.scenario) if n in table.texts]
+        group = _groups([table.codes[k] for k in keys])
+        for column in (c for c in guesses if c not in decided or decided[c].role == "feature"):
+            decided[column] = _by_scenario(table, column, group, decided.get(column))
+    else:
+        inputs = [c for c, g in guesses.items() if g is None or g.role == "feature"]
+        inputs += [n for n in (log.vendor, log.device) if n in table.texts]
+        for column in undecided:
+            group = _groups([table.codes[c] for c in inputs if c != column])
+            decided[column] = _by_groups(table, column, group)
+    return {c: decided[c] for c in guesses}
+
+
+def _by_name(table: _Table, column: str) -> _Guess | None:
+    """A guess from the name (and from what no feature or parameter can hold); None: let the data decide."""
+    values = table.texts[column]
+    type_ = column_type(values)
+    if not usable_name(column):
+        return _Guess("none", "left out: no name for generated code; rename the column to use it")
+    if column_names.is_label(column):
+        return _Guess("none", "guess: a label or an id, not known at launch; confirm")
+    if column_names.is_result(column):
+        return _Guess("none", "guess: a result, not known at launch; confirm")
+    if type_ == "category" and any(printable(v) != v or v != v.strip() for v in values):
+        return _Guess("none", "left out: it holds control characters or spaces around values")
+    if type_ == "category" and len(values) > _MAX_CATEGORIES:
+        return _Guess("none", f"left out: text with {len(values)} different values")
+    if column_names.is_parameter(column):
+        return _parameter_guess(column, "guess: a known parameter; confirm")
+    if len(values) == 1:
+        blank = not values[0]
+        return _Guess("none", "left out: always blank") if blank else _Guess("feature", "guess: constant")
+    if column_names.is_feature(column):
+        return _feature_guess(values, "guess: a known feature; confirm")
+    if column_names.looks_like_parameter(column):
+        return _parameter_guess(column, "guess: named like a parameter; confirm")
+    return None
+
+
+def _feature_guess(values: list[str], why: str) -> _Guess:
+    if "" in values:
+        return _Guess("none", "left out: it has blank cells, which a feature cannot have")
+    return _Guess("feature", why)
+
+
+def _by_scenario(table: _Table, column: str, group: NDArray[np.int64], named: _Guess | None) -> _Guess:
+    values = table.texts[column]
+    if not _varies_inside(table.codes[column], group):
+        return named or _feature_guess(values, "guess: constant inside each scenario; confirm")
+    if column_type(values) == "float":
+        return _Guess("none", "guess: a float that varies inside a scenario is a result; confirm")
+    if len(values) == table.n_rows:
+        return _Guess("none", "guess: different in every row: an id; confirm")
+    return _parameter_guess(column, "guess: varies inside a scenario; confirm")
+
+
+def _by_groups(table: _Table, column: str, group: NDArray[np.int64]) -> _Guess:
+    values = table.texts[column]
+    type_ = column_type(values)
+    if len(values) == table.n_rows and table.n_rows > _FEW and type_ in ("int", "category"):
+        return _Guess("none", "guess: different in every row: an id; confirm")
+    if not _varies_inside(table.codes[column], group):
+        return _feature_guess(values, "guess: the other columns determine it; confirm")
+    if type_ == "float":
+        if len(values) > _FEW:
+            return _Guess("none", "guess: a float that varies like a result; confirm")
+        return _feature_guess(values, "guess: a float with few values; confirm")
+    return _parameter_guess(column, "guess: varies while the other columns stay equal; confirm")
+
+
+def _parameter_guess(column: str, why: str) -> _Guess:
+    if column.startswith("_"):
+        return _Guess("none", "left out: no parameter's name starts with an underscore; rename the column")
+    return _Guess("parameter", why)
+
+
+def _groups(columns: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Rows equal in all columns share a number."""
+    import numpy as np
+
+    group: NDArray[np.int64] | None = None
+    for codes in columns:
+        joined = codes if group is None else group * (int(codes.max()) + 1) + codes
+        group = np.unique(joined, return_inverse=True)[1].astype(np.int64)
+    return np.zeros(1, dtype=np.int64) if group is None else group
+
+
+def _varies_inside(codes: NDArray[np.int64], group: NDArray[np.int64]) -> bool:
+    import numpy as np
+
+    pairs = group * (int(codes.max()) + 1) + codes
+    return len(np.unique(pairs)) > len(np.unique(group))
+
+
+# --- the lines of the draft -------------------------------------------------------------------------------
+
+
+def _feature(table: _Table, name: str, why: str, *, keep: bool) -> Entry:
+    values = table.texts[name]
+    column = _with_limits(described(name, values), values)
+    if len(values) == 1:
+        return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
+    return Entry(column, why)
+
+
+def _with_limits(column: Column, values: list[str]) -> Column:
+    """Units and limits that the name of a well-known feature implies, where the data agree."""
+    unit = column_names.unit(column.name)
+    if column.type in ("int", "float") and column_names.is_share(column.name):
+        numbers = [float(v) for v in values]
+        if min(numbers) >= 0 and max(numbers) <= 1:
+            return replace(column, type="float", min=0, max=1)
+    if column.type == "int" and unit and min(map(int, values)) >= 1:
+        return replace(column, min=1, unit=unit)
+    return replace(column, unit=unit)
+
+
+def _parameter(table: _Table, name: str, why: str, log: LogColumns) -> Entry:
+    """A parameter that is blank in every row of a vendor does not exist there."""
+    column = described(name, table.texts[name])
+    if "" not in table.texts[name]:
+        return Entry(column, why)
+    blank = table.codes[name] == table.texts[name].index("")
+    vendors: tuple[str, ...] = ()
+    if log.vendor in table.texts:
+        vendor_codes = table.codes[log.vendor]
+        having = {v: not blank[vendor_codes == i].all() for i, v in enumerate(table.texts[log.vendor])}
+        if not all(having.values()) and any(having.values()):
+            vendors = tuple(sorted(v for v, has in having.items() if has))
+            blank = blank[[having[table.texts[log.vendor][i]] for i in vendor_codes]]
+    return Entry(replace(column, vendors=vendors, optional=bool(blank.any())), why)
