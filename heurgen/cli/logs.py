@@ -74,11 +74,11 @@ def _renames(pairs: tuple[str, ...]) -> dict[str, str]:
 def _write_import(imported: Any, output: str, write_spec: str | None) -> None:
     from heurgen.emit import write_atomic
 
-    write_atomic(output, imported.csv_text)
+    write_atomic(output, imported.csv_text())
     if write_spec:
-        write_atomic(write_spec, imported.spec_text)
+        write_atomic(write_spec, imported.spec_text())
     note(imported.notes)
-    click.echo(f"wrote {printable(output)}: {imported.n_rows} rows")
+    click.echo(f"wrote {printable(output)}: {len(imported.rows)} rows")
 
 
 _files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
