@@ -220,7 +220,7 @@ def distribution(series: Sequence[tuple[str, str, Floats]]) -> Distribution:
     """
     highest = max((math.exp(float(x[np.isfinite(x)].max())) for _, _, x in series if np.isfinite(x).any()), default=1.0)
     scale = slowdown_scale(highest)
-    width, height, left, top = 520, 300, 46, 10
+    width, height, left, top = 440, 290, 52, 10
     right, bottom = width - 12, height - 40
     at_x, share = placed(scale, left, right - left), Scale("linear", 0.0, 1.0, ())
     at_y = placed(share, top, bottom - top, flip=True)
@@ -233,7 +233,7 @@ def distribution(series: Sequence[tuple[str, str, Floats]]) -> Distribution:
         bottom,
         tuple((round(left + t.at * (right - left), 1), t.label) for t in scale.ticks),
         tuple((at_y(p / 100), f"{p} %") for p in (0, 25, 50, 75, 100)),
-        "slowdown against the best measured config (log scale)",
+        "slowdown against the best config (log scale)",
         "share of scenarios",
     )
     lines = [Line(n, s, _steps(x, at_x, at_y), _told(x)) for n, s, x in series]

@@ -22,8 +22,8 @@ from heurgen.audit.report.words import conditions, config_tag, differing, pretty
 from heurgen.audit.score import leaf_counts
 
 # Pixels. A character of the monospaced 12 px type is 7.25 wide in every stack that the style sheet names.
-CHAR, INDENT, ROW, HEAD = 7.25, 18, 22, 26
-_LABEL_LIMIT, _VALUE_LIMIT, _RUNNER_LIMIT = 44, 12, 64
+CHAR, SMALL, INDENT, ROW, HEAD = 7.25, 6.65, 18, 22, 26
+_LABEL_LIMIT, _VALUE_LIMIT, _SECOND_LIMIT = 44, 12, 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +132,20 @@ def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
     found = leaf_evidence(view)
     regions = [" and ".join(conditions(r, flags)) or "every launch" for _, r in leaf_regions(selector.tree)]
     varying, constant = _varying(selector)
-    names = ["config", *(selector.parameters[i] for i in varying), "train n", "expected", "log n", "on log"]
+    names = ["config", *(selector.parameters[i] for i in varying), "train n", "expected"]
 
     def cells(row: dict[str, Any]) -> list[str]:
-        leaf, own = row["node"], found[row["leaf"]]
+        leaf: ir.Leaf = row["node"]
         config = selector.configs[leaf.config]
         texts = [shortened(value_text(config[i]), _VALUE_LIMIT) for i in varying]
-        bad = f" !{own.n_invalid}" if own.n_invalid else ""
-        return [config_tag(leaf.config), *texts, str(leaf.n_scenarios), times(leaf.slowdown), str(own.n), times(own.slowdown) + bad]
+        return [config_tag(leaf.config), *texts, str(leaf.n_scenarios), times(leaf.slowdown)]
 
     def rest(row: dict[str, Any]) -> dict[str, Any]:
         leaf, own = row["node"], found[row["leaf"]]
-        second = runner_text(view, leaf, own)
+        second = "; ".join(filter(None, (log_text(view, leaf, own), runner_text(view, leaf, own))))
         return {
-            "second": shortened(second, _RUNNER_LIMIT),
-            "label": _told(view, leaf, own, regions[row["leaf"]], second),
+            "second": shortened(second, _SECOND_LIMIT),
+            "label": _told(view, leaf, regions[row["leaf"]], own.index, second),
             "leaves": str(row["leaf"]),
             "config": leaf.config,
             "tag": config_tag(leaf.config),
@@ -169,18 +168,29 @@ def _varying(selector: ir.Selector) -> tuple[list[int], str]:
 def runner_text(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
     """What the next best config for a leaf changes, and how slow it would be."""
     if own.runner_up is None:
-        return "no runner-up known" if view.known else ""
+        return "no runner-up known" if view.known and own.n else ""
     changed = differing(view.selector.parameters, view.selector.configs[leaf.config], own.runner_up)
     where = "" if own.runner_valid == own.n else f" in {own.runner_valid} of {own.n}"
     return f"next {times(own.runner_slowdown)}{where}: {changed}"
 
 
-def _told(view: View, leaf: ir.Leaf, own: LeafEvidence, where: str, second: str) -> str:
+def log_text(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
+    """A leaf on the given log, where that differs from what training recorded."""
+    if own.n == leaf.n_scenarios and times(own.slowdown) == times(leaf.slowdown):
+        return ""
+    if not own.n:
+        return "not in this log"
+    bad = f", {own.n_invalid} not valid" if own.n_invalid else ""
+    known = f", {times(own.slowdown)}" if own.slowdown is not None else ""
+    return f"this log {own.n}{known}{bad}"
+
+
+def _told(view: View, leaf: ir.Leaf, where: str, index: int, second: str) -> str:
     config = view.selector.configs[leaf.config]
     pairs = " ".join(f"{n}={value_text(v)}" for n, v in zip(view.selector.parameters, config, strict=True))
     return (
-        f"Leaf {own.index + 1}: {where}. Config {config_tag(leaf.config)}: {pairs}. {leaf.n_scenarios} training "
-        f"scenarios, expected {times(leaf.slowdown)}; {own.n} in this log, {times(own.slowdown)}. {second}"
+        f"Leaf {index + 1}: {where}. Config {config_tag(leaf.config)}: {pairs}. {leaf.n_scenarios} training "
+        f"scenarios, expected {times(leaf.slowdown)}. {second}"
     )
 
 
@@ -240,7 +250,9 @@ def _laid_out(
 ) -> Diagram:
     ends = [r["leaf"] is not None and not r["stands"] for r in draft.rows]
     texts = [cells(r) if end else [] for r, end in zip(draft.rows, ends, strict=True)]
-    widths = [CHAR * max([len(n), *(len(t[i]) for t in texts if t)]) + 16 for i, n in enumerate(names)]
+    widths = [
+        max([SMALL * len(n), *(CHAR * len(t[i]) for t in texts if t)]) + 13 for i, n in enumerate(names)
+    ]
     labels = [shortened(r["text"], _LABEL_LIMIT) for r in draft.rows]
     tree_end = max(INDENT * r["level"] + CHAR * len(t) for r, t in zip(draft.rows, labels, strict=True)) + 34
     right = [round(tree_end + sum(widths[: i + 1]) - 8, 1) for i in range(len(names))]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 # Log axes where the largest value is this many times the smallest.
 _LOG_FROM = 20.0
+# Room that a label needs, as a share of the axis.
+_APART = 0.13
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,13 @@ def slowdown_scale(highest: float) -> Scale:
     """From 1.0 to the highest slowdown (at least 1.25, at most 10), logarithmic."""
     top = min(max(highest, 1.25), 10.0)
     scale = Scale("log", 1.0, top, ())
-    steps = [1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0] if top > 1.6 else [1.0, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5]
-    if top > 4:
-        steps = [1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0]
-    ticks = tuple(Tick(scale.place(t), f"{t:g}×") for t in steps if t <= top)
-    return Scale("log", 1.0, top, ticks)
+    steps = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0)
+    ticks: list[Tick] = []
+    for step in (s for s in steps if s <= top):
+        place = scale.place(step)
+        if not ticks or place - ticks[-1].at >= _APART:
+            ticks.append(Tick(place, f"{step:g}×"))
+    return Scale("log", 1.0, top, tuple(ticks))
 
 
 def _tick_values(kind: str, low: float, high: float) -> list[float]:
