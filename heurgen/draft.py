@@ -1,8 +1,9 @@
 """`heurgen init`: a first spec for a tuning log, every guess marked for a person to confirm.
 
-Names speak first (`column_names`). Where they do not, the data decide: a column that varies inside a scenario
-(where there is no scenario id: inside groups of equal other columns) is a launch parameter, one that does not is
-a feature. A launch parameter counts things or names them; a float that varies like that is a result.
+Names speak first (`column_names`). Where they do not, the data decide: a column that varies inside a
+scenario is a launch parameter, one that does not is a feature (without a scenario id: inside groups of
+equal other columns). A launch parameter counts things or names them; a float that varies like that is a
+result.
 """
 
 from __future__ import annotations
@@ -153,11 +154,9 @@ def _guesses(table: _Table, log: LogColumns) -> dict[str, _Guess]:
         for column in (c for c in guesses if c not in decided or decided[c].role == "feature"):
             decided[column] = _by_scenario(table, column, group, decided.get(column))
     else:
-        inputs = [c for c, g in guesses.items() if g is None or g.role == "feature"]
+        inputs = [c for c, g in decided.items() if g.role == "feature"]
         inputs += [n for n in (log.vendor, log.device) if n in table.texts]
-        for column in undecided:
-            group = _groups([table.codes[c] for c in inputs if c != column])
-            decided[column] = _by_groups(table, column, group)
+        decided |= _by_groups(table, undecided, inputs)
     return {c: decided[c] for c in guesses}
 
 
@@ -204,18 +203,40 @@ def _by_scenario(table: _Table, column: str, group: NDArray[np.int64], named: _G
     return _parameter_guess(column, "guess: varies inside a scenario; confirm")
 
 
-def _by_groups(table: _Table, column: str, group: NDArray[np.int64]) -> _Guess:
-    values = table.texts[column]
-    type_ = column_type(values)
-    if len(values) == table.n_rows and table.n_rows > _FEW and type_ in ("int", "category"):
-        return _Guess("none", "guess: different in every row: an id; confirm")
-    if not _varies_inside(table.codes[column], group):
-        return _feature_guess(values, "guess: the other columns determine it; confirm")
-    if type_ == "float":
-        if len(values) > _FEW:
-            return _Guess("none", "guess: a float that varies like a result; confirm")
-        return _feature_guess(values, "guess: a float with few values; confirm")
-    return _parameter_guess(column, "guess: varies while the other columns stay equal; confirm")
+def _by_groups(table: _Table, undecided: list[str], inputs: list[str]) -> dict[str, _Guess]:
+    """Without scenario ids: what varies while the other inputs stay equal is no input.
+
+    Ids and results differ in nearly every row and would leave no two rows equal, so they go first.
+    """
+    types = {c: column_type(table.texts[c]) for c in undecided}
+    found: dict[str, _Guess] = {}
+    for column in undecided:
+        n_values = len(table.texts[column])
+        if types[column] != "float" and n_values == table.n_rows and n_values > _FEW:
+            found[column] = _Guess("none", "guess: different in every row: an id; confirm")
+    floats = [c for c in undecided if types[c] == "float" and len(table.texts[c]) > _FEW]
+    others = [c for c in undecided if c not in found and c not in floats]
+    for column in floats:
+        if _varies(table, column, inputs + others):
+            found[column] = _Guess("none", "guess: a float that varies like a result; confirm")
+    left = [c for c in undecided if c not in found]
+    for column in left:
+        if not _varies(table, column, inputs + left):
+            why = "guess: the other columns determine it; confirm"
+        elif types[column] == "float":
+            why = "guess: a float with few values; confirm"
+        else:
+            found[column] = _parameter_guess(
+                column, "guess: varies while the other columns stay equal; confirm"
+            )
+            continue
+        found[column] = _feature_guess(table.texts[column], why)
+    return found
+
+
+def _varies(table: _Table, column: str, inputs: list[str]) -> bool:
+    group = _groups([table.codes[c] for c in inputs if c != column])
+    return _varies_inside(table.codes[column], group)
 
 
 def _parameter_guess(column: str, why: str) -> _Guess:

@@ -1,9 +1,9 @@
 """Logs of PyTorch's AutoHeuristic -> a tuning log.
 
 Line 1 is a JSON object with `name`, `device_capa`, `shared_memory`, `numerical_features` and
-`categorical_features`; line 2 a CSV header with those features, `choice` and `feedback` (ms, `inf` for a
-failure). Then one row a measurement, and rows repeat. A choice is `type=triton_BLOCK-M=64_numwarps=4`, or a bare name,
-which becomes the `type`.
+`categorical_features`. Line 2 is a CSV header with those features, `choice` and `feedback` (ms, `inf` for a
+failure). Then comes one row a measurement, and rows repeat. A choice is
+`type=triton_BLOCK-M=64_numwarps=4`, or a bare name, which becomes the `type`.
 """
 
 from __future__ import annotations
