@@ -268,10 +268,17 @@ def _varies_inside(codes: NDArray[np.int64], group: NDArray[np.int64]) -> bool:
 
 def _feature(table: _Table, name: str, why: str, *, keep: bool) -> Entry:
     values = table.texts[name]
-    column = _with_limits(described(name, values), values)
+    column = _with_limits(_described(name, values), values)
     if len(values) == 1:
         return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
     return Entry(column, why)
+
+
+def _described(name: str, values: list[str]) -> Column:
+    column = described(name, values)
+    return (
+        replace(column, values=tuple(sorted(v for v in values if v))) if column.type == "category" else column
+    )
 
 
 def _with_limits(column: Column, values: list[str]) -> Column:
@@ -288,7 +295,7 @@ def _with_limits(column: Column, values: list[str]) -> Column:
 
 def _parameter(table: _Table, name: str, why: str, log: LogColumns) -> Entry:
     """A parameter that is blank in every row of a vendor does not exist there."""
-    column = described(name, table.texts[name])
+    column = _described(name, table.texts[name])
     if "" not in table.texts[name]:
         return Entry(column, why)
     blank = table.codes[name] == table.texts[name].index("")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from heurgen.draft import draft_spec
 from heurgen.errors import LogError
@@ -244,3 +246,19 @@ def test_what_is_no_csv(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(LogError):
         draft_spec(tmp_path / "a.csv")
+
+
+@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, 300), cut=st.integers(0, 20), new=st.text(max_size=8))
+def test_any_damage_gives_a_draft_or_one_clear_error(tmp_path: Path, at: int, cut: int, new: str) -> None:
+    path = write(tmp_path / "a.csv", matmul()[:12])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[:at] + new + text[at + cut :], encoding="utf-8", errors="replace")
+    try:
+        draft = draft_spec(path)
+    except LogError as error:
+        message = str(error)
+        assert all(c == " " or c.isprintable() for c in message)
+    else:
+        assert list(tomllib.loads(draft))[:3] == ["kernel", "features", "parameters"]
+        assert all(c == "\n" or c.isprintable() for c in draft)

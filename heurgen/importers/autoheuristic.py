@@ -185,7 +185,8 @@ def _draft(
     return Draft(
         name=safe_name(name),
         features=feature_entries(found),
-        parameters=tuple(Entry(described(p, v, optional="" in v)) for p, v in values.items()),
+        # A bare choice has none but `type`, in the next log if not in this one.
+        parameters=tuple(Entry(described(p, v, optional=p != "type" or "" in v)) for p, v in values.items()),
         header=(
             f"Drafted by heurgen import autoheuristic from {counted(n_rows, 'row')} of {printable(name)} on "
             + ", ".join(sorted(devices)),

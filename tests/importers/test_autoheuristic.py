@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from heurgen.errors import HeurgenError, LogError, UsageError
 from heurgen.importers.autoheuristic import import_autoheuristic
@@ -88,10 +90,10 @@ def test_a_small_log(write: Write, tmp_path: Path) -> None:
         "[features]  # order = argument order of generated functions\n"
         'm = { type = "int" }\n'
         'k_over_m_times_n = { type = "float" }\n'
-        'dtype = { type = "category", values = ["torch.bfloat16", "torch.float16"] }\n'
+        'dtype = { type = "category" }\n'
         "\n"
         "[parameters]\n"
-        'type = { type = "category", values = ["extern_mm", "triton"] }\n'
+        'type = { type = "category" }\n'
         'BLOCK_M = { type = "int", optional = true }\n'
         'BLOCK_K = { type = "int", optional = true }\n'
         'BLOCK_N = { type = "int", optional = true }\n'
@@ -106,7 +108,7 @@ def test_a_larger_log_reads_back(tmp_path: Path) -> None:
     imported = import_autoheuristic([synthetic.write(tmp_path / "a.txt", 40, repeats=3)])
     spec = tomllib.loads(imported.spec_text())
     assert spec["features"]["mat1_iscontig"] == {"type": "bool"}
-    assert spec["features"]["using_tf32"]["values"] == ["False", "True", "not_float_32"]
+    assert spec["features"]["using_tf32"] == {"type": "category"}
     assert spec["features"]["arith_intensity"] == {"type": "float"}
     assert spec["features"]["mat1_stride_0"] == {"type": "int"}
     log = read_back(imported, tmp_path)
@@ -145,11 +147,30 @@ def test_type_is_a_legal_parameter_on_every_python() -> None:
 def test_bare_choices_alone(write: Write, tmp_path: Path) -> None:
     rows = [f"{m},0.5,torch.float16,{c},{m}.5" for m in (1, 2) for c in ("orig", "pad")]
     imported = import_autoheuristic([write(rows)])
-    assert tomllib.loads(imported.spec_text())["parameters"] == {
-        "type": {"type": "category", "values": ["orig", "pad"]}
-    }
+    assert tomllib.loads(imported.spec_text())["parameters"] == {"type": {"type": "category"}}
     assert "# dtype = " in imported.spec_text()
     assert read_back(imported, tmp_path).n_scenarios == 2
+
+
+def test_tile_parameters_are_optional_before_a_bare_choice_is_seen(write: Write) -> None:
+    spec = tomllib.loads(import_autoheuristic([write([ROWS[0]])]).spec_text())
+    assert spec["parameters"].pop("type") == {"type": "category"}
+    assert set(map(str, spec["parameters"].values())) == {"{'type': 'int', 'optional': True}"}
+
+
+@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, 400), cut=st.integers(0, 40), new=st.text(max_size=8))
+def test_any_damage_gives_a_log_or_one_clear_error(write: Write, at: int, cut: int, new: str) -> None:
+    path = write()
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[:at] + new + text[at + cut :], encoding="utf-8", errors="replace")
+    try:
+        imported = import_autoheuristic([path])
+    except HeurgenError as error:
+        message = str(error)
+        assert all(c == " " or c.isprintable() for c in message)
+    else:
+        read_back(imported, path.parent)
 
 
 def test_vendor_and_device(write: Write) -> None:
