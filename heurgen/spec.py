@@ -1,4 +1,4 @@
-"""The kernel spec: which columns of a log are features, parameters and bookkeeping, and what they may hold."""
+"""The kernel spec: which columns of a log are features, parameters and bookkeeping, and what they hold."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False,
 class Column:
     """A feature or a parameter as the spec describes it.
 
-    `min`, `max` and `values` are enforced on logs, not at launch. `optional` and `vendors` are for parameters:
-    a blank cell is None; the parameter exists for these vendors alone (empty: for all).
+    `min`, `max` and `values` are enforced on logs, not at launch. `optional` and `vendors` are for
+    parameters: a blank cell is None; the parameter exists for these vendors alone (empty: for all).
     """
 
     name: str
@@ -88,7 +88,7 @@ class KernelSpec:
 
 
 def number(text: str) -> float | None:
-    """A plain decimal or exponent form as a finite float (-0 as 0); None for any other text, nan and inf too."""
+    """A plain decimal or exponent form as a finite float (-0 as 0); None for other text, nan and inf too."""
     if not _FLOAT.fullmatch(text):
         return None
     value = float(text) + 0.0
@@ -105,12 +105,10 @@ def cell_value(column: Column, text: str) -> Value:
     """
     value = _PARSERS[column.type](column, text)
     if not isinstance(value, str):
-        for limit, bad, word in (
-            (column.min, value < (column.min or 0), "at least"),
-            (column.max, value > (column.max or 0), "at most"),
-        ):
-            if limit is not None and bad:
-                raise _unfit(column, text, f"{word} {limit}", "a limit of the spec")
+        if column.min is not None and value < column.min:
+            raise _unfit(column, text, f"at least {column.min}", "min in the spec")
+        if column.max is not None and value > column.max:
+            raise _unfit(column, text, f"at most {column.max}", "max in the spec")
     return value
 
 
@@ -422,10 +420,7 @@ def _check_spec(source: _Source, spec: KernelSpec) -> None:
     """What can only be seen across tables: clashes, and the names that expressions read."""
     columns: list[Any] = []
     roles = (("features", spec.features), ("derived", spec.derived), ("parameters", spec.parameters))
-    taken = {
-        name: key
-        for name, key in zip(spec.log.names, ("vendor", "device", "time", "status", "scenario"), strict=True)
-    }
+    taken = dict(zip(spec.log.names, ("vendor", "device", "time", "status", "scenario"), strict=True))
     if len(taken) < len(spec.log.names):
         twice = next(n for n in spec.log.names if spec.log.names.count(n) > 1)
         raise source.error(("log",), f"two keys name the column {quoted(twice)}")
