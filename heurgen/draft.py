@@ -9,7 +9,7 @@ result.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -31,20 +31,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from heurgen.cells import Cells
+
 Role: TypeAlias = Literal["feature", "parameter", "none"]
 # A float column of a log with fewer distinct values than this may be an input; results hardly ever repeat.
 _FEW = 16
 # A category with more values than this is an id or free text.
 _MAX_CATEGORIES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A log as text: per column its distinct texts, and for each row an index into them."""
-
-    texts: Mapping[str, list[str]]
-    codes: Mapping[str, NDArray[np.int64]]
-    n_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,9 @@ def draft_spec(path: str | os.PathLike[str]) -> str:
     Raises:
         LogError: the file is no CSV, or no column can be the time, a parameter or a feature.
     """
-    table = _read(path)
+    from heurgen.cells import read_cells
+
+    table = read_cells([path])
     log, log_remarks = _bookkeeping(table, path)
     guesses = _guesses(table, log)
     features = [c for c, g in guesses.items() if g.role == "feature"]
@@ -82,7 +77,7 @@ def draft_spec(path: str | os.PathLike[str]) -> str:
             log=log,
             log_remarks=log_remarks,
             header=(
-                f"Drafted by heurgen init from {counted(table.n_rows, 'row')}.",
+                f"Drafted by heurgen init from {counted(table.n, 'row')}.",
                 "Every guess is marked: confirm it, then delete the remark.",
             ),
             left_out=tuple((c, g.why) for c, g in guesses.items() if g.role == "none"),
@@ -90,18 +85,11 @@ def draft_spec(path: str | os.PathLike[str]) -> str:
     )
 
 
-def _read(path: str | os.PathLike[str]) -> _Table:
-    from heurgen.logs import _read_files
-
-    raw = _read_files([os.fspath(path)])
-    return _Table(raw.texts, raw.codes, raw.n)
-
-
 # --- columns that are neither feature nor parameter -------------------------------------------------------
 
 
 def _bookkeeping(
-    table: _Table, path: str | os.PathLike[str]
+    table: Cells, path: str | os.PathLike[str]
 ) -> tuple[LogColumns, tuple[tuple[str, str], ...]]:
     found: dict[str, str] = {}
     for key, names in column_names.BOOKKEEPING.items():
@@ -124,7 +112,7 @@ def _bookkeeping(
     return replace(LogColumns(), **found), tuple(remarks)  # type: ignore[arg-type]
 
 
-def _bookkeeping_remark(table: _Table, key: str, name: str) -> str:
+def _bookkeeping_remark(table: Cells, key: str, name: str) -> str:
     if key == "time" and not name.lower().endswith("ms"):
         return "guess: by its name; heurgen reads it as ms, and any unit gives the same slowdowns. confirm"
     if key == "status" and "ok" not in table.texts[name]:
@@ -132,7 +120,7 @@ def _bookkeeping_remark(table: _Table, key: str, name: str) -> str:
     return "guess: by its name; confirm"
 
 
-def _kernel(table: _Table, path: str | os.PathLike[str]) -> tuple[str, str]:
+def _kernel(table: Cells, path: str | os.PathLike[str]) -> tuple[str, str]:
     for name in ("kernel", "kernel_name"):
         if len(table.texts.get(name, [])) == 1 and table.texts[name][0]:
             return safe_name(table.texts[name][0]), f"guess: the column {name}; confirm"
@@ -143,7 +131,7 @@ def _kernel(table: _Table, path: str | os.PathLike[str]) -> tuple[str, str]:
 # --- roles ------------------------------------------------------------------------------------------------
 
 
-def _guesses(table: _Table, log: LogColumns) -> dict[str, _Guess]:
+def _guesses(table: Cells, log: LogColumns) -> dict[str, _Guess]:
     """What every other column is, in the order of the file."""
     guesses = {c: _by_name(table, c) for c in table.texts if c not in log.names}
     undecided = [c for c, g in guesses.items() if g is None]
@@ -160,7 +148,7 @@ def _guesses(table: _Table, log: LogColumns) -> dict[str, _Guess]:
     return {c: decided[c] for c in guesses}
 
 
-def _by_name(table: _Table, column: str) -> _Guess | None:
+def _by_name(table: Cells, column: str) -> _Guess | None:
     """A guess from the name (and from what no feature or parameter can hold); None: let the data decide."""
     values = table.texts[column]
     type_ = column_type(values)
@@ -192,18 +180,18 @@ def _feature_guess(values: list[str], why: str) -> _Guess:
     return _Guess("feature", why)
 
 
-def _by_scenario(table: _Table, column: str, group: NDArray[np.int64], named: _Guess | None) -> _Guess:
+def _by_scenario(table: Cells, column: str, group: NDArray[np.int64], named: _Guess | None) -> _Guess:
     values = table.texts[column]
     if not _varies_inside(table.codes[column], group):
         return named or _feature_guess(values, "guess: constant inside each scenario; confirm")
     if column_type(values) == "float":
         return _Guess("none", "guess: a float that varies inside a scenario is a result; confirm")
-    if len(values) == table.n_rows:
+    if len(values) == table.n:
         return _Guess("none", "guess: different in every row: an id; confirm")
     return _parameter_guess(column, "guess: varies inside a scenario; confirm")
 
 
-def _by_groups(table: _Table, undecided: list[str], inputs: list[str]) -> dict[str, _Guess]:
+def _by_groups(table: Cells, undecided: list[str], inputs: list[str]) -> dict[str, _Guess]:
     """Without scenario ids: what varies while the other inputs stay equal is no input.
 
     Ids and results differ in nearly every row and would leave no two rows equal, so they go first.
@@ -212,7 +200,7 @@ def _by_groups(table: _Table, undecided: list[str], inputs: list[str]) -> dict[s
     found: dict[str, _Guess] = {}
     for column in undecided:
         n_values = len(table.texts[column])
-        if types[column] != "float" and n_values == table.n_rows and n_values > _FEW:
+        if types[column] != "float" and n_values == table.n and n_values > _FEW:
             found[column] = _Guess("none", "guess: different in every row: an id; confirm")
     floats = [c for c in undecided if types[c] == "float" and len(table.texts[c]) > _FEW]
     others = [c for c in undecided if c not in found and c not in floats]
@@ -234,7 +222,7 @@ def _by_groups(table: _Table, undecided: list[str], inputs: list[str]) -> dict[s
     return found
 
 
-def _varies(table: _Table, column: str, inputs: list[str]) -> bool:
+def _varies(table: Cells, column: str, inputs: list[str]) -> bool:
     group = _groups([table.codes[c] for c in inputs if c != column])
     return _varies_inside(table.codes[column], group)
 
@@ -266,7 +254,7 @@ def _varies_inside(codes: NDArray[np.int64], group: NDArray[np.int64]) -> bool:
 # --- the lines of the draft -------------------------------------------------------------------------------
 
 
-def _feature(table: _Table, name: str, why: str, *, keep: bool) -> Entry:
+def _feature(table: Cells, name: str, why: str, *, keep: bool) -> Entry:
     values = table.texts[name]
     column = _with_limits(_described(name, values), values)
     if len(values) == 1:
@@ -293,7 +281,7 @@ def _with_limits(column: Column, values: list[str]) -> Column:
     return replace(column, unit=unit)
 
 
-def _parameter(table: _Table, name: str, why: str, log: LogColumns) -> Entry:
+def _parameter(table: Cells, name: str, why: str, log: LogColumns) -> Entry:
     """A parameter that is blank in every row of a vendor does not exist there."""
     column = _described(name, table.texts[name])
     if "" not in table.texts[name]:
