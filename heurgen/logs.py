@@ -384,7 +384,7 @@ def _variation(cells: Cells, spec: KernelSpec, columns: _Columns, row: int, othe
 
 
 def cell_succeeds(good: Codes, n: Codes) -> NDArray[np.bool_]:
-    """Whether a config works in a scenario of which `good` of `n` measurements succeeded: more than half did."""
+    """Whether a config works in a scenario: more than half of its `n` measurements there succeeded."""
     return 2 * good > n
 
 
