@@ -85,11 +85,8 @@ def docstring(module: ir.HeuristicModule) -> Code:
 
 
 def _unknown(selector: ir.Selector) -> str:
-    reason = (
-        "it comes from a fitted estimator"
-        if selector.strategy == "from_sklearn"
-        else "the log holds winners only"
-    )
+    fitted = selector.strategy == "from_sklearn"
+    reason = "it comes from a fitted estimator" if fitted else "the log holds winners only"
     return f"slowdown unknown, {reason}."
 
 
@@ -105,9 +102,11 @@ def _edge_cases(module: ir.HeuristicModule) -> list[Code]:
     said = "Every input gets an answer. NaN fails every `x <= t`, so it takes the other branch."
     if any(f.type == "category" for f in module.features):
         said += " A category that training never saw goes where most training scenarios went."
-    return wrapped(
-        said + " Comments give the training scenarios of a leaf and their expected slowdown.", "", ""
-    )
+    if module.derived:
+        said += " A zero divisor gives 0."
+    if any(leaf.n_scenarios for s in module.selectors for leaf in ir.leaves(s.tree)):
+        said += " Comments count a leaf's training scenarios and give their expected slowdown, where known."
+    return wrapped(said, "", "")
 
 
 def _owner(selector: ir.Selector) -> str:
