@@ -2,8 +2,8 @@
 
     python benchmarks/lookup.py [--inputs 200] [--depth 8]
 
-Every way answers the same random inputs with the same tree. Nanoseconds per call: for each input the best of three
-loops, then the median over inputs. Positional arguments are literals, so no argument is built inside the timing.
+Every way answers the same random inputs with the same tree. Nanoseconds per call: for each input the best of
+three loops, then the median over inputs. Arguments are literals, so none is built inside the timing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import m2cgen
+import m2cgen  # type: ignore[import-untyped]
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 

@@ -1,5 +1,6 @@
-"""Strings that an attacker could put into a log, a spec, a model or a file name. `canary()` is the call that must
-never happen; see tests/render/test_hostile.py.
+"""Strings that an attacker could put into a log, a spec, a model or a file name.
+
+`canary()` is the call that must never happen; see tests/render/test_hostile.py.
 """
 
 from __future__ import annotations

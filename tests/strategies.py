@@ -56,7 +56,9 @@ def _feature(name: str, type_: ir.ColumnType) -> ir.Feature:
 
 def expressions(names: list[str]) -> st.SearchStrategy[expr.Expr]:
     """Arithmetic over the names."""
-    leaf = st.sampled_from([*map(expr.Name, names), expr.Number(2.0), expr.Number(0.0), expr.Number(0.25)])
+    leaf: st.SearchStrategy[expr.Expr] = st.sampled_from(
+        [*map(expr.Name, names), expr.Number(2.0), expr.Number(0.0), expr.Number(0.25)]
+    )
 
     def grow(inner: st.SearchStrategy[expr.Expr]) -> st.SearchStrategy[expr.Expr]:
         operator: st.SearchStrategy[expr.Operator] = st.sampled_from(["+", "-", "*", "/", "//", "%"])
@@ -140,10 +142,10 @@ def modules(draw: st.DrawFn, *, max_leaves: int = 12) -> ir.HeuristicModule:
     parameters = tuple(
         ir.Parameter(name, draw(st.sampled_from(ir.COLUMN_TYPES)), draw(st.booleans())) for name in names
     )
-    selectors: list[ir.Selector] = []
-    for vendor in draw(st.lists(st.sampled_from(VENDORS), min_size=1, unique=True)):
-        for device in (None, DEVICES[vendor]) if draw(st.booleans()) else (None,):
-            selectors.append(draw(_selector(vendor, device, parameters, (*columns, *computed), max_leaves)))
+    vendors = draw(st.lists(st.sampled_from(VENDORS), min_size=1, unique=True))
+    keys = [(v, d) for v in vendors for d in ((None, DEVICES[v]) if draw(st.booleans()) else (None,))]
+    reads = (*columns, *computed)
+    selectors = [draw(_selector(vendor, device, parameters, reads, max_leaves)) for vendor, device in keys]
     provenance = draw(
         st.sampled_from([{}, {"heurgen": "0.1.0", "n_measurements": 12312, "devices": ["H200"]}])
     )

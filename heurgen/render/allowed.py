@@ -23,7 +23,7 @@ def check(text: str) -> None:
     """Check the shape of a generated module, and that CPython compiles it; nothing is executed.
 
     Raises:
-        EmitError: the text is not ASCII, is no Python, or holds a construct that generated modules do not have.
+        EmitError: the text is not ASCII, is no Python, or holds a construct that we never write.
     """
     tree = parse(text)
     try:
