@@ -95,7 +95,7 @@ def _feature(feature: ir.Feature) -> str:
     text = f"{kind}, {feature.unit}" if feature.unit else kind
     if feature.low is not None and feature.high is not None and feature.type != "bool":
         text += f", {feature.low} to {feature.high} in training"
-    return f"{feature.name}: {feature.doc} ({text})" if feature.doc else f"{feature.name}: {text}"
+    return f"{feature.name}: {feature.doc.strip()} ({text})" if feature.doc else f"{feature.name}: {text}"
 
 
 def _edge_cases(module: ir.HeuristicModule) -> list[Code]:
@@ -126,29 +126,28 @@ def select_docstring(module: ir.HeuristicModule, by_device: bool) -> Code:
 
 
 def selector_docstring(selector: ir.Selector) -> Code:
-    """One or more lines, the first one unindented."""
-    text = f"The config for {_owner(selector)}"
+    """The body of the docstring of `select_<vendor>`, indented by one level."""
+    first = prose(f"The config for {_owner(selector)}.")
+    counts = []
     if selector.n_scenarios:
-        text += f", from {selector.n_scenarios} scenarios"
+        counts.append(f"{selector.n_scenarios} scenarios")
     if selector.n_measurements:
-        text += f" and {selector.n_measurements} measurements"
-    if selector.devices:
-        text += f" on {', '.join(selector.devices)}"
-    known = _expected(selector)
-    text += "." + (f" Expected slowdown {known:.3f}x." if known else "")
+        counts.append(f"{selector.n_measurements} measurements")
+    said = []
+    if counts or selector.devices:
+        devices = f" on {', '.join(selector.devices)}" if selector.devices else ""
+        said.append(f"From {' and '.join(counts) or 'training'}{devices}.")
     if not selector.costs_known:
-        text += f" {_unknown(selector).capitalize()}"
-    return _indented(text)
+        said.append(f"{_unknown(selector).capitalize()}")
+    elif known := _expected(selector):
+        said.append(f"Expected slowdown {known:.3f}x.")
+    if not said:
+        return first
+    return block([first, "", *(line for text in said for line in wrapped(prose(text), "    ", "    ")), "    "])
 
 
 def parameter_docstring(selector: ir.Selector, parameter: str) -> Code:
-    return _indented(f"{parameter} of the config that `select` returns for {_owner(selector)}.")
-
-
-def _indented(text: str) -> Code:
-    # Three characters of room for the quotes on the first line, and three for those on the last.
-    lines = wrapped(prose(text), "    ___", "    ")
-    return Code("\n".join(lines).removeprefix("    ___"))
+    return prose(f"{parameter} of the config that `select` returns for {_owner(selector)}.")
 
 
 def _expected(selector: ir.Selector) -> float | None:
