@@ -18,7 +18,7 @@ from heurgen.cli.common import (
     print_json,
     spec_option,
 )
-from heurgen.errors import UsageError, printable
+from heurgen.errors import UsageError, printable, quoted
 
 
 @click.command(epilog=examples("heurgen init log.csv -o kernel.toml"))
@@ -65,8 +65,8 @@ def _renames(pairs: tuple[str, ...]) -> dict[str, str]:
     renames = {}
     for pair in pairs:
         old, equals, new = pair.partition("=")
-        if not (equals and old and new):
-            raise UsageError(f"--rename takes OLD=NEW, found {pair!r}")
+        if not (equals and old and new) or old in renames:
+            raise UsageError(f"found --rename {quoted(pair)}, expected OLD=NEW, each OLD once")
         renames[old] = new
     return renames
 
