@@ -143,7 +143,9 @@ def selector_docstring(selector: ir.Selector) -> Code:
         said.append(f"Expected slowdown {known:.3f}x.")
     if not said:
         return first
-    return block([first, "", *(line for text in said for line in wrapped(prose(text), "    ", "    ")), "    "])
+    return block(
+        [first, "", *(line for text in said for line in wrapped(prose(text), "    ", "    ")), "    "]
+    )
 
 
 def parameter_docstring(selector: ir.Selector, parameter: str) -> Code:

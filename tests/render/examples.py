@@ -96,13 +96,17 @@ def wide() -> ir.HeuristicModule:
         ir.Parameter(n, t) for n, t in zip(names, ("int", "float", "bool", "category", "int"), strict=True)
     )
     selector = ir.Selector("nvidia", names, configs, tree, strategy="per-parameter")
-    return ir.HeuristicModule("wide", features, parameters, (selector,), provenance={"tools": {long: [long] * 9}})
+    return ir.HeuristicModule(
+        "wide", features, parameters, (selector,), provenance={"tools": {long: [long] * 9}}
+    )
 
 
 def constant() -> ir.HeuristicModule:
     """The smallest module: one config, one feature that nothing reads, no provenance."""
     selector = ir.Selector("any", ("BLOCK",), ((128,),), LEAF(0))
-    return ir.HeuristicModule("matmul", (ir.Feature("m", "int"),), (ir.Parameter("BLOCK", "int"),), (selector,))
+    return ir.HeuristicModule(
+        "matmul", (ir.Feature("m", "int"),), (ir.Parameter("BLOCK", "int"),), (selector,)
+    )
 
 
 EXAMPLES = {"listing2": listing2, "by_device": by_device, "wide": wide, "constant": constant}

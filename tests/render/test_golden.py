@@ -46,7 +46,16 @@ def test_every_golden_file_has_an_example() -> None:
 
 
 def test_mypy_strict_accepts_the_goldens(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file", "", "--cache-dir"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--config-file",
+        "",
+        "--cache-dir",
+    ]
     done = subprocess.run(
         [*command, str(tmp_path), *map(str, FILES)], capture_output=True, text=True, check=False
     )
@@ -56,8 +65,13 @@ def test_mypy_strict_accepts_the_goldens(tmp_path: Path) -> None:
 def test_ruff_leaves_the_goldens_as_they_are() -> None:
     command = [sys.executable, "-m", "ruff"]
     options = ["--isolated", "--no-cache", "--line-length", "110"]
-    for arguments in (["format", "--check", *options], ["check", *options, "--select", "E4,E7,E9,F,I,W,UP,B,RET"]):
-        done = subprocess.run([*command, *arguments, *map(str, FILES)], capture_output=True, text=True, check=False)
+    for arguments in (
+        ["format", "--check", *options],
+        ["check", *options, "--select", "E4,E7,E9,F,I,W,UP,B,RET"],
+    ):
+        done = subprocess.run(
+            [*command, *arguments, *map(str, FILES)], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout
 
 
