@@ -94,9 +94,8 @@ def replay(module: ir.HeuristicModule, table: CostTable) -> list[Choice]:
         selector = module.selector(table.vendor, table.device[s])
         leaf = ir.find_leaf(selector.tree, ir.with_derived(module, row))
         chosen = selector.configs[leaf.config]
-        wanted = [None] * len(chosen)
-        for value, position in zip(chosen, order, strict=True):
-            wanted[position] = value  # type: ignore[call-overload]
+        by_position = dict(zip(order, chosen, strict=True))
+        wanted = tuple(by_position[i] for i in range(len(order)))
         found.append(_choice(table, s, row, chosen, order, leaf, index.get(_key(wanted))))
     return found
 

@@ -42,6 +42,7 @@ def validate(logs: tuple[str, ...], spec: str, as_json: bool) -> None:
     from heurgen.costs import cost_tables
     from heurgen.logs import read_logs
     from heurgen.spec import read_spec
+    from heurgen.validate import report
     from heurgen.validate import validate as run
 
     kernel = read_spec(spec)
@@ -51,7 +52,7 @@ def validate(logs: tuple[str, ...], spec: str, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
-        click.echo(found.to_text())
+        click.echo(report(found))
     if found.conflicts:
         sys.exit(FINDINGS)
 
