@@ -124,7 +124,8 @@ def read_text(path: str) -> str:
     start = len(_BOM) if data.startswith(_BOM) else 0
     # UTF-16 is full of NUL bytes; its first two bytes tell it better.
     if not data.startswith((b"\xff\xfe", b"\xfe\xff")) and (nul := data.find(b"\0")) >= 0:
-        raise LogError(f"byte {nul} is NUL, expected text", file=path, row=_line_at(data, nul))
+        hint = "save the file as UTF-8"
+        raise LogError(f"byte {nul} is NUL, expected text", file=path, row=_line_at(data, nul), hint=hint)
     try:
         return data[start:].decode()
     except UnicodeDecodeError as error:
@@ -217,7 +218,7 @@ def _without_empty_tail(
     if not rows[bad]:
         raise LogError("the line is empty", file=path, row=line, hint="delete it")
     raise LogError(
-        f"found {len(rows[bad])} cells, expected {width} as in the header",
+        f"found {len(rows[bad])} cell{'s' * (len(rows[bad]) > 1)}, expected {width} as in the header",
         file=path,
         row=line,
         hint="a cell that holds a comma needs quotes" if len(rows[bad]) > width else None,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from heurgen import expr
 from heurgen.errors import LogError
-from heurgen.ir import ColumnType, Config
+from heurgen.ir import ColumnType, Config, Value
 from heurgen.logs import Coded, TuningLog, cell_succeeds, combine
 from heurgen.spec import DerivedColumn, KernelSpec
 
@@ -40,7 +40,8 @@ class CostTable:
 
     Canonical: the same measurements give the same table whatever the order of rows and columns. Scenarios
     are sorted by their features in spec order, then device, times and noise, and only then scenario id;
-    configs by their values, None first. Scenarios in which nothing succeeded are left out, with their measurements.
+    configs by their values, None first. Scenarios in which nothing succeeded are left out, with their
+    measurements.
 
     X             float64 [S, F]  feature values, ints exact up to 2**53
     times         float64 [S, C]  median time in ms; NaN never measured, inf measured and failed
@@ -73,12 +74,33 @@ class CostTable:
     def n_scenarios(self) -> int:
         return len(self.scenario)
 
+    def features_of(self, row: int) -> dict[str, Value]:
+        """The features of a scenario (no derived ones) as a log or a caller of `select` would give them."""
+        given = zip(self.columns, self.X[row].tolist(), strict=True)
+        return {c.name: _decoded(c, x) for c, x in given if not c.derived}
+
+    def config_of(self, column: int) -> dict[str, Value]:
+        return dict(zip(self.parameters, self.configs[column], strict=True))
+
+
+def _decoded(column: TableColumn, value: float) -> Value:
+    match column.type:
+        case "category":
+            return column.values[int(value)]
+        case "float":
+            return value
+        case "int":
+            return int(value)
+        case "bool":
+            return bool(value)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Measured:
     """What the tables are cut from: measured (scenario, config) cells; noise and features per scenario.
 
-    Cells are sorted by scenario, then config; `time` is inf where the config failed; `rows` counts measurements.
+    Cells are sorted by scenario, then config; `time` is inf where the config failed; `rows` counts
+    measurements.
     """
 
     scenario: Ints

@@ -1,14 +1,15 @@
 """`heurgen init`: a first spec for a tuning log, every guess marked for a person to confirm.
 
-Names speak first (`column_names`). Where they do not, the data decide: a column that varies inside a scenario
-(where there is no scenario id: inside groups of equal other columns) is a launch parameter, one that does not is
-a feature. A launch parameter counts things or names them; a float that varies like that is a result.
+Names speak first (`column_names`). Where they do not, the data decide: a column that varies inside a
+scenario is a launch parameter, one that does not is a feature (without a scenario id: inside groups of
+equal other columns). A launch parameter counts things or names them; a float that varies like that is a
+result.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -30,20 +31,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from heurgen.cells import Cells
+
 Role: TypeAlias = Literal["feature", "parameter", "none"]
 # A float column of a log with fewer distinct values than this may be an input; results hardly ever repeat.
 _FEW = 16
 # A category with more values than this is an id or free text.
 _MAX_CATEGORIES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A log as text: per column its distinct texts, and for each row an index into them."""
-
-    texts: Mapping[str, list[str]]
-    codes: Mapping[str, NDArray[np.int64]]
-    n_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +52,9 @@ def draft_spec(path: str | os.PathLike[str]) -> str:
     Raises:
         LogError: the file is no CSV, or no column can be the time, a parameter or a feature.
     """
-    table = _read(path)
+    from heurgen.cells import read_cells
+
+    table = read_cells([path])
     log, log_remarks = _bookkeeping(table, path)
     guesses = _guesses(table, log)
     features = [c for c, g in guesses.items() if g.role == "feature"]
@@ -81,7 +77,7 @@ def draft_spec(path: str | os.PathLike[str]) -> str:
             log=log,
             log_remarks=log_remarks,
             header=(
-                f"Drafted by heurgen init from {counted(table.n_rows, 'row')}.",
+                f"Drafted by heurgen init from {counted(table.n, 'row')}.",
                 "Every guess is marked: confirm it, then delete the remark.",
             ),
             left_out=tuple((c, g.why) for c, g in guesses.items() if g.role == "none"),
@@ -89,18 +85,11 @@ def draft_spec(path: str | os.PathLike[str]) -> str:
     )
 
 
-def _read(path: str | os.PathLike[str]) -> _Table:
-    from heurgen.logs import _read_files
-
-    raw = _read_files([os.fspath(path)])
-    return _Table(raw.texts, raw.codes, raw.n)
-
-
 # --- columns that are neither feature nor parameter -------------------------------------------------------
 
 
 def _bookkeeping(
-    table: _Table, path: str | os.PathLike[str]
+    table: Cells, path: str | os.PathLike[str]
 ) -> tuple[LogColumns, tuple[tuple[str, str], ...]]:
     found: dict[str, str] = {}
     for key, names in column_names.BOOKKEEPING.items():
@@ -123,7 +112,7 @@ def _bookkeeping(
     return replace(LogColumns(), **found), tuple(remarks)  # type: ignore[arg-type]
 
 
-def _bookkeeping_remark(table: _Table, key: str, name: str) -> str:
+def _bookkeeping_remark(table: Cells, key: str, name: str) -> str:
     if key == "time" and not name.lower().endswith("ms"):
         return "guess: by its name; heurgen reads it as ms, and any unit gives the same slowdowns. confirm"
     if key == "status" and "ok" not in table.texts[name]:
@@ -131,7 +120,7 @@ def _bookkeeping_remark(table: _Table, key: str, name: str) -> str:
     return "guess: by its name; confirm"
 
 
-def _kernel(table: _Table, path: str | os.PathLike[str]) -> tuple[str, str]:
+def _kernel(table: Cells, path: str | os.PathLike[str]) -> tuple[str, str]:
     for name in ("kernel", "kernel_name"):
         if len(table.texts.get(name, [])) == 1 and table.texts[name][0]:
             return safe_name(table.texts[name][0]), f"guess: the column {name}; confirm"
@@ -142,7 +131,7 @@ def _kernel(table: _Table, path: str | os.PathLike[str]) -> tuple[str, str]:
 # --- roles ------------------------------------------------------------------------------------------------
 
 
-def _guesses(table: _Table, log: LogColumns) -> dict[str, _Guess]:
+def _guesses(table: Cells, log: LogColumns) -> dict[str, _Guess]:
     """What every other column is, in the order of the file."""
     guesses = {c: _by_name(table, c) for c in table.texts if c not in log.names}
     undecided = [c for c, g in guesses.items() if g is None]
@@ -153,15 +142,13 @@ def _guesses(table: _Table, log: LogColumns) -> dict[str, _Guess]:
         for column in (c for c in guesses if c not in decided or decided[c].role == "feature"):
             decided[column] = _by_scenario(table, column, group, decided.get(column))
     else:
-        inputs = [c for c, g in guesses.items() if g is None or g.role == "feature"]
+        inputs = [c for c, g in decided.items() if g.role == "feature"]
         inputs += [n for n in (log.vendor, log.device) if n in table.texts]
-        for column in undecided:
-            group = _groups([table.codes[c] for c in inputs if c != column])
-            decided[column] = _by_groups(table, column, group)
+        decided |= _by_groups(table, undecided, inputs)
     return {c: decided[c] for c in guesses}
 
 
-def _by_name(table: _Table, column: str) -> _Guess | None:
+def _by_name(table: Cells, column: str) -> _Guess | None:
     """A guess from the name (and from what no feature or parameter can hold); None: let the data decide."""
     values = table.texts[column]
     type_ = column_type(values)
@@ -193,29 +180,51 @@ def _feature_guess(values: list[str], why: str) -> _Guess:
     return _Guess("feature", why)
 
 
-def _by_scenario(table: _Table, column: str, group: NDArray[np.int64], named: _Guess | None) -> _Guess:
+def _by_scenario(table: Cells, column: str, group: NDArray[np.int64], named: _Guess | None) -> _Guess:
     values = table.texts[column]
     if not _varies_inside(table.codes[column], group):
         return named or _feature_guess(values, "guess: constant inside each scenario; confirm")
     if column_type(values) == "float":
         return _Guess("none", "guess: a float that varies inside a scenario is a result; confirm")
-    if len(values) == table.n_rows:
+    if len(values) == table.n:
         return _Guess("none", "guess: different in every row: an id; confirm")
     return _parameter_guess(column, "guess: varies inside a scenario; confirm")
 
 
-def _by_groups(table: _Table, column: str, group: NDArray[np.int64]) -> _Guess:
-    values = table.texts[column]
-    type_ = column_type(values)
-    if len(values) == table.n_rows and table.n_rows > _FEW and type_ in ("int", "category"):
-        return _Guess("none", "guess: different in every row: an id; confirm")
-    if not _varies_inside(table.codes[column], group):
-        return _feature_guess(values, "guess: the other columns determine it; confirm")
-    if type_ == "float":
-        if len(values) > _FEW:
-            return _Guess("none", "guess: a float that varies like a result; confirm")
-        return _feature_guess(values, "guess: a float with few values; confirm")
-    return _parameter_guess(column, "guess: varies while the other columns stay equal; confirm")
+def _by_groups(table: Cells, undecided: list[str], inputs: list[str]) -> dict[str, _Guess]:
+    """Without scenario ids: what varies while the other inputs stay equal is no input.
+
+    Ids and results differ in nearly every row and would leave no two rows equal, so they go first.
+    """
+    types = {c: column_type(table.texts[c]) for c in undecided}
+    found: dict[str, _Guess] = {}
+    for column in undecided:
+        n_values = len(table.texts[column])
+        if types[column] != "float" and n_values == table.n and n_values > _FEW:
+            found[column] = _Guess("none", "guess: different in every row: an id; confirm")
+    floats = [c for c in undecided if types[c] == "float" and len(table.texts[c]) > _FEW]
+    others = [c for c in undecided if c not in found and c not in floats]
+    for column in floats:
+        if _varies(table, column, inputs + others):
+            found[column] = _Guess("none", "guess: a float that varies like a result; confirm")
+    left = [c for c in undecided if c not in found]
+    for column in left:
+        if not _varies(table, column, inputs + left):
+            why = "guess: the other columns determine it; confirm"
+        elif types[column] == "float":
+            why = "guess: a float with few values; confirm"
+        else:
+            found[column] = _parameter_guess(
+                column, "guess: varies while the other columns stay equal; confirm"
+            )
+            continue
+        found[column] = _feature_guess(table.texts[column], why)
+    return found
+
+
+def _varies(table: Cells, column: str, inputs: list[str]) -> bool:
+    group = _groups([table.codes[c] for c in inputs if c != column])
+    return _varies_inside(table.codes[column], group)
 
 
 def _parameter_guess(column: str, why: str) -> _Guess:
@@ -245,12 +254,19 @@ def _varies_inside(codes: NDArray[np.int64], group: NDArray[np.int64]) -> bool:
 # --- the lines of the draft -------------------------------------------------------------------------------
 
 
-def _feature(table: _Table, name: str, why: str, *, keep: bool) -> Entry:
+def _feature(table: Cells, name: str, why: str, *, keep: bool) -> Entry:
     values = table.texts[name]
-    column = _with_limits(described(name, values), values)
+    column = _with_limits(_described(name, values), values)
     if len(values) == 1:
         return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
     return Entry(column, why)
+
+
+def _described(name: str, values: list[str]) -> Column:
+    column = described(name, values)
+    return (
+        replace(column, values=tuple(sorted(v for v in values if v))) if column.type == "category" else column
+    )
 
 
 def _with_limits(column: Column, values: list[str]) -> Column:
@@ -265,9 +281,9 @@ def _with_limits(column: Column, values: list[str]) -> Column:
     return replace(column, unit=unit)
 
 
-def _parameter(table: _Table, name: str, why: str, log: LogColumns) -> Entry:
+def _parameter(table: Cells, name: str, why: str, log: LogColumns) -> Entry:
     """A parameter that is blank in every row of a vendor does not exist there."""
-    column = described(name, table.texts[name])
+    column = _described(name, table.texts[name])
     if "" not in table.texts[name]:
         return Entry(column, why)
     blank = table.codes[name] == table.texts[name].index("")

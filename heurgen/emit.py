@@ -36,7 +36,7 @@ def write_atomic(path: str | Path, text: str) -> bool:
             return False
         _replace(target, data, _mode(target))
     except (OSError, ValueError, RuntimeError) as error:
-        raise _explained(path, error) from error
+        raise _explained("write", path, error) from error
     return True
 
 
@@ -49,7 +49,7 @@ def is_current(path: str | Path, text: str) -> bool:
     try:
         return _bytes(Path(path)) == text.encode("utf-8")
     except (OSError, ValueError) as error:
-        raise _explained(path, error) from error
+        raise _explained("read", path, error) from error
 
 
 def diff(path: str | Path, text: str) -> str:
@@ -61,12 +61,17 @@ def diff(path: str | Path, text: str) -> str:
     try:
         old = (_bytes(Path(path)) or b"").decode("utf-8", "backslashreplace")
     except (OSError, ValueError) as error:
-        raise _explained(path, error) from error
+        raise _explained("read", path, error) from error
     name = printable(path)
     lines = difflib.unified_diff(
-        old.split("\n"), text.split("\n"), name, f"{name} (generated)", n=_CONTEXT_LINES, lineterm=""
+        _lines(old), _lines(text), name, f"{name} (generated)", n=_CONTEXT_LINES, lineterm=""
     )
     return "".join(printable(line) + "\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else [*lines, "\\ No newline at end of file"]
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -113,18 +118,16 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _explained(path: str | Path, error: Exception) -> EmitError:
-    hints: list[tuple[type[Exception], str]] = [
-        (FileNotFoundError, "create the folder first"),
-        (NotADirectoryError, "a part of the path is a file"),
-        (IsADirectoryError, "the path is a folder, name a file in it"),
-        (
-            PermissionError,
-            "the file or its folder may not be written; choose another path or change its mode",
-        ),
-    ]
-    hint = next(
-        (text for kind, text in hints if isinstance(error, kind)), "the old file, if any, is unchanged"
-    )
+_HINTS: list[tuple[type[Exception], str]] = [
+    (FileNotFoundError, "create the folder first"),
+    (NotADirectoryError, "a part of the path is a file"),
+    (IsADirectoryError, "the path is a folder, name a file in it"),
+    (PermissionError, "the mode of the file or of its folder does not allow it"),
+]
+
+
+def _explained(action: str, path: str | Path, error: Exception) -> EmitError:
+    unchanged = "a file that was there is unchanged"
+    hint = next((text for kind, text in _HINTS if isinstance(error, kind)), unchanged)
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return EmitError(f"cannot write: {reason}", file=path, hint=hint)
+    return EmitError(f"cannot {action}: {reason}", file=path, hint=hint)

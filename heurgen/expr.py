@@ -194,16 +194,19 @@ def to_python(tree: Expr) -> str:
 
 def _binary_to_python(operator: Operator, left: Expr, right: Expr) -> str:
     def operand(tree: Expr) -> str:
-        bare = isinstance(tree, Negate) or (isinstance(tree, Binary) and not _is_guarded(tree))
+        bare = isinstance(tree, Negate | Binary) and not is_guarded(tree)
         return f"({to_python(tree)})" if bare else to_python(tree)
 
     text = f"{operand(left)} {operator} {operand(right)}"
-    if not _is_guarded(Binary(operator, left, right)):
+    if not is_guarded(Binary(operator, left, right)):
         return text
     # In `a / b if b else 0.0` the divisor is read twice; features do not change between the two.
     return f"({text} if {to_python(right)} else 0.0)"
 
 
-def _is_guarded(tree: Binary) -> bool:
+def is_guarded(tree: Expr) -> bool:
+    """Whether the divisor could be zero, so that `to_python` gives a conditional in parentheses."""
+    if not isinstance(tree, Binary):
+        return False
     safe = isinstance(tree.right, Number) and tree.right.value != 0
     return tree.operator in ("/", "//", "%") and not safe

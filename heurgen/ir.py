@@ -15,6 +15,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -120,8 +121,10 @@ class Split:
     right: Node
 
     def __post_init__(self) -> None:
-        if type(self.threshold) not in (int, float) or not math.isfinite(self.threshold):
-            raise ModelError(f"threshold of {quoted(self.feature)} must be finite, found {self.threshold!r}")
+        number = type(self.threshold) in (int, float)
+        # No column can hold more than a float64 does; CPython also refuses to print ints of 4300 digits.
+        if not number or not -sys.float_info.max <= self.threshold <= sys.float_info.max:
+            raise ModelError(f"threshold of {quoted(self.feature)} must be finite, in float64 range")
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,9 @@ def read_logs(paths: Sequence[str | os.PathLike[str]], spec: KernelSpec) -> Tuni
     dropped = _without_success(scenario, config, columns.time)
     if dropped.all():
         path = cells.files[0].path if len(cells.files) == 1 else None
-        raise LogError("no scenario has a successful measurement", file=path)
+        hint = "a config that is measured several times must succeed in more than half of them"
+        some = bool(np.isfinite(columns.time).any())
+        raise LogError("no config succeeded in any scenario", file=path, hint=hint if some else None)
     return TuningLog(
         files=tuple((f.path, f.n) for f in cells.files),
         vendor=columns.vendor,
@@ -330,7 +332,9 @@ def _times(cells: Cells, spec: KernelSpec, faults: list[_Fault]) -> NDArray[np.f
         row = int(np.argmax(bad))
         has_status = spec.log.status in cells.codes and cells.codes[spec.log.status][row] != ABSENT
         hint = "a failure has another status than ok" if has_status else "a failure has a blank time"
-        message = f"found {quoted(texts[codes[row]])}, expected a finite time above 0"
+        if (text := texts[codes[row]]) != text.strip():
+            hint = "remove the spaces around the value"
+        message = f"found {quoted(text)}, expected a finite time above 0"
         faults.append(_Fault(row, spec.log.time, message, hint))
     return times
 
@@ -384,7 +388,7 @@ def _variation(cells: Cells, spec: KernelSpec, columns: _Columns, row: int, othe
 
 
 def cell_succeeds(good: Codes, n: Codes) -> NDArray[np.bool_]:
-    """Whether a config works in a scenario of which `good` of `n` measurements succeeded: more than half did."""
+    """Whether a config works in a scenario: more than half of its `n` measurements there succeeded."""
     return 2 * good > n
 
 

@@ -185,8 +185,8 @@ def read_spec(path: str | os.PathLike[str]) -> KernelSpec:
         data = tomllib.loads(source.text)
     except tomllib.TOMLDecodeError as error:
         raise _toml_error(source.file, str(error)) from error
-    except RecursionError as error:
-        raise SpecError("the file nests too deeply", file=source.file) from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
+        raise SpecError(f"this is no TOML: {error}", file=source.file) from error
     for key in data:
         source.known(key, _TABLES, (), "table")
     for key in ("kernel", "features", "parameters"):
@@ -337,7 +337,7 @@ def _limits(
     source: _Source, key: tuple[str, ...], value: Mapping[str, Any], type_: str
 ) -> tuple[float | None, float | None]:
     kinds: dict[str, tuple[tuple[type, ...], str]] = {
-        "int": ((int,), "a whole number"),
+        "int": ((int,), "a whole number within +-2**53"),
         "float": ((int, float), "a finite number"),
     }
     for entry in ("min", "max"):
@@ -347,12 +347,17 @@ def _limits(
             raise source.error((*key, entry), f"{entry} does not apply to the type {type_}")
         kind, word = kinds[type_]
         found = value[entry]
-        if type(found) not in kind or not math.isfinite(found):
+        if type(found) not in kind or not _is_exact(found):
             raise source.wrong((*key, entry), found, word)
     low, high = value.get("min"), value.get("max")
     if low is not None and high is not None and low > high:
         raise source.error((*key, "min"), f"min = {low} is larger than max = {high}")
     return low, high
+
+
+def _is_exact(found: float) -> bool:
+    """A finite float, or an int that a float64 holds as it is."""
+    return abs(found) <= MAX_EXACT_INT if isinstance(found, int) else math.isfinite(found)
 
 
 def _strings(source: _Source, key: tuple[str, ...], found: object) -> tuple[str, ...]:
@@ -409,7 +414,7 @@ def _log_columns(source: _Source, table: Mapping[str, Any]) -> LogColumns:
     for key, value in table.items():
         source.known(key, (f.name for f in fields(LogColumns)), ("log",))
         if key == "noise":
-            if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+            if type(value) not in (int, float) or not _is_exact(value) or value < 0:
                 raise source.wrong(("log", key), value, "a finite number that is not negative, such as 0.02")
         elif type(value) is not str or not value or value != value.strip():
             raise source.wrong(("log", key), value, "the name of a column")

@@ -12,7 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "heurgen"
 # The IR stands left of learning: trees, rounding and refinement share its nodes.
 ORDER = (
-    "_version errors expr ir passes schema spec spec_toml column_names cells logs importers draft costs validate card trees train "
+    "_version errors expr ir passes schema spec spec_toml column_names cells logs importers draft "
+    "costs validate card trees train "
     "text render emit audit runtime project tune cli __main__"
 ).split()
 

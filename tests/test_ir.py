@@ -76,7 +76,7 @@ def test_a_device_has_its_own_selector_or_its_vendors() -> None:
         (lambda: Feature("x\n", "int"), r"feature name 'x\n' is not an ASCII identifier"),
         (lambda: Feature("x", "text"), "x has the type 'text', expected one of int, float, bool, category"),
         (lambda: Parameter("_x", "int"), "parameter name '_x' starts with an underscore"),
-        (lambda: Split("x", math.nan, Leaf(0), Leaf(0)), "threshold of 'x' must be finite, found nan"),
+        (lambda: Split("x", math.nan, Leaf(0), Leaf(0)), "threshold of 'x' must be finite, in float64 range"),
         (
             lambda: Membership("x", (), ("a",), False, Leaf(0), Leaf(0)),
             "membership split of 'x' has an empty side",

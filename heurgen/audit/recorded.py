@@ -54,6 +54,8 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
         name: next((float(found[k]) for k in keys if _is_number(found.get(k))), None)
         for name, keys in _FIGURES.items()
     }
+    if figures["geomean_slowdown"] is None and _is_number(found.get("mean_log_slowdown")):
+        figures["geomean_slowdown"] = math.exp(found["mean_log_slowdown"])
     n = found.get("n_scenarios")
     whole = n if type(n) is int else selector.n_scenarios
     return Summary(whole, agreement=None, **figures), _how({**choice, **found})

@@ -18,7 +18,7 @@ from heurgen.cli.common import (
     print_json,
     spec_option,
 )
-from heurgen.errors import UsageError, printable
+from heurgen.errors import UsageError, printable, quoted
 
 
 @click.command(epilog=examples("heurgen init log.csv -o kernel.toml"))
@@ -42,6 +42,7 @@ def validate(logs: tuple[str, ...], spec: str, as_json: bool) -> None:
     from heurgen.costs import cost_tables
     from heurgen.logs import read_logs
     from heurgen.spec import read_spec
+    from heurgen.validate import report
     from heurgen.validate import validate as run
 
     kernel = read_spec(spec)
@@ -51,7 +52,7 @@ def validate(logs: tuple[str, ...], spec: str, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
-        click.echo(found.to_text())
+        click.echo(report(found))
     if found.conflicts:
         sys.exit(FINDINGS)
 
@@ -65,8 +66,8 @@ def _renames(pairs: tuple[str, ...]) -> dict[str, str]:
     renames = {}
     for pair in pairs:
         old, equals, new = pair.partition("=")
-        if not (equals and old and new):
-            raise UsageError(f"--rename takes OLD=NEW, found {pair!r}")
+        if not (equals and old and new) or old in renames:
+            raise UsageError(f"found --rename {quoted(pair)}, expected OLD=NEW, each OLD once")
         renames[old] = new
     return renames
 

@@ -1,9 +1,9 @@
 """Logs of PyTorch's AutoHeuristic -> a tuning log.
 
 Line 1 is a JSON object with `name`, `device_capa`, `shared_memory`, `numerical_features` and
-`categorical_features`; line 2 a CSV header with those features, `choice` and `feedback` (ms, `inf` for a
-failure). Then one row a measurement, and rows repeat. A choice is `type=triton_BLOCK-M=64_numwarps=4`, or a bare name,
-which becomes the `type`.
+`categorical_features`. Line 2 is a CSV header with those features, `choice` and `feedback` (ms, `inf` for a
+failure). Then comes one row a measurement, and rows repeat. A choice is
+`type=triton_BLOCK-M=64_numwarps=4`, or a bare name, which becomes the `type`.
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ def _draft(
     return Draft(
         name=safe_name(name),
         features=feature_entries(found),
-        parameters=tuple(Entry(described(p, v, optional="" in v)) for p, v in values.items()),
+        # A bare choice has none but `type`, in the next log if not in this one.
+        parameters=tuple(Entry(described(p, v, optional=p != "type" or "" in v)) for p, v in values.items()),
         header=(
             f"Drafted by heurgen import autoheuristic from {counted(n_rows, 'row')} of {printable(name)} on "
             + ", ".join(sorted(devices)),

@@ -65,10 +65,11 @@ def sorted_values(values: Iterable[str], type_: ColumnType) -> list[str]:
 
 
 def described(name: str, values: Collection[str], *, optional: bool = False) -> Column:
-    """A spec column with the type, and for a category the values, that the log shows."""
-    type_ = column_type(values)
-    found = tuple(sorted(v for v in values if v)) if type_ == "category" else ()
-    return Column(name, type_, values=found, optional=optional)
+    """A spec column with the type that the log shows.
+
+    Categories come without `values`: those are enforced on every log, and the next one may hold others.
+    """
+    return Column(name, column_type(values), optional=optional)
 
 
 def feature_entries(values: Sequence[tuple[str, Collection[str]]]) -> tuple[Entry, ...]:

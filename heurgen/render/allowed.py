@@ -19,17 +19,29 @@ _ANNOTATION_NODES = (ast.Name, ast.Constant, ast.BinOp, ast.BitOr, ast.Subscript
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 
-def check(text: str) -> ast.Module:
-    """Parse a generated module and check its shape; nothing is executed.
+def check(text: str) -> None:
+    """Check the shape of a generated module, and that CPython compiles it; nothing is executed.
 
     Raises:
-        EmitError: the text is no ASCII, no Python, or holds a construct that generated modules do not have.
+        EmitError: the text is not ASCII, is no Python, or holds a construct that we never write.
     """
-    if not text.isascii() or any(c < " " and c != "\n" for c in text):
+    tree = parse(text)
+    try:
+        compile(tree, "<generated>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EmitError(f"the generated text does not compile: {error}") from error
+
+
+def parse(text: str) -> ast.Module:
+    """The syntax tree of a generated module, its shape checked.
+
+    Raises:
+        EmitError: as `check`.
+    """
+    if not text.isascii() or not text.replace("\n", "").isprintable():
         raise EmitError("the generated text holds characters outside printable ASCII")
     try:
         tree = ast.parse(text)
-        compile(text, "<generated>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EmitError(f"the generated text is no Python module: {error}") from error
     _Module().check(tree)

@@ -114,7 +114,8 @@ def _expression(derived: ir.Derived) -> str:
     # A guarded divisor is written twice, so nested divisions double the text at every level.
     if _size(tree) > MAX_EXPRESSION:
         raise EmitError(f"the expression of {derived.name} nests too many divisions to be written")
-    return expr.to_python(tree)
+    text = expr.to_python(tree)
+    return text[1:-1] if expr.is_guarded(tree) else text
 
 
 def _size(tree: expr.Expr) -> int:

@@ -85,11 +85,8 @@ def docstring(module: ir.HeuristicModule) -> Code:
 
 
 def _unknown(selector: ir.Selector) -> str:
-    reason = (
-        "it comes from a fitted estimator"
-        if selector.strategy == "from_sklearn"
-        else "the log holds winners only"
-    )
+    fitted = selector.strategy == "from_sklearn"
+    reason = "it comes from a fitted estimator" if fitted else "the log holds winners only"
     return f"slowdown unknown, {reason}."
 
 
@@ -98,16 +95,18 @@ def _feature(feature: ir.Feature) -> str:
     text = f"{kind}, {feature.unit}" if feature.unit else kind
     if feature.low is not None and feature.high is not None and feature.type != "bool":
         text += f", {feature.low} to {feature.high} in training"
-    return f"{feature.name}: {feature.doc} ({text})" if feature.doc else f"{feature.name}: {text}"
+    return f"{feature.name}: {feature.doc.strip()} ({text})" if feature.doc else f"{feature.name}: {text}"
 
 
 def _edge_cases(module: ir.HeuristicModule) -> list[Code]:
     said = "Every input gets an answer. NaN fails every `x <= t`, so it takes the other branch."
     if any(f.type == "category" for f in module.features):
         said += " A category that training never saw goes where most training scenarios went."
-    return wrapped(
-        said + " Comments give the training scenarios of a leaf and their expected slowdown.", "", ""
-    )
+    if module.derived:
+        said += " A zero divisor gives 0."
+    if any(leaf.n_scenarios for s in module.selectors for leaf in ir.leaves(s.tree)):
+        said += " Comments count a leaf's training scenarios and give their expected slowdown, where known."
+    return wrapped(said, "", "")
 
 
 def _owner(selector: ir.Selector) -> str:
@@ -127,29 +126,30 @@ def select_docstring(module: ir.HeuristicModule, by_device: bool) -> Code:
 
 
 def selector_docstring(selector: ir.Selector) -> Code:
-    """One or more lines, the first one unindented."""
-    text = f"The config for {_owner(selector)}"
+    """The body of the docstring of `select_<vendor>`, indented by one level."""
+    first = prose(f"The config for {_owner(selector)}.")
+    counts = []
     if selector.n_scenarios:
-        text += f", from {selector.n_scenarios} scenarios"
+        counts.append(f"{selector.n_scenarios} scenarios")
     if selector.n_measurements:
-        text += f" and {selector.n_measurements} measurements"
-    if selector.devices:
-        text += f" on {', '.join(selector.devices)}"
-    known = _expected(selector)
-    text += "." + (f" Expected slowdown {known:.3f}x." if known else "")
+        counts.append(f"{selector.n_measurements} measurements")
+    said = []
+    if counts or selector.devices:
+        devices = f" on {', '.join(selector.devices)}" if selector.devices else ""
+        said.append(f"From {' and '.join(counts) or 'training'}{devices}.")
     if not selector.costs_known:
-        text += f" {_unknown(selector).capitalize()}"
-    return _indented(text)
+        said.append(f"{_unknown(selector).capitalize()}")
+    elif known := _expected(selector):
+        said.append(f"Expected slowdown {known:.3f}x.")
+    if not said:
+        return first
+    return block(
+        [first, "", *(line for text in said for line in wrapped(prose(text), "    ", "    ")), "    "]
+    )
 
 
 def parameter_docstring(selector: ir.Selector, parameter: str) -> Code:
-    return _indented(f"{parameter} of the config that `select` returns for {_owner(selector)}.")
-
-
-def _indented(text: str) -> Code:
-    # Three characters of room for the quotes on the first line, and three for those on the last.
-    lines = wrapped(prose(text), "    ___", "    ")
-    return Code("\n".join(lines).removeprefix("    ___"))
+    return prose(f"{parameter} of the config that `select` returns for {_owner(selector)}.")
 
 
 def _expected(selector: ir.Selector) -> float | None:

@@ -40,7 +40,7 @@ def render_python(module: ir.HeuristicModule) -> str:
             select_doc=describe.select_docstring(module, by_device),
             known=Code(", ".join(identifier(v) for v in module.vendors)),
             chooser=identifier(plan.chooser),
-            arguments=Code(", ".join(identifier(f.name) for f in module.features)),
+            call=bracketed(f"return {plan.chooser}(", [identifier(f.name) for f in module.features], ")", 1),
             table=_table(module, plan, False),
             device_table=_table(module, plan, True) if by_device else None,
             lookup=_lookup(module, plan) if by_device else None,

@@ -1,7 +1,7 @@
 """A generated module -> IR, by parsing alone: what ships can be audited without importing it.
 
-Trees, configs, features and provenance come back. Evidence of leaves, docs and derived features that no test reads
-do not; a category that is named by neither side of a test comes back on the side where unknown ones go.
+Trees, configs, features and provenance come back. Evidence of leaves, docs, and derived features that no test
+reads do not; the categories that a test does not name are the feature's others.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ _OPERATORS: dict[type[ast.operator], expr.Operator] = {
     ast.FloorDiv: "//",
     ast.Mod: "%",
 }
-# Stands for "any category that the test does not name" where the module names no other.
-_OTHER = "(other)"
 
 
 def read_module(text: str) -> ir.HeuristicModule:
@@ -36,7 +34,7 @@ def read_module(text: str) -> ir.HeuristicModule:
     """
     checksum.verify(text)
     try:
-        return _read(allowed.check(text.replace("\r\n", "\n")))
+        return _read(allowed.parse(text.replace("\r\n", "\n")))
     except ModelError:
         raise
     except (HeurgenError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
@@ -165,7 +163,9 @@ class _TreeReader:
             case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[value]):
                 found = ast.literal_eval(value)
                 named = found if isinstance(found, tuple) else (found,)
-                others = tuple(v for v in self.features[name].values if v not in named) or (_OTHER,)
+                known = tuple(v for v in self.features[name].values if v not in named)
+                # A name that is surely not among the named ones, where DOMAIN has no other.
+                others = known or (f"not {' '.join(named)}",)
                 if isinstance(op, ast.In | ast.Eq):
                     return ir.Membership(name, named, others, False, yes, no)
                 return ir.Membership(name, others, named, True, yes, no)

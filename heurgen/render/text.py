@@ -70,6 +70,8 @@ def _string(value: str) -> str:
 def _character(c: str, quote: str) -> str:
     if c in (quote, "\\"):
         return "\\" + c
+    if c in "\n\r\t":
+        return repr(c)[1:-1]
     if " " <= c <= "~":
         return c
     number = ord(c)

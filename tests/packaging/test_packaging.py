@@ -57,7 +57,8 @@ def test_the_wheel_installs_no_top_level_kernels(dist: Path) -> None:
 
 
 def test_the_sdist_can_build_and_test(dist: Path) -> None:
-    names = {n.split("/", 1)[-1] for n in tarfile.open(next(dist.glob("*.tar.gz"))).getnames()}
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
+        names = {n.split("/", 1)[-1] for n in sdist.getnames()}
     wanted = {"pyproject.toml", "README.md", "LICENSE", "Makefile", "constraints.txt", "heurgen.toml"}
     assert wanted <= names
     assert any(n.startswith("tests/") for n in names)

@@ -1,0 +1,109 @@
+"""Starting trees: scikit-learn's, and our own with two levels of look-ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heurgen.trees.candidates import candidates
+from heurgen.trees.depth2 import pair_costs, stump_costs
+from heurgen.trees.node import Branch, Cut, Tree, best_tip, n_leaves, row_costs
+from heurgen.trees.problem import Bools, Floats, Ints, Problem
+
+
+def look_ahead(p: Problem, rows: Ints, depth: int, price: float) -> Tree:
+    """Grown top down; each test is the root of the best tree of depth 2 below it. `price` per leaf."""
+    tip = best_tip(p, rows)
+    if depth == 0 or p.real[rows].sum() < 2:
+        return tip
+    cuts, B = candidates(p, rows)
+    if not cuts:
+        return tip
+    score = stump_costs if depth == 1 else pair_costs
+    costs = score(B, p.cost[rows], p.real[rows], price)
+    best = int(costs.argmin())
+    alone = float(p.cost[rows, tip.config].sum())
+    if not costs[best] < alone + price:
+        return tip
+    left = B[:, best] > 0
+    tree = Branch(
+        cuts[best],
+        look_ahead(p, rows[left], depth - 1, price),
+        look_ahead(p, rows[~left], depth - 1, price),
+    )
+    grown = float(row_costs(p, rows, tree).sum()) + n_leaves(tree) * price
+    return tree if grown < alone + price else tip
+
+
+# --- scikit-learn -------------------------------------------------------------------------------------------
+
+
+def encode(p: Problem, rows: Ints) -> tuple[Floats, list[Cut]]:
+    """Columns for scikit-learn, and what `column <= 0.5 + k` means for each (a Cut with the k-th gap).
+
+    Numbers become their dense rank, which float32 holds exactly; categories one column each.
+    """
+    blocks, meaning = [], []
+    for column, description in enumerate(p.columns):
+        x = p.X[rows, column]
+        values, rank = np.unique(x, return_inverse=True)
+        if description.type == "category":
+            for v in values.astype(np.int64).tolist():
+                blocks.append((x != v).astype(np.float64))
+                meaning.append(Cut(column, left=(v,)))
+        else:
+            blocks.append(rank.reshape(-1).astype(np.float64))
+            meaning.append(Cut(column))
+    return np.column_stack(blocks), meaning
+
+
+def regression_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
+    """scikit-learn's multi-output regression of the costs: variance of every config's cost falls."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    X, meaning = encode(p, rows)
+    estimator = DecisionTreeRegressor(
+        max_depth=depth, max_leaf_nodes=max(max_leaves, 2), random_state=0, min_samples_leaf=1
+    ).fit(X, np.minimum(p.cost[rows], 4 * np.median(p.cost[rows]) + 1))
+    return from_estimator(p, rows, estimator, X, meaning)
+
+
+def winner_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
+    """scikit-learn's classification of the winner, weighted by what a wrong choice costs on average."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    cost = p.cost[rows]
+    regret = cost.mean(axis=1) - cost.min(axis=1)
+    if not regret.any():
+        return best_tip(p, rows)
+    X, meaning = encode(p, rows)
+    estimator = DecisionTreeClassifier(
+        criterion="entropy", max_depth=depth, max_leaf_nodes=max(max_leaves, 2), random_state=0
+    ).fit(X, cost.argmin(axis=1), sample_weight=regret / regret.mean())
+    return from_estimator(p, rows, estimator, X, meaning)
+
+
+def from_estimator(p: Problem, rows: Ints, estimator: Any, X: Floats, meaning: list[Cut]) -> Tree:
+    """A fitted sklearn tree over `encode`d rows, its leaves labelled with the config that costs least there."""
+    arrays = estimator.tree_
+
+    def build(node: int, own: Ints) -> Tree:
+        if arrays.children_left[node] == -1 or len(own) == 0:
+            return best_tip(p, rows[own])
+        cut = meaning[arrays.feature[node]]
+        left: Bools = X[own, arrays.feature[node]] <= arrays.threshold[node]
+        below, above = own[left], own[~left]
+        if not len(below) or not len(above):
+            return best_tip(p, rows[own])
+        if not cut.left:
+            cut = gap(p, rows[own], cut.column, left)
+        return Branch(cut, build(arrays.children_left[node], below), build(arrays.children_right[node], above))
+
+    return build(0, np.arange(len(rows)))
+
+
+def gap(p: Problem, rows: Ints, column: int, left: Bools) -> Cut:
+    """The cut of a number column between the rows that go left and the others."""
+    x = p.X[rows, column]
+    return Cut(column, float(x[left].max()), float(x[~left].min()))
