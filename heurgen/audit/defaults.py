@@ -67,9 +67,7 @@ def read_defaults(
     return Defaults(f"column {name}", _of_rows(np.flatnonzero(marked), log, spec, tables))
 
 
-def _of_rows(
-    rows: Codes, log: TuningLog, spec: KernelSpec, tables: Sequence[CostTable]
-) -> dict[str, Ints]:
+def _of_rows(rows: Codes, log: TuningLog, spec: KernelSpec, tables: Sequence[CostTable]) -> dict[str, Ints]:
     """Per vendor the marked config of each scenario of its table."""
     own: dict[int, int] = {}
     for row in rows.tolist():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from heurgen import ir, passes
 from heurgen.audit.regions import flags_of, leaf_regions, region_texts
-from heurgen.audit.score import Choice, leaf_counts, score
+from heurgen.audit.score import Choice, leaf_counts, numbered_leaf, score
 from heurgen.errors import ModelError, printable, quoted
 from heurgen.text import counted, ratio
 
@@ -130,9 +130,7 @@ class Diff:
         return lines
 
 
-def diff(
-    old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Iterable[CostTable] | None = None
-) -> Diff:
+def diff(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Iterable[CostTable] | None = None) -> Diff:
     """Compare two models of one kernel; with cost tables, also what each change costs or gains.
 
     Raises:
@@ -271,11 +269,7 @@ def _by_leaf(
         was = ir.with_derived(old, before.features)
         row = {**{_old_name(d.name): was[d.name] for d in old.derived}, **was}
         row |= ir.with_derived(new, after.features)
-        node, index = tree, 0
-        while not isinstance(node, ir.Leaf):
-            left = ir.goes_left(node, row[node.feature])
-            index += 0 if left else counts[id(node.left)]
-            node = node.left if left else node.right
+        _, index = numbered_leaf(tree, row, counts)
         found.setdefault(index, []).append((before, after))
     return found
 

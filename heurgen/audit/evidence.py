@@ -102,9 +102,7 @@ def ranked(costs: Floats) -> list[tuple[int, int, float]]:
     columns = np.flatnonzero(valid)
     means = sums[columns] / valid[columns]
     order = np.lexsort((columns, means, -valid[columns]))
-    return [
-        (int(columns[i]), int(valid[columns[i]]), float(means[i])) for i in order.tolist()
-    ]
+    return [(int(columns[i]), int(valid[columns[i]]), float(means[i])) for i in order.tolist()]
 
 
 def best_single(view: View) -> int | None:
@@ -230,7 +228,9 @@ def importance(view: View) -> dict[str, float]:
             return node.n_scenarios
         middle, last = first + counts[id(node.left)], first + counts[id(node)]
         n = visit(node.left, first) + visit(node.right, middle)
-        parts = [(view.leaf >= a) & (view.leaf < b) for a, b in ((first, last), (first, middle), (middle, last))]
+        parts = [
+            (view.leaf >= a) & (view.leaf < b) for a, b in ((first, last), (first, middle), (middle, last))
+        ]
         whole, left, right = (float(filled[p].sum(axis=0).min()) if p.any() else 0.0 for p in parts)
         gain = whole - left - right if view.known else float(n)
         saved[node.feature] = saved.get(node.feature, 0.0) + max(gain, 0.0) + 1e-9 * n

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,12 +114,20 @@ class _Route:
         self.counts = leaf_counts(selector.tree)
 
     def leaf(self, row: dict[str, Any]) -> tuple[ir.Leaf, int]:
-        full, node, index = ir.with_derived(self.module, row), self.selector.tree, 0
-        while not isinstance(node, ir.Leaf):
-            left = ir.goes_left(node, full[node.feature])
-            index += 0 if left else self.counts[id(node.left)]
-            node = node.left if left else node.right
-        return node, index
+        return numbered_leaf(self.selector.tree, ir.with_derived(self.module, row), self.counts)
+
+
+def numbered_leaf(
+    tree: ir.Node, row: Mapping[str, Any], counts: Mapping[int, int] | None = None
+) -> tuple[ir.Leaf, int]:
+    """The leaf that a full row ends in, and its place in `ir.leaves`; `counts` are the tree's `leaf_counts`."""
+    sizes = leaf_counts(tree) if counts is None else counts
+    node, index = tree, 0
+    while not isinstance(node, ir.Leaf):
+        left = ir.goes_left(node, row[node.feature])
+        index += 0 if left else sizes[id(node.left)]
+        node = node.left if left else node.right
+    return node, index
 
 
 def leaf_counts(tree: ir.Node) -> dict[int, int]:

@@ -261,4 +261,63 @@ def diff(old: str, new: str, logs: tuple[str, ...], spec: str | None, as_json: b
         click.echo(found.to_text())
 
 
-COMMANDS = (audit, show, explain, diff)
+@click.command(
+    epilog=examples(
+        "heurgen advise model.json log.csv --spec kernel.toml -n 20 -o next.toml",
+        "heurgen advise model.json log.csv --spec kernel.toml --traffic traffic.csv > next.toml",
+    )
+)
+@path_argument("MODEL")
+@logs_argument
+@spec_option
+@click.option("-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Most scenarios.")
+@click.option("--traffic", multiple=True, metavar="FILE.csv", help="Launches of real traffic with counts.")
+@click.option("--vendor", metavar="V", help="Vendor to measure next; default: the one with most scenarios.")
+@click.option("-o", "--output", metavar="NEXT.toml", help="Write the workload there, not to stdout.")
+@json_option
+def advise(
+    model: str,
+    logs: tuple[str, ...],
+    spec: str,
+    count: int,
+    traffic: tuple[str, ...],
+    vendor: str | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """The next scenarios, and configs, worth measuring: a workload for `heurgen tune --workload`."""
+    from heurgen.audit.advise import advise as run
+    from heurgen.audit.advise.traffic import read_traffic
+    from heurgen.audit.advise.workload import to_workload
+    from heurgen.emit import write_atomic
+
+    module = _read_any(model)
+    kernel, log, tables = _read_log(logs, spec)
+    table = _table_of(tables, module, vendor)
+    seen = read_traffic(traffic, kernel, table.vendor) if traffic else None
+    note((*log.notes, *(seen.notes if seen else ())))
+    found = run(module, table, kernel, count, seen)
+    if as_json:
+        print_json({"vendor": table.vendor, "scenarios": [a.to_dict() for a in found]})
+        return
+    text = to_workload(found, module.kernel, table.vendor)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomic(output, text)
+        click.echo(f"wrote {printable(output)}: {len(found)} scenarios")
+
+
+def _table_of(tables: tuple[CostTable, ...], module: HeuristicModule, vendor: str | None) -> CostTable:
+    known = [t for t in tables if t.vendor in module.vendors and vendor in (None, t.vendor)]
+    if not known:
+        raise UsageError(
+            f"the logs hold no scenario of {vendor or 'a vendor that the model knows'}",
+            hint=f"the model knows {', '.join(module.vendors)}",
+        )
+    if len(known) > 1:
+        note([f"the logs hold {', '.join(t.vendor for t in known)}: choose with --vendor"])
+    return max(known, key=lambda t: t.n_scenarios)
+
+
+COMMANDS = (audit, show, explain, diff, advise)

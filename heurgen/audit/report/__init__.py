@@ -47,7 +47,11 @@ def _page(data: Report) -> str:
 
     style, script = Markup(_source("style.css")), Markup(_source("script.js"))
     policy = _POLICY.format(script=_hash(script), style=_hash(style))
-    return _environment().get_template("page.html.jinja").render(r=data, style=style, script=script, policy=policy)
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(r=data, style=style, script=script, policy=policy)
+    )
 
 
 @lru_cache(maxsize=2)

@@ -87,7 +87,10 @@ def scatter(view: View, cap: int) -> Map:
     names = map_columns(view)
     scales = [_scale(view, name) for name in names]
     frame = _frame(view, names, scales)
-    unit = [np.array([s.place(v) for v in column_values(view, n).tolist()]) for n, s in zip(names, scales, strict=True)]
+    unit = [
+        np.array([s.place(v) for v in column_values(view, n).tolist()])
+        for n, s in zip(names, scales, strict=True)
+    ]
     while len(unit) < 2:
         unit.append(np.full(len(view.rows), 0.5))
     grid, groups = (0, 0), [[i] for i in range(len(view.rows))]
@@ -117,7 +120,9 @@ def _frame(view: View, names: Sequence[str], scales: Sequence[Scale]) -> Frame:
     for axis, (name, scale) in enumerate(zip(names, scales, strict=True)):
         start, length = (_LEFT, right - _LEFT) if axis == 0 else (_TOP, bottom - _TOP)
         at = placed(scale, start, length, flip=axis == 1)
-        found = {n.threshold for n in ir.nodes(view.selector.tree) if isinstance(n, ir.Split) and n.feature == name}
+        found = {
+            n.threshold for n in ir.nodes(view.selector.tree) if isinstance(n, ir.Split) and n.feature == name
+        }
         cuts[axis] = tuple(at(t) for t in sorted(found) if scale.low < t < scale.high)
     return Frame(
         WIDTH,
@@ -139,7 +144,9 @@ def _cells(view: View, unit: Sequence[Floats], cap: int) -> tuple[tuple[int, int
     for grid in _GRIDS:
         columns = [np.minimum((u * n).astype(np.int64), n - 1) for u, n in zip(unit, grid, strict=True)]
         groups: dict[tuple[int, int, int], list[int]] = {}
-        for i, key in enumerate(zip(columns[0].tolist(), columns[1].tolist(), view.leaf.tolist(), strict=True)):
+        for i, key in enumerate(
+            zip(columns[0].tolist(), columns[1].tolist(), view.leaf.tolist(), strict=True)
+        ):
             groups.setdefault(key, []).append(i)
         if len(groups) <= cap:
             break
@@ -188,7 +195,10 @@ def _apart(marks: list[Mark]) -> list[Mark]:
         k = seen[spot] = seen.get(spot, -1) + 1
         angle, radius = 2.399963 * k, 3.4 * math.sqrt(k)
         fields: dict[str, Any] = {f: getattr(mark, f) for f in Mark.__dataclass_fields__}
-        fields |= {"x": round(mark.x + radius * math.cos(angle), 1), "y": round(mark.y + radius * math.sin(angle), 1)}
+        fields |= {
+            "x": round(mark.x + radius * math.cos(angle), 1),
+            "y": round(mark.y + radius * math.sin(angle), 1),
+        }
         moved.append(Mark(**fields))
     return moved
 
@@ -218,7 +228,9 @@ def distribution(series: Sequence[tuple[str, str, Floats]]) -> Distribution:
 
     Choices that are not valid never count as fast enough, so that their curve stays below 100 %.
     """
-    highest = max((math.exp(float(x[np.isfinite(x)].max())) for _, _, x in series if np.isfinite(x).any()), default=1.0)
+    highest = max(
+        (math.exp(float(x[np.isfinite(x)].max())) for _, _, x in series if np.isfinite(x).any()), default=1.0
+    )
     scale = slowdown_scale(highest)
     width, height, left, top = 440, 290, 52, 10
     right, bottom = width - 12, height - 40

@@ -64,14 +64,21 @@ def _strip(
     view: View, feature: ir.Feature | ir.Derived | None, name: str, values: Floats
 ) -> tuple[Strip, list[str]]:
     column = next(c for c in view.table.columns if c.name == name)
-    labels = column.values if column.type == "category" else ("false", "true") if column.type == "bool" else ()
+    labels = (
+        column.values if column.type == "category" else ("false", "true") if column.type == "bool" else ()
+    )
     scale = category_scale(labels) if labels else number_scale(values.tolist())
     cuts = _cuts(view, name)
     at = placed(scale, 6, WIDTH - 12)
     counts, edges = _density(scale, values, len(labels))
     top = max(counts) or 1
     bars = [
-        (round(6 + a * (WIDTH - 12), 1), round(4 + 34 * (1 - math.sqrt(c / top)), 1), b, math.sqrt(c / top) * 34)
+        (
+            round(6 + a * (WIDTH - 12), 1),
+            round(4 + 34 * (1 - math.sqrt(c / top)), 1),
+            b,
+            math.sqrt(c / top) * 34,
+        )
         for c, a, b in zip(counts, edges, [_bar_width(len(counts))] * len(counts), strict=True)
         if c
     ]
@@ -92,7 +99,10 @@ def _strip(
         tuple((x, y, round(w, 1), round(h, 1)) for x, y, w, h in bars),
         tuple((at(a), round(at(b) - at(a), 1)) for a, b in gaps),
         tuple(at(c) for c in cuts if scale.low < c < scale.high),
-        tuple((round(6 + t.at * (WIDTH - 12), 1), t.label) for t in scale.ticks[:: 2 if len(scale.ticks) > 6 else 1]),
+        tuple(
+            (round(6 + t.at * (WIDTH - 12), 1), t.label)
+            for t in scale.ticks[:: 2 if len(scale.ticks) > 6 else 1]
+        ),
         scale.note,
     )
     return strip, told
@@ -121,7 +131,11 @@ def _number_holes(
 ) -> tuple[list[tuple[float, float]], list[str]]:
     """Stretches of the axis without a scenario, the widest first; a threshold inside is said so."""
     distinct = np.unique(values).tolist()
-    gaps = [(a, b) for a, b in zip(distinct[:-1], distinct[1:], strict=True) if scale.place(b) - scale.place(a) >= _GAP]
+    gaps = [
+        (a, b)
+        for a, b in zip(distinct[:-1], distinct[1:], strict=True)
+        if scale.place(b) - scale.place(a) >= _GAP
+    ]
     gaps.sort(key=lambda g: scale.place(g[0]) - scale.place(g[1]))
     told = []
     for low, high in gaps:
@@ -149,5 +163,7 @@ def _thin_leaves(view: View, flags: tuple[str, ...]) -> list[str]:
     for own, region in zip(leaf_evidence(view), regions, strict=True):
         if own.n <= 1:
             where = " and ".join(conditions(region, flags)) or "every launch"
-            told.append(f"{counted(own.n, 'scenario') if own.n else 'no scenario'} in leaf {own.index + 1}: {where}")
+            told.append(
+                f"{counted(own.n, 'scenario') if own.n else 'no scenario'} in leaf {own.index + 1}: {where}"
+            )
     return told

@@ -201,7 +201,9 @@ def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> 
         coverage=coverage(module, view, flags),
         uses=tuple(_uses(view, summary)),
         choice=recorded.blocks(selector),
-        legend=tuple((config_tag(c), c, config_pairs(selector.parameters, selector.configs[c])) for c in used),
+        legend=tuple(
+            (config_tag(c), c, config_pairs(selector.parameters, selector.configs[c])) for c in used
+        ),
     )
 
 
@@ -230,7 +232,9 @@ def _series(given: Given, view: View) -> list[tuple[str, str, str, Floats]]:
     if given.baseline_score is not None:
         before = {(c.vendor, c.row): c.slowdown for c in given.baseline_score.choices}
         old = [before.get((view.vendor, r)) for r in view.rows.tolist()]
-        series.append(("baseline model", "base", "", np.array([math.nan if x is None else math.log(x) for x in old])))
+        series.append(
+            ("baseline model", "base", "", np.array([math.nan if x is None else math.log(x) for x in old]))
+        )
     if given.defaults is not None and view.vendor in given.defaults.columns:
         column = given.defaults.columns[view.vendor][view.rows]
         costs = view.costs[np.arange(len(column)), column]
@@ -260,7 +264,13 @@ def _headline(
         rows.append(HeadlineRow(name, note, _cells(summary_of(costs))))
     if view.known:
         n = len(view.rows)
-        rows.append(HeadlineRow("oracle", "the best measured config of every scenario", ("1.000×", "1.000×", "1.000×", "100.0 %", "0.0 %", str(n))))
+        rows.append(
+            HeadlineRow(
+                "oracle",
+                "the best measured config of every scenario",
+                ("1.000×", "1.000×", "1.000×", "100.0 %", "0.0 %", str(n)),
+            )
+        )
     return rows
 
 
@@ -344,10 +354,18 @@ def _change(change: Change) -> ChangeRow:
     if gain is None:
         text = UNKNOWN
     else:
-        text = f"{gain:.3f}× faster" if gain >= 1.0005 else f"{1 / gain:.3f}× slower" if gain <= 0.9995 else "equal"
+        text = (
+            f"{gain:.3f}× faster"
+            if gain >= 1.0005
+            else f"{1 / gain:.3f}× slower"
+            if gain <= 0.9995
+            else "equal"
+        )
     where = change.vendor if change.device is None else f"{change.vendor} / {change.device}"
     region = pretty(" and ".join(change.region)) or "every launch"
-    return ChangeRow(where, region, printable(arrows), len(change.scenarios), text, gain is not None and gain < 0.9995)
+    return ChangeRow(
+        where, region, printable(arrows), len(change.scenarios), text, gain is not None and gain < 0.9995
+    )
 
 
 def _word(value: ir.Value) -> str:
@@ -364,7 +382,9 @@ def _provenance(module: ir.HeuristicModule) -> tuple[tuple[str, str], ...]:
         size = f"{sum(1 for _ in ir.leaves(selector.tree))} leaves, depth {ir.depth(selector.tree)}"
         trained = f"{selector.n_scenarios} scenarios, {selector.n_measurements} measurements"
         costs = "" if selector.costs_known else "; winners only, slowdown unknown"
-        rows.append((f"selector {printable(name)}", f"{printable(selector.strategy)}; {size}; {trained}{costs}"))
+        rows.append(
+            (f"selector {printable(name)}", f"{printable(selector.strategy)}; {size}; {trained}{costs}")
+        )
     return tuple(rows)
 
 

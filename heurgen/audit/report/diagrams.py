@@ -19,7 +19,7 @@ from heurgen.audit.evidence import LeafEvidence, View, leaf_evidence
 from heurgen.audit.regions import edge_text, leaf_regions
 from heurgen.audit.report.scales import shortened
 from heurgen.audit.report.words import conditions, config_tag, differing, pretty, times, value_text
-from heurgen.audit.score import leaf_counts
+from heurgen.audit.score import leaf_counts, numbered_leaf
 
 # Pixels. A character of the monospaced 12 px type is 7.25 wide in every stack that the style sheet names.
 CHAR, SMALL, INDENT, ROW, HEAD = 7.25, 6.65, 18, 22, 26
@@ -161,7 +161,9 @@ def _varying(selector: ir.Selector) -> tuple[list[int], str]:
     used = sorted({leaf.config for leaf in ir.leaves(selector.tree)})
     columns = list(zip(*(selector.configs[c] for c in used), strict=True))
     same = [len({(type(v), v) for v in column}) == 1 for column in columns]
-    constant = [f"{n}={value_text(c[0])}" for n, c, s in zip(selector.parameters, columns, same, strict=True) if s]
+    constant = [
+        f"{n}={value_text(c[0])}" for n, c, s in zip(selector.parameters, columns, same, strict=True) if s
+    ]
     return [i for i, s in enumerate(same) if not s], " ".join(constant)
 
 
@@ -224,15 +226,13 @@ def _joint_leaves(view: View, tree: ir.Node) -> dict[int, str]:
     names = [c.name for c in view.table.columns]
     found: dict[int, set[int]] = {}
     counts = leaf_counts(tree)
+    tested = {n.feature for n in ir.nodes(tree) if not isinstance(n, ir.Leaf)}
     _, first = np.unique(view.leaf, return_index=True)
     for i in first.tolist():
         choice = view.choices[i]
         values = dict(zip(names, view.table.X[view.rows[i]].tolist(), strict=True)) | choice.features
-        node, index = tree, 0
-        while not isinstance(node, ir.Leaf):
-            left = ir.goes_left(node, values.get(node.feature, math.nan))
-            index += 0 if left else counts[id(node.left)]
-            node = node.left if left else node.right
+        row = {name: values.get(name, math.nan) for name in tested}
+        _, index = numbered_leaf(tree, row, counts)
         found.setdefault(index, set()).add(choice.leaf_index)
     return {index: " ".join(map(str, sorted(members))) for index, members in found.items()}
 
@@ -260,7 +260,9 @@ def _laid_out(
     y = float(HEAD)
     for r, text, label, end in zip(draft.rows, texts, labels, ends, strict=True):
         more = rest(r) if end else _fold_words(r)
-        row = Row(8.0 + INDENT * r["level"], y, ROW, label, r["text"], r["n"], r["leaf"] if end else None, **more)
+        row = Row(
+            8.0 + INDENT * r["level"], y, ROW, label, r["text"], r["n"], r["leaf"] if end else None, **more
+        )
         height = ROW + (15 if end and row.second else 0)
         rows.append(replace(row, height=height, cells=tuple(zip(right, text, strict=False))))
         y += height

@@ -60,7 +60,9 @@ def pretty(text: str) -> str:
 def scenario_label(choice: Choice) -> str:
     """A scenario in one line: id, features, slowdown."""
     name = f"scenario {shorten(choice.scenario)}" if choice.scenario else "scenario"
-    how = {"ok": times(choice.slowdown), "unknown": "slowdown unknown"}.get(choice.status, f"not valid ({choice.status})")
+    how = {"ok": times(choice.slowdown), "unknown": "slowdown unknown"}.get(
+        choice.status, f"not valid ({choice.status})"
+    )
     return f"{printable(name)}: {how}; {shorten(pairs_text(choice.features), 240)}"
 
 
