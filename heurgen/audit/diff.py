@@ -107,7 +107,7 @@ class Diff:
             return "\n".join([*lines, "no region changes config"])
         for (vendor, device), group in _grouped(self.changes).items():
             name = vendor if device is None else f"{vendor} / {device}"
-            head = f"{printable(name)}: {counted(len(group), 'region')} {'change' if len(group) > 1 else 'changes'} config"
+            head = f"{printable(name)}: {counted(len(group), 'region')} with another config"
             if self.with_log and vendor in self.gains:
                 head += f"; over all scenarios of the log {_gain_text(self.gains[vendor])}"
             lines.append(head)

@@ -255,4 +255,4 @@ def map_columns(view: View) -> tuple[str, ...]:
 def column_values(view: View, name: str) -> Floats:
     """One column of the view's scenarios [S]; categories by their index."""
     names = [c.name for c in view.table.columns]
-    return view.table.X[view.rows, names.index(name)]
+    return np.asarray(view.table.X[view.rows, names.index(name)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from heurgen import ir
 from heurgen.audit.score import Summary
@@ -69,7 +69,7 @@ def _how(record: Mapping[str, Any]) -> str:
     return f"{folds} folds over scenarios{again}, recorded by training"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -75,7 +75,7 @@ def _bounds_text(name: str, bounds: Bounds, flag: bool) -> str:
 
 def category_text(name: str, values: Sequence[str], inside: bool) -> str:
     if len(values) == 1:
-        return f"{name} {'is' if inside else 'is not'} {ascii(values[0])}"
+        return f"{name} {'is' if inside else 'is not'} {values[0]!a}"
     listed = ", ".join(map(ascii, values))
     return f"{name} {'in' if inside else 'not in'} {{{listed}}}"
 

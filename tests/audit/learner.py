@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def learn(table: CostTable, max_depth: int = 4) -> ir.Selector:
             values = np.unique(table.X[rows, f])
             if column.type == "category" or level == max_depth:
                 continue
-            for low, high in zip(values[:-1], values[1:], strict=True):
+            for low, high in pairwise(values):
                 left = table.X[rows, f] <= low
                 if min(left.sum(), (~left).sum()) < 2:
                     continue

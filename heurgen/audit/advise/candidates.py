@@ -53,8 +53,7 @@ def between(
     for a, near in enumerate(nearest(distances, min(_PAIRED, table.n_scenarios - 1)).tolist()):
         for b in near:
             pairs.setdefault((min(a, b), max(a, b)), "between measured scenarios")
-    found = [Candidate(_middle(table, spec, space, a, b), why) for (a, b), why in sorted(pairs.items())]
-    return found
+    return [Candidate(_middle(table, spec, space, a, b), why) for (a, b), why in sorted(pairs.items())]
 
 
 def _splits(tree: ir.Node, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ir.Split, list[int]]]:

@@ -29,7 +29,10 @@ DETAILS = (
     Detail(marks=80, leaves=16, parameters=False, sections=2),
     Detail(marks=40, leaves=8, parameters=False, sections=1),
 )
-_POLICY = "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'"
+_POLICY = (
+    "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; base-uri 'none'; "
+    "form-action 'none'"
+)
 
 
 def render_html(given: Given) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,11 +132,7 @@ def _number_holes(
 ) -> tuple[list[tuple[float, float]], list[str]]:
     """Stretches of the axis without a scenario, the widest first; a threshold inside is said so."""
     distinct = np.unique(values).tolist()
-    gaps = [
-        (a, b)
-        for a, b in zip(distinct[:-1], distinct[1:], strict=True)
-        if scale.place(b) - scale.place(a) >= _GAP
-    ]
+    gaps = [(a, b) for a, b in pairwise(distinct) if scale.place(b) - scale.place(a) >= _GAP]
     gaps.sort(key=lambda g: scale.place(g[0]) - scale.place(g[1]))
     told = []
     for low, high in gaps:
