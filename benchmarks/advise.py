@@ -132,9 +132,8 @@ def show(name: str, random: np.ndarray, advised: np.ndarray, step: int) -> None:
         f"over the curve: random {a.mean():.4f}, advised {b.mean():.4f}, better in {(b < a).sum()} of {len(a)} seeds"
     )
     print(f"paired t-test over seeds, one-sided: p = {test.pvalue:.2g}")
-    print(
-        f"scenarios saved at equal slowdown, mean over the curve: {saved(random.mean(axis=0).tolist(), advised.mean(axis=0).tolist(), step):.1f}"
-    )
+    fewer = saved(random.mean(axis=0).tolist(), advised.mean(axis=0).tolist(), step)
+    print(f"scenarios saved at equal slowdown, mean over the curve: {fewer:.1f}")
 
 
 def main() -> None:
