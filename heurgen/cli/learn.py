@@ -80,7 +80,7 @@ def train(
     from heurgen.logs import read_logs
     from heurgen.schema import to_json
     from heurgen.spec import read_spec
-    from heurgen.train import from_tables
+    from heurgen.training import from_tables
     from heurgen.trees import FitOptions
 
     kernel, tools = read_spec(spec), read_tools(card)
