@@ -1,0 +1,109 @@
+"""What a kernel must offer so that `heurgen tune` can measure it: the protocol of a tunable.
+
+A tunable is any object (a module-level instance, or a module itself) that `heurgen tune package.module:name` finds:
+
+    name        "matmul", an identifier; names the kernel in the log's card
+    features    {"M": "int", "dtype": "category"}: what `select` will be asked with, in argument order
+    space       Space(parameters={"BLOCK_M": (16, 32)}, constraints=("BLOCK_M * BLOCK_N <= 16384",))
+    workload    the default workload: a mapping with the structure of a workload file (see `heurgen.tune.workloads`)
+    inputs      (scenario, device) -> inputs: tensors on that torch device ("cuda" or "cpu"), random, never zeros
+    launch      (inputs, config) -> output: one launch with this config, asynchronous, no synchronisation
+    reference   (inputs) -> output: the right answer in float32 or better, by other means than the kernel
+
+Everything below is optional; the tuner looks for an attribute of that name and uses the default where there is none.
+
+    scenario_class  (scenario) -> text. Scenarios of one class share compiled kernels and one correctness check per
+                    config: put in it whatever changes the compiled code (dtype, head size, divisibility by 16) or the
+                    code path (decode, prefill). Default: the values of the category and bool features.
+    work            (scenario) -> number that grows with the run time. The check of a class uses its smallest
+                    scenario. Default: the workload's order.
+    fits            (config, scenario, device) -> None, or the reason why it cannot run; asked before compiling
+    compile         (inputs, config) -> None: compile without launching, in a worker process. Default: `launch` with
+                    Triton's launches turned into `warmup` calls, which suits any launch through `kernel[grid](...)`.
+    tolerance       largest relative error ||out - ref|| / ||ref||. Default by the output's dtype: 1e-2 for bfloat16,
+                    2e-3 for float16, 1e-3 for float32 (Triton multiplies float32 as tf32), fp8 6e-2
+    check           (output, expected) -> None or what is wrong; replaces the comparison by norm
+    reset           (inputs) -> None: before a checked launch, poison the output or restore what a launch changed
+    sources         paths whose bytes are the kernel; hashed into the card. Default: the module's own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from heurgen.ir import ColumnType, Value
+
+Settings: TypeAlias = Mapping[
+    str, Value
+]  # one config: parameter name -> value; None stands for "does not apply"
+
+# `device` of every row that was measured in Triton's interpreter: such times say nothing about a GPU.
+INTERPRETER = "Triton interpreter"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One launch situation.
+
+    `features` holds every feature of the tunable (and may hold more, which are not logged). `lengths` lists
+    (query tokens, tokens attended to including the query's own) per sequence, for kernels over ragged batches; it is
+    filled whenever `features` has num_seqs, max_seqlen_q and max_seqlen_k, also for scenarios given by features
+    alone, and the features are then those of `lengths`. `seed` is stable for the scenario: build inputs from it.
+    `configs` limits the configs measured here (all, where empty).
+    """
+
+    id: str
+    features: Mapping[str, int | float | bool | str]
+    lengths: tuple[tuple[int, int], ...] = ()
+    seed: int = 0
+    configs: tuple[Settings, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The configs to try: the product of the parameters' values, thinned by constraints.
+
+    parameters   name -> values, in log column order. A value None is a blank cell: "does not apply".
+    vendors      name -> the vendors on which the parameter exists; on others it is left out of configs and blank
+    constraints  texts over parameters and features: arithmetic as in derived features, comparisons (chains too),
+                 and, or, not, `in (...)`, quoted words; a config is tried in a scenario where all hold. What a
+                 constraint excludes is not in the log at all (the config does not apply there).
+    limit        at most this many configs (0: no limit), a spread chosen by the hash of their values
+    """
+
+    parameters: Mapping[str, Sequence[Value]]
+    vendors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    constraints: Sequence[str] = ()
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What `fits` may ask and what the card records. Sizes in bytes; 0 where unknown."""
+
+    vendor: str  # "nvidia" or "amd"
+    name: str
+    driver: str = ""
+    capability: str = ""  # "9.0", "gfx942"
+    multiprocessors: int = 0
+    shared_memory: int = 0  # largest shared memory (LDS) of one block, opt-in
+    memory: int = 0
+    tools: Mapping[str, str] = field(default_factory=dict)  # "torch": "2.11.0"
+
+
+class Tunable(Protocol):
+    """The required part; the optional methods are in the module's description."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def features(self) -> Mapping[str, ColumnType]: ...
+    @property
+    def space(self) -> Space: ...
+    @property
+    def workload(self) -> Mapping[str, Any]: ...
+    def inputs(self, scenario: Scenario, device: str) -> Any: ...
+    def launch(self, inputs: Any, config: Settings) -> Any: ...
+    def reference(self, inputs: Any) -> Any: ...
