@@ -29,10 +29,13 @@ _DRAWS: dict[str, Callable[[Random], float]] = {
 def draw_lengths(
     random: Random, num_seqs: int, decode_share: float, tokens: int, distribution: str, prefix_share: float
 ) -> Lengths:
-    """Lengths of a batch whose longest sequence attends to `tokens` tokens.
+    """Lengths of a batch whose longest sequence attends to 60 to 100 % of `tokens` (all, if "equal").
 
-    `decode_share` of the sequences query one token; the rest query all but `prefix_share` of their tokens.
+    `decode_share` of the sequences query one token; the rest query all but `prefix_share` of their tokens. The
+    longest varies so that thresholds between the sizes of a workload are learnt from data, not from gaps.
     """
+    if distribution != "equal":
+        tokens = round(tokens * random.uniform(0.6, 1.0))
     relative = [_DRAWS[distribution](random) for _ in range(num_seqs)]
     if distribution == "one_long":
         relative[random.randrange(num_seqs)] = 1.0

@@ -1,7 +1,7 @@
 """Constraints of a parameter space: truth over parameters and features, parsed here and never eval'ed.
 
-Arithmetic as in derived features (+ - * / // % unary -, min, max, parentheses; a zero divisor gives 0), comparisons
-(chains too), `and`, `or`, `not`, `in (a, b)`, `not in (a, b)`, quoted words, True, False and None:
+Arithmetic as in derived features (+ - * / // % unary -, min, max, parentheses; a zero divisor gives 0),
+comparisons (chains too), `and`, `or`, `not`, `in (a, b)`, `not in (a, b)`, quoted words, True, False and None:
 
     BLOCK_M * TILE_SIZE <= 16384 and (variant == '3d' or segments == 0)
 
@@ -132,7 +132,7 @@ class _Reader:
         for op, right in zip(ops, rights, strict=True):
             if type(op) in _MEMBERSHIP and isinstance(right, ast.Tuple | ast.List):
                 members = [self.read(e, level + 1) for e in right.elts]
-                steps.append((_MEMBERSHIP[type(op)], lambda row, members=members: [m(row) for m in members]))
+                steps.append((_MEMBERSHIP[type(op)], _all_of(members)))
             elif type(op) in _ORDER:
                 steps.append((_ordered(_ORDER[type(op)]), self.read(right, level)))
             elif type(op) in _EQUALITY:
@@ -156,7 +156,7 @@ class _Reader:
         found = ast.get_source_segment(self.text, node) or self.text
         return SpecError(
             f"{quoted(found)} is not allowed in the constraint {quoted(self.text)}",
-            hint="allowed: + - * / // % min max, comparisons, and, or, not, in (...), numbers, quoted words, names",
+            hint="allowed: + - * / // % min max, comparisons, and, or, not, in (...), numbers, words, names",
         )
 
 
@@ -178,6 +178,10 @@ def _truth(value: Any) -> bool:
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return lambda a, b: compare(_number(a), _number(b))
+
+
+def _all_of(readers: list[Read]) -> Read:
+    return lambda row: [r(row) for r in readers]
 
 
 def _junction(conjunction: bool, readers: list[Read]) -> Read:

@@ -6,23 +6,23 @@ A tunable is any object, a module-level instance or a module itself, that `packa
     features    {"M": "int", "dtype": "category"}: what `select` will be asked with, in argument order
     space       Space(parameters={"BLOCK_M": (16, 32)}, constraints=("BLOCK_M * BLOCK_N <= 16384",))
     workload    the default workload: a mapping shaped like a workload file (see `heurgen.tune.workloads`)
-    inputs      (scenario, device) -> inputs: tensors on that torch device ("cuda" or "cpu"), random, not zeros
+    inputs      (scenario, device) -> inputs: random tensors (not zeros) on that torch device, "cuda" or "cpu"
     launch      (inputs, config) -> output: one launch with this config, asynchronous, no synchronisation
     reference   (inputs) -> output: the right answer in float32 or better, by other means than the kernel
 
 The rest is optional. The tuner looks for an attribute of that name and uses the default where there is none.
 
-    scenario_class  (scenario) -> text. Scenarios of one class share compiled kernels and one correctness check
-                    per config: put in it whatever changes the compiled code (dtype, head size, divisibility
-                    by 16) or the code path (decode, prefill). Default: the category and bool features.
+    scenario_class  (scenario) -> text. Scenarios of one class share compiled kernels and one correctness
+                    check per config: put in it whatever changes the compiled code (dtype, head size,
+                    divisibility by 16) or the code path (decode, prefill). Default: category, bool features.
     work            (scenario) -> a number that grows with the run time. The check of a class uses its
                     smallest scenario. Default: the first in the workload.
-    applies         (config, scenario) -> False where the config makes no sense; such pairs are left out of the
-                    log, as with a constraint of the space
-    fits            (config, scenario, device) -> None, or the reason why it cannot run; asked before compiling,
-                    and recorded as a failure
-    compile         (inputs, config) -> None: compile without launching, in a worker process. Default: `launch`
-                    with Triton's launches turned into `warmup` calls, which suits every `kernel[grid](...)`.
+    applies         (config, scenario) -> False where the config makes no sense; such pairs are left out of
+                    the log, as with a constraint of the space
+    fits            (config, scenario, device) -> None, or the reason why it cannot run; asked before
+                    compiling, and recorded as a failure
+    compile         (inputs, config) -> None: compile without launching, in a worker process. Default:
+                    `launch` with Triton's launches turned into `warmup` calls; suits `kernel[grid](...)`.
     tolerance       largest relative error ||out - ref|| / ||ref||. Default by the output's dtype: 1e-2 for
                     bfloat16, 2e-3 for float16, 1e-3 for float32 (Triton multiplies it as tf32), 6e-2 for fp8
     check           (output, expected) -> None or what is wrong; replaces the comparison by norm
@@ -50,10 +50,10 @@ class Scenario:
     """One launch situation.
 
     `features` holds every feature of the tunable, and may hold more, which are not logged. `lengths` lists
-    (query tokens, tokens attended to, the query's own included) per sequence, for kernels over ragged batches;
-    it is filled whenever the features have num_seqs, max_seqlen_q and max_seqlen_k, also for a scenario given by
-    features alone, and the features are then recomputed from it. `seed` is stable for the scenario: build inputs
-    from it. `configs` limits the configs measured here (all, where empty).
+    (query tokens, tokens attended to, the query's own included) per sequence, for kernels over ragged
+    batches; it is filled whenever the features have num_seqs, max_seqlen_q and max_seqlen_k, also for a
+    scenario given by features alone, and the features are then recomputed from it. `seed` is stable for the
+    scenario: build inputs from it. `configs` limits the configs measured here (all, where empty).
     """
 
     id: str

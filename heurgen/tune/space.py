@@ -31,7 +31,7 @@ MAX_PRODUCT = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class ConfigSpace:
-    """The configs of a space on one vendor, in canonical order, and the constraints that depend on the scenario."""
+    """The configs of a space on one vendor, in canonical order, and the constraints that read features."""
 
     parameters: tuple[str, ...]
     configs: tuple[Settings, ...]
@@ -129,7 +129,7 @@ def _check_values(name: str, values: Sequence[Value]) -> None:
 
 
 def enumerate_configs(space: Space, vendor: str, features: Sequence[str]) -> ConfigSpace:
-    """The configs of `space` on `vendor`: the product in the order written, constraints applied, then the limit.
+    """The configs of `space` on `vendor`: the product in the order written, less constraints, then the limit.
 
     Raises:
         SpecError: a constraint reads an unknown name, the product is absurdly large, or nothing is left.
@@ -139,7 +139,8 @@ def enumerate_configs(space: Space, vendor: str, features: Sequence[str]) -> Con
     size = math.prod(len(v) for v in present.values())
     if size > MAX_PRODUCT:
         raise SpecError(f"the space has {size} combinations, expected at most {MAX_PRODUCT}")
-    fixed, conditions = [], []
+    fixed: list[Constraint] = []
+    conditions: list[Constraint] = []
     for constraint in map(parse, space.constraints):
         unknown = sorted(constraint.names - set(space.parameters) - set(features))
         if unknown:

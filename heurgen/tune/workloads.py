@@ -4,7 +4,7 @@
     name = "decode"                 # starts the scenarios' ids
     count = 40                      # at most so many scenarios, spread evenly by hash; all without it
     num_seqs = [1, 8, 64]           # batch size
-    tokens = [1024, 16384]          # tokens that the longest sequence attends to
+    tokens = [1024, 16384]          # the longest sequence attends to 60 to 100 % of these
     decode_share = 1.0              # share of the sequences that query one token; default 0
     distribution = ["uniform", "lognormal"]   # equal | uniform | lognormal | one_long; default uniform
     prefix_share = 0.0              # share of a prompt that is cached already; default 0
