@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, Protocol
@@ -37,7 +38,11 @@ class CompileJob(NamedTuple):
 
 
 class Session(Protocol):
-    """The side that launches. Any method may raise; `sample` gives milliseconds of one launch."""
+    """The side that launches. Any method may raise.
+
+    `check` and `compile` give None or what is wrong, `sample` the milliseconds of one launch, `broken` whether
+    the process must be replaced after a failure.
+    """
 
     def device(self) -> DeviceInfo: ...
     def open(self, scenario: Scenario) -> None: ...
@@ -68,7 +73,7 @@ class Child:
     def __init__(self, target: str, kind: str) -> None:
         ours, theirs = Pipe(duplex=True)
         self.connection: Connection[Any, Any] = ours
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
         if kind == "interpret":
             environment["TRITON_INTERPRET"] = "1"
@@ -85,10 +90,8 @@ class Child:
 
     def send(self, *message: Any) -> None:
         """Send a request; a child that is gone shows itself when its answer is received."""
-        try:
+        with suppress(OSError):
             self.connection.send(message)
-        except OSError:
-            pass
 
     def receive(self, limit: float) -> Any:
         """The next answer, or a Failure ("timeout" or "crash") after which the child is gone."""
@@ -194,34 +197,33 @@ def _compile_all(
 ) -> Iterator[tuple[Any, Failure | None]]:
     """Keep `count` compilers busy; gives each job's key with None or its failure, as they finish."""
     waiting = list(reversed(jobs))
-    busy: dict[Connection[Any, Any], tuple[Child, CompileJob | None]] = {}
+    busy: dict[Any, tuple[Child, CompileJob | None]] = {}
+
+    def start() -> None:
+        child = Child(target, kind)
+        busy[child.connection] = (child, None)  # its first message says that it is ready
+
     try:
         for _ in range(count):
-            child = Child(target, kind)
-            busy[child.connection] = (child, None)  # its first message says that it is ready
+            start()
         while busy:
-            ready = wait(list(busy), COMPILE_LIMIT)
-            for connection in ready or list(busy):
-                child, job = busy.pop(connection)  # type: ignore[index, call-overload]
+            for connection in wait(list(busy), COMPILE_LIMIT) or list(busy):
+                child, job = busy.pop(connection)
                 answer = child.receive(0.0)
                 dead = isinstance(answer, Failure) and answer.status in ("crash", "timeout")
-                if job is not None:
-                    failure = answer if isinstance(answer, Failure) else None
-                    yield job.key, Failure("compile_error", failure.reason) if dead and failure else failure
-                elif not isinstance(answer, DeviceInfo):
+                if job is None and not isinstance(answer, DeviceInfo):
                     child.finish()
                     raise UsageError(f"cannot compile here: {getattr(answer, 'reason', answer)}")
-                if not waiting:
+                if job is not None:
+                    yield job.key, Failure("compile_error", answer.reason) if dead else answer
+                if dead or not waiting:
                     child.finish()
-                    continue
-                if dead:
-                    child.finish()
-                    child = Child(target, kind)
-                    busy[child.connection] = (child, None)
+                    if waiting:
+                        start()
                     continue
                 job = waiting.pop()
                 child.send("compile", job.scenario, job.config)
-                busy[child.connection] = (child, job)
+                busy[connection] = (child, job)
     finally:
         for child, _ in busy.values():
             child.finish()

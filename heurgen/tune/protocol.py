@@ -19,8 +19,8 @@ The rest is optional. The tuner looks for an attribute of that name and uses the
                     smallest scenario. Default: the first in the workload.
     applies         (config, scenario) -> False where the config makes no sense; such pairs are left out of
                     the log, as with a constraint of the space
-    fits            (config, scenario, device) -> None, or the reason why it cannot run; asked before
-                    compiling, and recorded as a failure
+    fits            (config, scenario, device) -> None, or the reason why it cannot run: asked once per class,
+                    with its smallest scenario, before compiling; recorded as a failure of the whole class
     compile         (inputs, config) -> None: compile without launching, in a worker process. Default:
                     `launch` with Triton's launches turned into `warmup` calls; suits `kernel[grid](...)`.
     tolerance       largest relative error ||out - ref|| / ||ref||. Default by the output's dtype: 1e-2 for

@@ -37,12 +37,16 @@ class Layout:
 
     def row(self, scenario: Scenario, config: Settings, outcome: float | Failure) -> tuple[str, ...]:
         """One measurement as text. A time has microsecond digits and three more, which is beyond the timer's."""
-        failed = isinstance(outcome, Failure)
+        end = (
+            ("ok", f"{outcome:.6f}", "")
+            if isinstance(outcome, float)
+            else (outcome.status, "", outcome.reason)
+        )
         return (
             *(scenario.id, self.vendor, self.device),
             *(cell(scenario.features[f]) for f in self.features),
             *(cell(config.get(p)) for p in self.parameters),
-            *((outcome.status, "", outcome.reason) if failed else ("ok", f"{outcome:.6f}", "")),
+            *end,
         )
 
     def key(self, config: Settings) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ import gc
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -31,11 +33,9 @@ def main(arguments: Sequence[str]) -> int:
         reason = str(error) if isinstance(error, HeurgenError) else first_line(error)
         connection.send(Failure("error", bounded(reason)))
         return 2
-    gc.disable()
-    try:
+    gc.disable()  # a collection inside a timed launch would be a stall of the host
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         serve(connection, session)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass
     return 0
 
 
@@ -59,19 +59,19 @@ def serve(connection: Connection[Any, Any], session: Session) -> None:
         match request:
             case ("open", Scenario() as scenario):
                 gc.collect()
-                connection.send(_attempt(session, "error", lambda s=scenario: session.open(s)))
+                connection.send(_attempt(session, "error", partial(session.open, scenario)))
             case ("compile", Scenario() as scenario, config):
                 if opened != scenario.id:
-                    failure = _attempt(session, "compile_error", lambda s=scenario: session.open(s))
+                    failure = _attempt(session, "compile_error", partial(session.open, scenario))
                     if isinstance(failure, Failure):
                         connection.send(failure)
                         continue
                     opened = scenario.id
-                reason = _attempt(session, "compile_error", lambda c=config: session.compile(c))
+                reason = _attempt(session, "compile_error", partial(session.compile, config))
                 connection.send(Failure("unfit", bounded(reason)) if isinstance(reason, str) else reason)
             case ("check", configs):
                 for config in configs:
-                    reason = _attempt(session, "error", lambda c=config: session.check(c))
+                    reason = _attempt(session, "error", partial(session.check, config))
                     _reply(
                         connection,
                         session,
@@ -79,9 +79,7 @@ def serve(connection: Connection[Any, Any], session: Session) -> None:
                     )
             case ("sample", configs):
                 for config in configs:
-                    _reply(
-                        connection, session, _attempt(session, "error", lambda c=config: session.sample(c))
-                    )
+                    _reply(connection, session, _attempt(session, "error", partial(session.sample, config)))
 
 
 def _reply(connection: Connection[Any, Any], session: Session, answer: Any) -> None:
