@@ -13,8 +13,9 @@ A tunable is any object, a module-level instance or a module itself, that `packa
 The rest is optional. The tuner looks for an attribute of that name and uses the default where there is none.
 
     scenario_class  (scenario) -> text. Scenarios of one class share compiled kernels and one correctness
-                    check per config: put in it whatever changes the compiled code (dtype, head size,
-                    divisibility by 16) or the code path (decode, prefill). Default: category, bool features.
+                    check per config: put in it whatever changes the compiled code (dtype, head size) or the
+                    code path (decode, prefill). Default: the category and bool features, and of each int
+                    whether it is 1, a multiple of 16 or neither, as Triton specialises them.
     work            (scenario) -> a number that grows with the run time. The check of a class uses its
                     smallest scenario. Default: the first in the workload.
     applies         (config, scenario) -> False where the config makes no sense; such pairs are left out of

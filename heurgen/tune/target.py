@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from heurgen.errors import HeurgenError, ModelError, UsageError, printable, quoted
@@ -31,13 +30,13 @@ class Target:
 
     path: str
     tunable: Tunable
+    file: str | None = None  # of the module that it was found in
 
     def scenario_class(self, scenario: Scenario) -> str:
         given = getattr(self.tunable, "scenario_class", None)
         if given is not None:
             return str(given(scenario))
-        kinds = self.tunable.features
-        return json.dumps([scenario.features[k] for k in kinds if kinds[k] in ("category", "bool")])
+        return json.dumps([_compiled_as(scenario.features[k]) for k in self.tunable.features])
 
     def work(self, scenario: Scenario) -> float:
         given = getattr(self.tunable, "work", None)
@@ -54,10 +53,17 @@ class Target:
 
     def source_hash(self) -> str:
         """SHA-256 over the bytes of the kernel's files, in the order of their names."""
-        paths = [Path(p) for p in getattr(self.tunable, "sources", None) or [_own_file(self.tunable)]]
+        paths = getattr(self.tunable, "sources", None) or [self.file]
+        if paths == [None]:
+            raise UsageError(
+                "the tunable's module has no file to hash", hint="give it `sources`, a list of paths"
+            )
         digest = hashlib.sha256()
-        for path in sorted(paths, key=lambda p: (p.name, str(p))):
-            content = path.read_bytes()
+        for path in sorted(map(Path, paths), key=lambda p: (p.name, str(p))):
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                raise UsageError(f"cannot hash the kernel: {error.strerror}", file=path) from error
             digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
         return digest.hexdigest()
 
@@ -75,6 +81,7 @@ def load_target(path: str) -> Target:
         sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(module_name)
+        file = getattr(found, "__file__", None)
         for part in attribute.split("."):
             found = getattr(found, part)
     except HeurgenError:
@@ -82,7 +89,7 @@ def load_target(path: str) -> Target:
     except Exception as error:  # whatever the import of a stranger's module raises
         hint = "pip install 'heurgen[kernels]'" if _lacks_torch(error) else None
         raise UsageError(f"cannot load {quoted(path)}: {first_line(error)}", hint=hint) from error
-    return Target(path, checked_tunable(found, path))
+    return Target(path, checked_tunable(found, path), file)
 
 
 def checked_tunable(found: Any, path: str) -> Tunable:
@@ -131,15 +138,12 @@ def bounded(text: object) -> str:
     return "'" + line if line[:1] in ("=", "+", "-", "@") else line
 
 
+def _compiled_as(value: int | float | bool | str) -> str:
+    """What Triton's compiler may see of a value: ints are specialised on 1 and on multiples of 16."""
+    if type(value) is int:
+        return "1" if value == 1 else "16" if value % 16 == 0 else "int"
+    return "float" if type(value) is float else str(value)
+
+
 def _lacks_torch(error: Exception) -> bool:
     return isinstance(error, ImportError) and error.name in ("torch", "triton")
-
-
-def _own_file(tunable: Any) -> str:
-    module = tunable if isinstance(tunable, ModuleType) else sys.modules[type(tunable).__module__]
-    file = getattr(module, "__file__", None)
-    if file is None:
-        raise UsageError(
-            "the tunable's module has no file to hash", hint="give it `sources`, a list of paths"
-        )
-    return str(file)

@@ -6,8 +6,11 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from heurgen.tune.protocol import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,6 @@ def best_few(times: Sequence[float], method: Method) -> list[int]:
     return order[: min(high, max(low, len(close)))]
 
 
-def chunks(items: Sequence[Settings], size: int) -> Iterator[Sequence[Settings]]:
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """`items` in runs of `size`."""
     return (items[i : i + size] for i in range(0, len(items), size))

@@ -15,7 +15,9 @@ from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space
 from heurgen.tune.target import Target
 from heurgen.tune.timing import Failure
 
-DEVICE = DeviceInfo("nvidia", "Fake, GPU", "1.2", "9.0", 132, 232448, 1 << 37, {"torch": "2.11.0", "triton": "3.6.0"})
+DEVICE = DeviceInfo(
+    "nvidia", "Fake, GPU", "1.2", "9.0", 132, 232448, 1 << 37, {"torch": "2.11.0", "triton": "3.6.0"}
+)
 
 
 class FakeTunable:
@@ -24,7 +26,12 @@ class FakeTunable:
     name = "fake_matmul"
     features: Mapping[str, ColumnType] = {"M": "int", "N": "int", "dtype": "category"}
     space = Space(
-        {"BLOCK_M": (16, 32, 64, 128), "BLOCK_N": (16, 64, 256), "num_warps": (1, 4, 8), "waves_per_eu": (1, 2)},
+        {
+            "BLOCK_M": (16, 32, 64, 128),
+            "BLOCK_N": (16, 64, 256),
+            "num_warps": (1, 4, 8),
+            "waves_per_eu": (1, 2),
+        },
         vendors={"waves_per_eu": ("amd",)},
         constraints=("BLOCK_M * BLOCK_N <= 16384", "BLOCK_M <= 2 * M"),
     )
@@ -43,7 +50,9 @@ class FakeTunable:
         return float(scenario.features["M"]) * float(scenario.features["N"])
 
     def fits(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> str | None:
-        return "too wide\nfor this, \"device\"" if config["BLOCK_N"] == 256 and config["num_warps"] == 1 else None
+        return (
+            'too wide\nfor this, "device"' if config["BLOCK_N"] == 256 and config["num_warps"] == 1 else None
+        )
 
 
 tunable = FakeTunable()
@@ -60,7 +69,9 @@ def latent_ms(scenario: Scenario, config: Settings) -> float:
 class FakeExecutor:
     """Runs nothing; its clock moves by the times it makes up, or really sleeps by `pace` of them."""
 
-    def __init__(self, noise: float = 0.01, pace: float = 0.0, bad: Mapping[str, Failure] | None = None) -> None:
+    def __init__(
+        self, noise: float = 0.01, pace: float = 0.0, bad: Mapping[str, Failure] | None = None
+    ) -> None:
         self.now, self.noise, self.pace = 0.0, noise, pace
         self.bad = bad or {}
         self.opened: Scenario | None = None
