@@ -142,6 +142,7 @@ class InterpreterSession:
     def __init__(self, target: Target) -> None:
         import torch
 
+        _mend_interpreter()
         self._torch, self._tunable = torch, target.tunable
         torch.set_grad_enabled(False)
         self._inputs: Any = None
@@ -225,6 +226,19 @@ def tool_versions(torch: Any) -> dict[str, str]:
     except ImportError:
         pass
     return tools
+
+
+def _mend_interpreter() -> None:
+    """NumPy 2.4 no longer turns arrays of one element into an int, as the interpreter of Triton 3.6 expects."""
+    from triton.runtime import interpreter
+
+    original = interpreter._patch_lang_tensor
+
+    def patch(tensor: Any, *scope: Any) -> None:
+        original(tensor, *scope)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patch
 
 
 def _reset(tunable: Any, inputs: Any) -> None:
