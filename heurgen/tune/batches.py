@@ -16,8 +16,9 @@ Lengths: TypeAlias = tuple[tuple[int, int], ...]
 Distribution: TypeAlias = Literal["equal", "uniform", "lognormal", "one_long"]
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 
-# Relative length of a sequence, drawn before the longest is scaled to 1. "uniform" is what a batch looks like some
-# way into its life; "lognormal" (sigma 1) is the long tail seen in conversation traces; "one_long" a straggler.
+# Relative length of a sequence, drawn before the longest is scaled to 1. "uniform" is what a batch
+# looks like some way into its life; "lognormal" (sigma 1) is the long tail seen in conversation traces;
+# "one_long" a straggler.
 _DRAWS: dict[str, Callable[[Random], float]] = {
     "equal": lambda random: 1.0,
     "uniform": lambda random: random.uniform(0.5, 1.0),
@@ -31,8 +32,9 @@ def draw_lengths(
 ) -> Lengths:
     """Lengths of a batch whose longest sequence attends to 60 to 100 % of `tokens` (all, if "equal").
 
-    `decode_share` of the sequences query one token; the rest query all but `prefix_share` of their tokens. The
-    longest varies so that thresholds between the sizes of a workload are learnt from data, not from gaps.
+    `decode_share` of the sequences query one token; the rest query all but `prefix_share` of their
+    tokens. The longest varies so that thresholds between the sizes of a workload are learnt from data,
+    not from gaps.
     """
     if distribution != "equal":
         tokens = round(tokens * random.uniform(0.6, 1.0))
@@ -51,7 +53,7 @@ def draw_lengths(
 
 
 def batch_features(lengths: Lengths) -> dict[str, int | float]:
-    """What the host knows of a batch before the launch. Averages are rounded to 3 decimals, as they are logged."""
+    """What the host knows of a batch before the launch. Averages have 3 decimals, as they are logged."""
     n = len(lengths)
     queries, totals = [q for q, _ in lengths], [k for _, k in lengths]
     return {
@@ -73,7 +75,8 @@ def attended_pairs(lengths: Lengths) -> int:
 def lengths_from(features: Mapping[str, Any]) -> Lengths:
     """Lengths that agree with features as far as whole numbers can.
 
-    Needs num_seqs, max_seqlen_q, max_seqlen_k; uses decode_share, total_query_tokens or avg_seqlen_q, avg_seqlen_k.
+    Needs num_seqs, max_seqlen_q, max_seqlen_k; uses decode_share, total_query_tokens or avg_seqlen_q,
+    avg_seqlen_k.
 
     Raises:
         SpecError: the features contradict each other.
@@ -95,7 +98,7 @@ def lengths_from(features: Mapping[str, Any]) -> Lengths:
 
 
 def _spread(count: int, longest: int, total: int) -> list[int]:
-    """`count` lengths, the first of them `longest`, the others as equal as `total` allows, each 1..longest."""
+    """`count` lengths, the first `longest`, the others as equal as `total` allows, each 1..longest."""
     if count == 0:
         return []
     rest = min(max(total - longest, count - 1), longest * (count - 1))

@@ -1,7 +1,8 @@
 """Constraints of a parameter space: truth over parameters and features, parsed here and never eval'ed.
 
 Arithmetic as in derived features (+ - * / // % unary -, min, max, parentheses; a zero divisor gives 0),
-comparisons (chains too), `and`, `or`, `not`, `in (a, b)`, `not in (a, b)`, quoted words, True, False and None:
+comparisons (chains too), `and`, `or`, `not`, `in (a, b)`, `not in (a, b)`, quoted words, True, False
+and None:
 
     BLOCK_M * TILE_SIZE <= 16384 and (variant == '3d' or segments == 0)
 

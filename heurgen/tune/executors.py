@@ -1,8 +1,8 @@
 """Where measurements happen: the interface, and the child processes that keep a crash away from the log.
 
-A `Session` knows how to launch (`heurgen.tune.gpu` has the real one); it lives in a child process, so that an
-illegal memory access, a hang or a segmentation fault costs one config and not the sweep. An `Executor` is what the
-sweep talks to; tests use one without processes.
+A `Session` knows how to launch (`heurgen.tune.gpu` has the real one); it lives in a child process, so
+that an illegal memory access, a hang or a segmentation fault costs one config and not the sweep. An
+`Executor` is what the sweep talks to; tests use one without processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.target import bounded
 from heurgen.tune.timing import Failure
 
-# Seconds before a child is taken for hung. A launch of a bad config may take seconds; a compilation, a minute.
+# Seconds before a child is taken for hung. A bad config may launch for seconds, or compile for a minute.
 LAUNCH_LIMIT = 60.0
 OPEN_LIMIT = 300.0
 COMPILE_LIMIT = 300.0
@@ -40,8 +40,8 @@ class CompileJob(NamedTuple):
 class Session(Protocol):
     """The side that launches. Any method may raise.
 
-    `check` and `compile` give None or what is wrong, `sample` the milliseconds of one launch, `broken` whether
-    the process must be replaced after a failure.
+    `check` and `compile` give None or what is wrong, `sample` the milliseconds of one launch, `broken`
+    whether the process must be replaced after a failure.
     """
 
     def device(self) -> DeviceInfo: ...
@@ -66,8 +66,8 @@ class Executor(Protocol):
 class Child:
     """A worker process (`python -m heurgen.tune.worker`) and the pipe to it.
 
-    It has its own process session, so that Ctrl-C reaches the parent alone, and ends when the pipe closes, so that
-    it does not outlive a parent that was killed.
+    It has its own process session, so that Ctrl-C reaches the parent alone, and ends when the pipe
+    closes, so that it does not outlive a parent that was killed.
     """
 
     def __init__(self, target: str, kind: str) -> None:
@@ -127,7 +127,7 @@ class Child:
 
 
 class ProcessExecutor:
-    """Measures in one child and compiles in several. `kind`: "gpu", "interpret", or a session factory's path."""
+    """Measures in one child, compiles in several. `kind`: "gpu", "interpret", or a session factory's path."""
 
     def __init__(self, target: str, kind: str = "gpu", compilers: int | None = None) -> None:
         self._target, self._kind = target, kind

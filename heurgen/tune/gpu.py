@@ -1,4 +1,4 @@
-"""The real session: CUDA or ROCm through torch, and Triton's interpreter on the CPU. Imported in child processes."""
+"""The real sessions: CUDA or ROCm through torch, and Triton's interpreter. Imported in child processes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TorchSession:
         return difference(self._tunable, output, self._expected)
 
     def sample(self, config: Settings) -> float:
-        """Milliseconds of one launch. The host must be done before the flush is, or the gap would be timed too."""
+        """Milliseconds of one launch. The host must be done before the flush is, or its lag is timed too."""
         self._warm_up()
         key = repr(config)
         flushes = self._flushes.get(key, 1)
@@ -115,7 +115,7 @@ class TorchSession:
         self._flush_ms = 0.9 * sorted(times)[2]
 
     def compile(self, config: Settings) -> str | None:
-        """Compile without launching; gives the reason where the kernel asks for more than a block may have."""
+        """Compile without launching; gives the reason where a kernel needs more than a block may have."""
         compile_ = getattr(self._tunable, "compile", None)
         with compiling_only() as kernels:
             (compile_ or self._tunable.launch)(self._inputs, config)
@@ -137,7 +137,7 @@ class TorchSession:
 
 
 class InterpreterSession:
-    """Launches in Triton's interpreter (the worker was started with TRITON_INTERPRET=1). Times are the host's."""
+    """Launches in Triton's interpreter: the worker was started with TRITON_INTERPRET=1. Host times."""
 
     def __init__(self, target: Target) -> None:
         import torch
@@ -229,7 +229,7 @@ def tool_versions(torch: Any) -> dict[str, str]:
 
 
 def _mend_interpreter() -> None:
-    """NumPy 2.4 no longer turns arrays of one element into an int, as the interpreter of Triton 3.6 expects."""
+    """NumPy 2.4 turns no array of one element into an int; the interpreter of Triton 3.6 expects it to."""
     from triton.runtime import interpreter
 
     original = interpreter._patch_lang_tensor

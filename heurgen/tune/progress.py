@@ -1,4 +1,4 @@
-"""A progress bar with the remaining time on a terminal, and silence off it. rich is imported on a terminal only."""
+"""A progress bar with the remaining time on a terminal, silence off it (rich is not even imported)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The log as a journal: appended row by row, safe against a kill, and continued by --resume.
 
-The log is a plain CSV from its first byte. Rows are written with one system call and synced to disk, so that a
-killed sweep loses nothing it has written; a torn last line (the machine went down) is dropped when the log is
-opened again. A lock keeps a second sweep off the same log.
+The log is a plain CSV from its first byte. Rows are written with one system call and synced to disk, so
+that a killed sweep loses nothing it has written; a torn last line (the machine went down) is dropped
+when the log is opened again. A lock keeps a second sweep off the same log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Layout:
         return ("scenario", "vendor", "device", *names, "status", "time_ms", "reason")
 
     def row(self, scenario: Scenario, config: Settings, outcome: float | Failure) -> tuple[str, ...]:
-        """One measurement as text. A time has microsecond digits and three more, which is beyond the timer's."""
+        """One measurement as text, its time to the nanosecond (device events tick coarser)."""
         end = (
             ("ok", f"{outcome:.6f}", "")
             if isinstance(outcome, float)

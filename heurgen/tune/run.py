@@ -44,7 +44,7 @@ class TuneOptions:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a sweep did. `rows` were added by this run; `cells` is the whole matrix, `missing` what it lacks."""
+    """What a sweep did. `rows` were added now; `cells` is the whole matrix, `missing` what it still lacks."""
 
     log: Path
     card: Path

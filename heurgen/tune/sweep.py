@@ -1,7 +1,8 @@
 """The sweep: from scenarios x configs to rows, in an order in which every prefix is a useful log.
 
-Scenarios come in an order spread by hash, so that a sweep cut short by a budget has seen all kinds of them. Within
-a scenario the configs that did well before come first: a good best-so-far is what ends the losers early.
+Scenarios come in an order spread by hash, so that a sweep cut short by a budget has seen all kinds of
+them. Within a scenario the configs that did well before come first: a good best-so-far is what ends the
+losers early.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ class Sweep:
         return smallest
 
     def _check(self, name: str, keys: Sequence[str]) -> None:
-        """Compare configs with the reference, once per class; a wrong config is timed nowhere in the class."""
+        """Compare configs with the reference, once per class; a wrong one is timed nowhere in it."""
         asked = [k for k in keys if (name, k) not in self._checked and self._verdict.get((name, k)) is None]
         failure = self._executor.open(self._smallest[name]) if asked else None
         for chunk in chunks(asked, self._method.chunk):
@@ -189,7 +190,7 @@ class Sweep:
         return measure(self._executor.sample, [self._configs[k] for k in keys], best, self._method)
 
     def _ranked(self, name: str, keys: Sequence[str]) -> list[str]:
-        """Configs that did best so far first: in the class, or anywhere if this is the class's first scenario."""
+        """Configs that did best so far first: in the class, or anywhere for the class's first scenario."""
         scores = self._scores[name] or self._scores[""]
         means = {key: total / count for key, (total, count) in scores.items()}
         return sorted(keys, key=lambda k: (means.get(k, math.inf), _spread(k)))

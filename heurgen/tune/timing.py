@@ -17,8 +17,8 @@ T = TypeVar("T")
 class Failure:
     """Why a config has no time in a scenario.
 
-    status   unfit (dropped before launch), compile_error, wrong (not the reference's answer), error (the launch
-             raised), crash (the process died), timeout
+    status   unfit (dropped before launch), compile_error, wrong (not the reference's answer), error (the
+             launch raised), crash (the process died), timeout
     """
 
     status: str
@@ -56,8 +56,8 @@ def measure(
 ) -> list[float | Failure]:
     """Median time in ms, or the failure, of each config of a chunk; `best` is the best median so far, or inf.
 
-    Every pass launches each surviving config once, so that drift of the clock rate hits all alike; later passes
-    start elsewhere in the chunk, so that no config always follows the same one.
+    Every pass launches each surviving config once, so that drift of the clock rate hits all alike; later
+    passes start elsewhere in the chunk.
     """
     taken: list[list[float]] = [[] for _ in configs]
     failed: dict[int, Failure] = {}

@@ -28,8 +28,9 @@
     lengths = [[1, 100], [20, 20]]  # optional; else made up from num_seqs, max_seqlen_q, max_seqlen_k, ...
     configs = [{ BLOCK_M = 16 }]    # optional: measure these configs alone
 
-A top-level `seed` (default 0) draws other lengths and another selection. Further keys of a batch are features of
-the kernel. Scenarios are the same for the same file and seed, on any machine, and ids depend on content alone.
+A top-level `seed` (default 0) draws other lengths and another selection. Further keys of a batch are
+features of the kernel. Scenarios are the same for the same file and seed, on any machine, and ids
+depend on content alone.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ MAX_SCENARIOS = 100_000
 _LIMITS = ("max_query_tokens", "max_tokens", "max_pairs")
 _LENGTH_KEYS = ("num_seqs", "decode_share", "tokens", "distribution", "prefix_share")
 
-# Llama-3-8B shapes (32 query heads, 8 KV heads of size 128), as in section 7 of "The Anatomy of a Triton Attention
-# Kernel": lengths vary inside a batch; decode, prefill (fresh and chunked) and mixed; 16 to 131072 tokens.
+# Llama-3-8B shapes (32 query heads, 8 KV heads of size 128), as in section 7 of "The Anatomy of a
+# Triton Attention Kernel": lengths vary inside a batch; decode, prefill (fresh and chunked) and mixed;
+# 16 to 131072 tokens.
 _LLAMA = {"heads": [[32, 8]], "head_size": 128, "page_size": 16, "dtype": "bfloat16", "max_tokens": 4_194_304}
 LLAMA_3_8B: Mapping[str, Any] = {
     "batch": [

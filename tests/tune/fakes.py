@@ -61,7 +61,8 @@ tunable = FakeTunable()
 def latent_ms(scenario: Scenario, config: Settings) -> float:
     """The true time of a config."""
     m, n = (int(scenario.features[k]) for k in ("M", "N"))
-    tile_m, tile_n, warps = (int(config[k]) for k in ("BLOCK_M", "BLOCK_N", "num_warps"))  # type: ignore[arg-type]
+    names = ("BLOCK_M", "BLOCK_N", "num_warps")
+    tile_m, tile_n, warps = (int(config[k]) for k in names)  # type: ignore[arg-type]
     tiles = math.ceil(m / tile_m) * math.ceil(n / tile_n)
     return 0.005 + math.ceil(tiles / 100) * tile_m * tile_n * (1 + 8 / (tile_m * warps) + 1 / tile_n) * 2e-6
 

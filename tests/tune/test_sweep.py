@@ -193,7 +193,14 @@ def test_scenarios_may_name_their_configs(tmp_path: Path) -> None:
         M = 64
         N = 64
         dtype = "float16"
-        configs = [{ BLOCK_M = 16, BLOCK_N = 16, num_warps = 8 }, { BLOCK_M = 64, BLOCK_N = 64, num_warps = 1 }]
+        [[scenario.configs]]
+        BLOCK_M = 16
+        BLOCK_N = 16
+        num_warps = 8
+        [[scenario.configs]]
+        BLOCK_M = 64
+        BLOCK_N = 64
+        num_warps = 1
         """
     )
     summary = tuned(tmp_path / "log.csv", FakeExecutor(), workload=workload)
