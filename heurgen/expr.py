@@ -1,8 +1,8 @@
 """Derived features: arithmetic over feature names, parsed here and never eval'ed.
 
-Grammar: numbers, names, + - * / // %, unary -, parentheses, min(a, b, ...), max(a, b, ...). Every name stands for
-`float(name)`, so that Python ints, numpy scalars and training columns all give the same float64. A zero divisor
-gives 0. The text is read with Python's own parser and every node is checked against this list.
+Grammar: numbers, names, + - * / // %, unary -, parentheses, min(a, b, ...), max(a, b, ...). Every name stands
+for `float(name)`, so that Python ints, numpy scalars and training columns all give the same float64. A zero
+divisor gives 0. The text is read with Python's own parser and every node is checked against this list.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _convert(node: ast.expr, text: str, level: int) -> Expr:
         return _convert(child, text, level + 1)
 
     match node:
-        case ast.Constant(value=value) if type(value) in (int, float) and math.isfinite(_float(value)):
+        case ast.Constant(value=(int() | float()) as value) if _is_number(value):
             return Number(float(value))
         case ast.Name(id=name):
             return Name(name)
@@ -104,11 +104,11 @@ def _convert(node: ast.expr, text: str, level: int) -> Expr:
     )
 
 
-def _float(value: Any) -> float:
+def _is_number(value: int | float) -> bool:
     try:
-        return float(value)
+        return type(value) is not bool and math.isfinite(float(value))
     except OverflowError:
-        return math.inf
+        return False
 
 
 def names(tree: Expr) -> frozenset[str]:
@@ -178,7 +178,7 @@ def _wrapped(tree: Expr, level: int) -> str:
 
 
 def to_python(tree: Expr) -> str:
-    """The expression as generated code: names through `float`, divisors guarded, evaluated as `evaluate` does."""
+    """The expression as generated code that computes what `evaluate` does."""
     match tree:
         case Number(value):
             return repr(value)
@@ -194,10 +194,19 @@ def to_python(tree: Expr) -> str:
 
 def _binary_to_python(operator: Operator, left: Expr, right: Expr) -> str:
     def operand(tree: Expr) -> str:
-        return f"({to_python(tree)})" if isinstance(tree, Binary | Negate) else to_python(tree)
+        bare = isinstance(tree, Negate | Binary) and not is_guarded(tree)
+        return f"({to_python(tree)})" if bare else to_python(tree)
 
     text = f"{operand(left)} {operator} {operand(right)}"
-    if operator in ("+", "-", "*") or (isinstance(right, Number) and right.value):
+    if not is_guarded(Binary(operator, left, right)):
         return text
     # In `a / b if b else 0.0` the divisor is read twice; features do not change between the two.
     return f"({text} if {to_python(right)} else 0.0)"
+
+
+def is_guarded(tree: Expr) -> bool:
+    """Whether the divisor could be zero, so that `to_python` gives a conditional in parentheses."""
+    if not isinstance(tree, Binary):
+        return False
+    safe = isinstance(tree.right, Number) and tree.right.value != 0
+    return tree.operator in ("/", "//", "%") and not safe

@@ -15,6 +15,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -35,15 +36,14 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names that the text of a generated function uses for itself.
 RESERVED_NAMES = frozenset(
     ("vendor", "device", "Config", "select", "SELECTORS", "DEVICE_SELECTORS", "DOMAIN", "PROVENANCE")
-    + ("min", "max", "float", "int", "bool", "str", "tuple", "dict", "isinstance", "self", "cls")
-)
+) | frozenset(("TYPE_CHECKING", "min", "max", "float", "int", "bool", "str", "tuple", "dict", "self", "cls"))
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
     """A number or category known on the host before the launch; an argument of the generated functions.
 
-    `low` and `high` are the range seen in training (numbers), `values` the categories, in spec order.
+    `low` and `high` are the range seen in training over all selectors (numbers), `values` the categories.
     """
 
     name: str
@@ -121,8 +121,10 @@ class Split:
     right: Node
 
     def __post_init__(self) -> None:
-        if type(self.threshold) not in (int, float) or not math.isfinite(self.threshold):
-            raise ModelError(f"threshold of {quoted(self.feature)} must be finite, found {self.threshold!r}")
+        number = type(self.threshold) in (int, float)
+        # No column can hold more than a float64 does; CPython also refuses to print ints of 4300 digits.
+        if not number or not -sys.float_info.max <= self.threshold <= sys.float_info.max:
+            raise ModelError(f"threshold of {quoted(self.feature)} must be finite, in float64 range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ Node: TypeAlias = Split | Membership | Leaf
 class Selector:
     """One vendor's tree (or one device's): features -> one of `configs`.
 
-    `parameters` are the names of the config's fields. `devices` are the devices its scenarios ran on.
+    `parameters` are the names of the config's fields. `devices` are the devices its scenarios ran on,
+    `ranges` the (low, high) of every numeric feature and derived feature that it was trained on.
     `n_scenarios` and `n_measurements` count what it was trained on. `costs_known` is False for winners-only
     logs. `choice` is JSON data that records how strategy and size were chosen, and what was rejected.
     """
@@ -163,6 +166,7 @@ class Selector:
     tree: Node
     device: str | None = None
     devices: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     n_scenarios: int = 0
     n_measurements: int = 0
     costs_known: bool = True
@@ -206,9 +210,8 @@ class HeuristicModule:
         if any((s.vendor, None) not in keys for s in self.selectors):
             raise ModelError("a device selector has no vendor selector to fall back to")
         for derived in self.derived:
-            _check_subset(
-                expr.names(expr.parse(derived.expression)), [f.name for f in self.features], derived.name
-            )
+            used = expr.names(expr.parse(derived.expression))
+            _check_subset(used, [f.name for f in self.features], derived.name)
         for selector in self.selectors:
             _check_selector(self, selector)
 
@@ -224,8 +227,13 @@ class HeuristicModule:
     def vendors(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(s.vendor for s in self.selectors))
 
+    @property
+    def columns(self) -> tuple[Feature | Derived, ...]:
+        """Everything that a test can read."""
+        return (*self.features, *self.derived)
+
     def column(self, name: str) -> Feature | Derived:
-        return next(c for c in (*self.features, *self.derived) if c.name == name)
+        return next(c for c in self.columns if c.name == name)
 
 
 # --- reading a tree ---------------------------------------------------------------------------------------
@@ -272,8 +280,9 @@ def find_leaf(tree: Node, row: Mapping[str, Any]) -> Leaf:
 
 
 def with_derived(module: HeuristicModule, features: Mapping[str, Any]) -> dict[str, Any]:
-    """The features and every derived feature that they give."""
-    row = dict(features)
+    """The features, bool ones as bool (generated code tests their truth), and every derived feature."""
+    flags = {f.name for f in module.features if f.type == "bool"}
+    row = {name: bool(value) if name in flags else value for name, value in features.items()}
     for derived in module.derived:
         row[derived.name] = expr.evaluate(expr.parse(derived.expression), features)
     return row
@@ -299,7 +308,8 @@ def check_name(name: object, what: str) -> None:
     """Raise ModelError unless `name` can stand in generated code as it is."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ModelError(f"{what} name {quoted(name)} is not an ASCII identifier")
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
+    # Not keyword.issoftkeyword: from Python 3.12 on that is also `type`, a parameter in AutoHeuristic's logs.
+    if keyword.iskeyword(name) or name in ("_", "case", "match"):
         raise ModelError(f"{what} name {quoted(name)} is a Python keyword")
     if name.startswith("__"):
         raise ModelError(f"{what} name {quoted(name)} is a dunder or private name")
@@ -340,9 +350,7 @@ def _check_selector(module: HeuristicModule, selector: Selector) -> None:
     for node in nodes(selector.tree):
         if isinstance(node, Leaf):
             continue
-        _check_subset(
-            frozenset([node.feature]), [c.name for c in (*module.features, *module.derived)], "a split"
-        )
+        _check_subset(frozenset([node.feature]), [c.name for c in module.columns], "a split")
         _check_test(node, module.column(node.feature))
 
 

@@ -1,0 +1,155 @@
+"""A tree as the body of a Python function: nested `if`, early return, derived features where needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from heurgen import expr, ir, passes
+from heurgen.errors import EmitError
+from heurgen.render.layout import INDENT, WIDTH, bracketed
+from heurgen.render.text import Code, code, identifier, literal
+
+# Up to here the left branch is indented, as one reads a tree; beyond, the side that nests deeper is flat.
+NATURAL_NESTING = 5
+MAX_EXPRESSION = 4000
+
+Returned = Callable[[ir.Leaf], Code]
+Test = ir.Split | ir.Membership
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What the layout needs to know of a subtree: derived features it reads, nesting as read (the left branch
+    indented) and at its least.
+    """
+
+    uses: frozenset[str] = frozenset()
+    natural: int = 0
+    least: int = 0
+
+
+@dataclass(slots=True)
+class _Writer:
+    types: Mapping[str, str]
+    derived: Mapping[str, str]
+    returned: Returned
+    grouped: bool
+    flips: bool
+    shapes: Mapping[int, _Shape]
+    lines: list[str] = field(default_factory=list)
+
+    def write(self, node: ir.Node, level: int, assigned: frozenset[str]) -> None:
+        while not isinstance(node, ir.Leaf):
+            for name in self._due(node, assigned):
+                self.lines.append(f"{INDENT * level}{identifier(name)} = {Code(self.derived[name])}")
+                assigned |= {name}
+            line, inner, node = self._branch(node, level, assigned)
+            self.lines.append(line)
+            self.write(inner, level + 1, assigned)
+        self.lines.append(f"{INDENT * level}{self.returned(node)}")
+
+    def _due(self, node: Test, assigned: frozenset[str]) -> list[str]:
+        """Derived features whose smallest subtree with all uses begins here."""
+        both = self.shapes[id(node.left)].uses & self.shapes[id(node.right)].uses
+        return [n for n in self.derived if n not in assigned and (n == node.feature or n in both)]
+
+    def _branch(self, node: Test, level: int, assigned: frozenset[str]) -> tuple[Code, ir.Node, ir.Node]:
+        """The `if` line, what it guards, and what follows it."""
+        if self.flips and self.shapes[id(node.left)].least > self.shapes[id(node.right)].least:
+            return self._line(node, True, level), node.right, node.left
+        line, inner, outer = self._line(node, False, level), node.left, node.right
+        if not self.grouped:
+            return line, inner, outer
+        word = " or " if isinstance(inner, ir.Leaf) else " and "
+        while True:
+            leaf, other = (inner, outer) if word == " or " else (outer, inner)
+            if not isinstance(leaf, ir.Leaf) or isinstance(other, ir.Leaf) or self._due(other, assigned):
+                return line, inner, outer
+            twin = other.left if word == " or " else other.right
+            longer = Code(line[:-1] + word + self._line(other, False, 0).removeprefix("if "))
+            if not passes.same(leaf, twin) or "\n" in longer or len(longer) > WIDTH:
+                return line, inner, outer
+            both, line = passes.merged(leaf, twin), longer
+            inner, outer = (both, other.right) if word == " or " else (other.left, both)
+
+    def _line(self, node: Test, negate: bool, level: int) -> Code:
+        return condition(node, self.types[node.feature], negate, level)
+
+
+def body(
+    tree: ir.Node, module: ir.HeuristicModule, returned: Returned, *, level: int = 1, grouped: bool = False
+) -> Code:
+    """The statements of a function whose arguments are the module's features.
+
+    `returned` gives the return statement of a leaf. `grouped` joins tests that lead to equal leaves.
+    """
+    derived = {d.name: _expression(d) for d in module.derived}
+    shapes = _shapes(tree, frozenset(derived))
+    flips = shapes[id(tree)].natural > NATURAL_NESTING
+    writer = _Writer(column_types(module), derived, returned, grouped, flips, shapes)
+    writer.write(tree, level, frozenset())
+    return Code("\n".join(writer.lines))
+
+
+def _shapes(tree: ir.Node, derived: frozenset[str]) -> dict[int, _Shape]:
+    shapes: dict[int, _Shape] = {}
+    # `nodes` gives parents first, so the reverse order sees children first.
+    for node in reversed(list(ir.nodes(tree))):
+        if isinstance(node, ir.Leaf):
+            shapes[id(node)] = _Shape()
+            continue
+        left, right = shapes[id(node.left)], shapes[id(node.right)]
+        low, high = sorted((left.least, right.least))
+        shapes[id(node)] = _Shape(
+            (derived & {node.feature}) | left.uses | right.uses,
+            max(left.natural + 1, right.natural),
+            max(low + 1, high),
+        )
+    return shapes
+
+
+def _expression(derived: ir.Derived) -> str:
+    tree = expr.parse(derived.expression)
+    # A guarded divisor is written twice, so nested divisions double the text at every level.
+    if _size(tree) > MAX_EXPRESSION:
+        raise EmitError(f"the expression of {derived.name} nests too many divisions to be written")
+    text = expr.to_python(tree)
+    return text[1:-1] if expr.is_guarded(tree) else text
+
+
+def _size(tree: expr.Expr) -> int:
+    match tree:
+        case expr.Negate(operand):
+            return 3 + _size(operand)
+        case expr.Call(_, arguments):
+            return 6 + sum(_size(a) + 2 for a in arguments)
+        case expr.Binary(operator, left, right):
+            times = 1 if operator in ("+", "-", "*") else 2
+            return 20 + _size(left) + times * _size(right)
+        case expr.Name(name):
+            return 7 + len(name)
+    return 24
+
+
+def column_types(module: ir.HeuristicModule) -> dict[str, str]:
+    """The type of every feature and derived feature."""
+    return {f.name: str(f.type) for f in module.features} | {d.name: "float" for d in module.derived}
+
+
+def condition(node: Test, type_: str, negate: bool, level: int) -> Code:
+    """The `if` line of a test, or of its exact negation.
+
+    `not x <= t` is never written `x > t`: NaN fails both.
+    """
+    name = identifier(node.feature)
+    pad = INDENT * level
+    if isinstance(node, ir.Split):
+        if type_ == "bool":
+            return code(pad, "if ", "" if negate else "not ", name, ":")
+        return code(pad, "if ", "not " if negate else "", name, " <= ", literal(node.threshold), ":")
+    inside = node.unknown_left == negate
+    values = [literal(v) for v in (node.others if node.unknown_left else node.values)]
+    if len(values) == 1:
+        return code(pad, "if ", name, " == " if inside else " != ", values[0], ":")
+    return bracketed(f"if {name} {'in' if inside else 'not in'} (", values, "):", level)

@@ -1,0 +1,204 @@
+"""IR -> the text of a Python module that needs the standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heurgen import ir, passes
+from heurgen.errors import EmitError
+from heurgen.render import allowed, checksum, describe, names
+from heurgen.render.body import body
+from heurgen.render.environment import environment
+from heurgen.render.layout import assignment, block, bracketed, sorted_data
+from heurgen.render.text import Code, code, identifier, literal, prose
+
+PYTHON_TYPES = {"int": "int", "float": "float", "bool": "bool", "category": "str"}
+
+
+def render_python(module: ir.HeuristicModule) -> str:
+    """The text of the generated module, header and checksum included.
+
+    The text is parsed again and checked against an allow-list before it is returned.
+
+    Raises:
+        EmitError: two generated names clash, a value cannot be written safely, or the result has a construct
+            that generated modules do not use.
+    """
+    plan = names.plan(module)
+    by_device = any(s.device is not None for s in module.selectors)
+    text = (
+        environment()
+        .get_template("python_module.py.jinja")
+        .render(
+            header=describe.header(module),
+            docstring=describe.docstring(module),
+            config_types=[_config_type(module, p, name) for p, name in plan.types.items()],
+            constants=_constants(plan),
+            selectors=[_selector(module, s, plan) for s in module.selectors],
+            select=_select_signature(module, plan, by_device),
+            select_doc=describe.select_docstring(module, by_device),
+            known=Code(", ".join(identifier(v) for v in module.vendors)),
+            chooser=identifier(plan.chooser),
+            call=bracketed(f"return {plan.chooser}(", [identifier(f.name) for f in module.features], ")", 1),
+            table=_table(module, plan, False),
+            device_table=_table(module, plan, True) if by_device else None,
+            lookup=_lookup(module, plan) if by_device else None,
+            domain=assignment("DOMAIN: dict[str, dict[str, object]]", domain(module)),
+            provenance=assignment("PROVENANCE: dict[str, object]", provenance(module)),
+        )
+    )
+    allowed.check(text)
+    return checksum.seal(text)
+
+
+# --- the pieces -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ConfigType:
+    name: Code
+    head: Code
+    doc: Code
+    fields: tuple[Code, ...]
+
+
+def _config_type(module: ir.HeuristicModule, parameters: tuple[str, ...], name: str) -> _ConfigType:
+    fields = [literal(p) for p in parameters]
+    items = f"({', '.join(fields)}{',' if len(fields) == 1 else ''})"
+    head = code(f"class {identifier(name)}(namedtuple({literal(name)}, ", items, ")):")
+    if len(head) > 110:
+        rows = [f"            {f}," for f in fields]
+        opened = [f"class {identifier(name)}(", "    namedtuple(", f"        {literal(name)},", "        ("]
+        head = block([*opened, *rows, "        ),", "    )", "):"])
+    vendors = dict.fromkeys(s.vendor for s in module.selectors if s.parameters == parameters)
+    doc = f"A launch config of {module.kernel}" + (f" on {', '.join(vendors)}." if len(vendors) else ".")
+    annotations = [code(identifier(p), ": ", _parameter_type(module, p)) for p in parameters]
+    return _ConfigType(identifier(name), head, prose(doc), tuple(annotations))
+
+
+def _parameter_type(module: ir.HeuristicModule, name: str) -> Code:
+    parameter = next(p for p in module.parameters if p.name == name)
+    return Code(PYTHON_TYPES[parameter.type] + (" | None" if parameter.optional else ""))
+
+
+def _constants(plan: names.Names) -> Code:
+    lines = []
+    for (parameters, values), constant in plan.constants.items():
+        items = [f"{identifier(p)}={text}" for p, (_, text) in zip(parameters, values, strict=True)]
+        head = f"{identifier(constant)} = {identifier(plan.types[parameters])}("
+        lines.append(bracketed(head, items, ")"))
+    return Code("\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    signature: Code
+    doc: Code
+    body: Code
+
+
+@dataclass(frozen=True, slots=True)
+class _SelectorText:
+    parameters: tuple[_Function, ...]
+    select: _Function
+
+
+def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Names) -> _SelectorText:
+    prefix = plan.prefixes[selector.vendor, selector.device]
+    functions = []
+    for parameter in selector.parameters:
+        values, tree = passes.project(selector, parameter)
+
+        def value(leaf: ir.Leaf, values: tuple[ir.Value, ...] = values) -> Code:
+            return code("return ", literal(values[leaf.config]), describe.evidence(leaf))
+
+        signature = _signature(module, f"{prefix}_{parameter}", _parameter_type(module, parameter))
+        doc = describe.parameter_docstring(selector, parameter)
+        functions.append(_Function(signature, doc, body(tree, module, value, grouped=True)))
+
+    def config(leaf: ir.Leaf) -> Code:
+        constant = plan.constants[names.config_key(selector, selector.configs[leaf.config])]
+        return code("return ", identifier(constant), describe.evidence(leaf))
+
+    signature = _signature(module, f"select_{prefix}", identifier(plan.types[selector.parameters]))
+    doc = describe.selector_docstring(selector)
+    return _SelectorText(tuple(functions), _Function(signature, doc, body(selector.tree, module, config)))
+
+
+def _signature(module: ir.HeuristicModule, name: str, returns: Code) -> Code:
+    arguments = [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
+    return bracketed(f"def {identifier(name)}(", arguments, f") -> {returns}:")
+
+
+def _select_signature(module: ir.HeuristicModule, plan: names.Names, by_device: bool) -> Code:
+    arguments = ["*", "vendor: str"] + (["device: str | None = None"] if by_device else [])
+    arguments += [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
+    return bracketed("def select(", arguments, f") -> {_any_config(plan)}:")
+
+
+def _any_config(plan: names.Names) -> Code:
+    return Code(" | ".join(identifier(n) for n in plan.types.values()))
+
+
+def _table(module: ir.HeuristicModule, plan: names.Names, by_device: bool) -> Code:
+    items = [
+        f"{literal(s.device if by_device else s.vendor)}: select_{plan.prefixes[s.vendor, s.device]}"
+        for s in module.selectors
+        if (s.device is not None) == by_device
+    ]
+    name = "DEVICE_SELECTORS" if by_device else "SELECTORS"
+    return bracketed(f"{name}: dict[str, Callable[..., {_any_config(plan)}]] = {{", items, "}")
+
+
+def _lookup(module: ir.HeuristicModule, plan: names.Names) -> Code:
+    items = [
+        f"({literal(s.vendor)}, {literal(s.device)}): select_{plan.prefixes[s.vendor, s.device]}"
+        for s in module.selectors
+        if s.device is not None
+    ]
+    return bracketed(
+        f"_BY_DEVICE: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{", items, "}"
+    )
+
+
+# --- the data ---------------------------------------------------------------------------------------------
+
+
+def domain(module: ir.HeuristicModule) -> dict[str, dict[str, Any]]:
+    """What training saw of each feature: type, unit, and range or categories."""
+    table: dict[str, dict[str, Any]] = {}
+    for feature in module.features:
+        row: dict[str, Any] = {"type": feature.type, "unit": feature.unit}
+        if feature.type == "category":
+            row["values"] = feature.values
+        else:
+            row |= {"low": feature.low, "high": feature.high}
+        table[feature.name] = row
+    return table
+
+
+def provenance(module: ir.HeuristicModule) -> dict[str, Any]:
+    """The module's provenance, and per generated selector what it was trained on."""
+    given = sorted_data(module.provenance)
+    if not isinstance(given, dict):
+        raise EmitError("the provenance is no JSON object")
+    prefixes = names.plan(module).prefixes
+    selectors = {
+        f"select_{prefixes[s.vendor, s.device]}": {
+            "vendor": s.vendor,
+            "device": s.device,
+            "devices": list(s.devices),
+            "n_scenarios": s.n_scenarios,
+            "n_measurements": s.n_measurements,
+            "strategy": s.strategy,
+            "slowdown_known": s.costs_known,
+        }
+        for s in module.selectors
+    }
+    ours = ("kernel", "selectors")
+    return {
+        "kernel": module.kernel,
+        **{key: value for key, value in given.items() if key not in ours},
+        "selectors": selectors,
+    }

@@ -1,0 +1,183 @@
+"""Any fitted scikit-learn decision tree -> IR, exactly, from its fitted arrays alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heurgen._version import __version__
+from heurgen.errors import ModelError, quoted
+from heurgen.ir import (
+    MAX_DEPTH,
+    SCHEMA_VERSION,
+    ColumnType,
+    Config,
+    Feature,
+    HeuristicModule,
+    Leaf,
+    Membership,
+    Node,
+    Parameter,
+    Selector,
+    Value,
+)
+from heurgen.passes import exact_split
+
+
+@dataclass(frozen=True, slots=True)
+class InputColumn:
+    """What a column of the estimator's X stands for: a feature, or "feature == category" (one-hot, 0 or 1).
+
+    `values` are all categories of a one-hot encoded feature.
+    """
+
+    feature: str
+    type: ColumnType = "float"
+    category: str | None = None
+    values: tuple[str, ...] = ()
+
+
+def from_sklearn(
+    estimator: Any,
+    *,
+    features: Sequence[Feature | str] | None = None,
+    parameters: Sequence[str] | None = None,
+    kernel: str = "tree",
+    vendor: str = "any",
+) -> HeuristicModule:
+    """Turn a fitted decision tree (classifier or regressor, any number of outputs) into a module, unrounded.
+
+    Args:
+        estimator: anything with scikit-learn's `tree_` (DecisionTree*, ExtraTree*), fitted.
+        features: one per column of X: a `Feature`, or a name, which stands for a float feature. Default: the
+            names seen in `fit`, else x0, x1, ... int features compare with int thresholds, bool features
+            are tested for truth; a category has no place in a column of numbers.
+        parameters: names of the outputs. Default: y, or y0, y1, ...
+        kernel, vendor: the names that the generated module uses.
+
+    The prediction of the estimator, of `heurgen.select` and of the generated function agree on every finite
+    input within float32 range (ints up to 2**53).
+
+    Raises:
+        ModelError: the estimator is no fitted decision tree, is deeper than 90, or its outputs are no plain
+            ints, floats, bools or strings.
+    """
+    arrays = fitted_tree(estimator)
+    columns = _features(estimator, features, int(arrays.n_features))
+    outputs = _outputs(estimator, arrays)
+    names = tuple(parameters) if parameters is not None else _default_names(len(outputs[0]))
+    if len(names) != len(outputs[0]):
+        raise ModelError(f"{len(names)} parameter names for {len(outputs[0])} outputs")
+    configs = tuple(dict.fromkeys(_typed(c) for c in outputs))
+    index = {config: i for i, config in enumerate(configs)}
+    leaf_config = [index[_typed(config)] for config in outputs]
+    tree = tree_nodes(estimator, [InputColumn(f.name, f.type) for f in columns], leaf_config)
+    n_samples = int(arrays.n_node_samples[0])
+    plain = tuple(tuple(value for _, value in config) for config in configs)
+    selector = Selector(
+        vendor, names, plain, tree, n_scenarios=n_samples, costs_known=False, strategy="from_sklearn"
+    )
+    types = [_type_of([config[i] for config in plain]) for i in range(len(names))]
+    return HeuristicModule(
+        kernel,
+        columns,
+        tuple(Parameter(n, t) for n, t in zip(names, types, strict=True)),
+        (selector,),
+        provenance={"heurgen": __version__, "schema_version": SCHEMA_VERSION},
+    )
+
+
+def fitted_tree(estimator: Any) -> Any:
+    """The estimator's `tree_` arrays.
+
+    Raises:
+        ModelError: there are none, or the tree is too deep.
+    """
+    tree = getattr(estimator, "tree_", None)
+    if tree is None or not hasattr(tree, "children_left"):
+        kind = type(estimator).__name__
+        raise ModelError(
+            f"{quoted(kind)} is no fitted decision tree",
+            hint="pass a fitted DecisionTreeClassifier, DecisionTreeRegressor or ExtraTree*",
+        )
+    if tree.max_depth > MAX_DEPTH:
+        raise ModelError(
+            f"the tree is {tree.max_depth} deep, expected at most {MAX_DEPTH}", hint="fit it with max_depth"
+        )
+    return tree
+
+
+def tree_nodes(estimator: Any, columns: Sequence[InputColumn], leaf_config: Sequence[int]) -> Node:
+    """The fitted tree as IR over features; `leaf_config` gives the config index of every sklearn node."""
+    arrays = fitted_tree(estimator)
+    left, right = arrays.children_left.tolist(), arrays.children_right.tolist()
+    feature, threshold = arrays.feature.tolist(), arrays.threshold.tolist()
+    samples = arrays.n_node_samples.tolist()
+
+    def build(i: int) -> Node:
+        if left[i] == -1:
+            return Leaf(leaf_config[i], samples[i])
+        column = columns[feature[i]]
+        below, above = build(left[i]), build(right[i])
+        if column.category is None:
+            return exact_split(column.feature, column.type, threshold[i], below, above)
+        if not 0 <= threshold[i] < 1:
+            return below if threshold[i] >= 1 else above
+        # The one-hot column is 0 on the left: every other category, and unknown ones where most samples went.
+        others = tuple(v for v in column.values if v != column.category)
+        unknown_right = samples[right[i]] > samples[left[i]]
+        return Membership(column.feature, (column.category,), others, unknown_right, above, below)
+
+    return build(0)
+
+
+def _features(estimator: Any, features: Sequence[Feature | str] | None, n: int) -> tuple[Feature, ...]:
+    if features is None:
+        features = [str(x) for x in getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(n)])]
+    if len(features) != n:
+        raise ModelError(f"{len(features)} features for the {n} columns that the estimator was fitted on")
+    made = tuple(f if isinstance(f, Feature) else Feature(f, "float") for f in features)
+    for feature in made:
+        if feature.type == "category":
+            raise ModelError(
+                f"feature {quoted(feature.name)} is a category, but the estimator saw a number",
+                hint="declare it int or bool",
+            )
+    return made
+
+
+def _default_names(n: int) -> tuple[str, ...]:
+    return ("y",) if n == 1 else tuple(f"y{i}" for i in range(n))
+
+
+def _outputs(estimator: Any, arrays: Any) -> list[Config]:
+    """What `predict` gives at every node: a tuple with one plain value per output."""
+    n_outputs = int(arrays.n_outputs)
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return [tuple(map(float, node[:, 0])) for node in arrays.value]
+    per_output = [classes] if n_outputs == 1 else list(classes)
+    best = arrays.value.argmax(axis=2)
+    return [tuple(_plain(per_output[o][row[o]]) for o in range(n_outputs)) for row in best]
+
+
+def _plain(value: Any) -> Value:
+    item = value.item() if hasattr(value, "item") else value
+    if type(item) not in (int, float, bool, str):
+        raise ModelError(f"the class {quoted(item)} is no int, float, bool or string")
+    plain: Value = item
+    return plain
+
+
+def _typed(config: Config) -> tuple[tuple[str, Value], ...]:
+    """A key under which 1, 1.0 and True differ, and 0.0 and -0.0 too."""
+    return tuple((repr(value), value) for value in config)
+
+
+def _type_of(values: Sequence[Value]) -> ColumnType:
+    kinds = {type(v) for v in values}
+    if len(kinds) > 1:
+        raise ModelError("one output mixes types of values")
+    names: dict[type, ColumnType] = {int: "int", float: "float", bool: "bool", str: "category"}
+    return names[kinds.pop()]

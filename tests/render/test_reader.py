@@ -1,0 +1,116 @@
+"""Reading a generated module back without importing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heurgen import ir
+from heurgen.errors import ModelError
+from heurgen.render import checksum
+from heurgen.render.python import render_python
+from heurgen.render.reader import read_module
+from tests.render.examples import by_device, listing2
+
+TEXT = render_python(listing2())
+EDITED = (
+    "the checksum does not fit the text: the module was edited by hand "
+    "(run `heurgen build` or `heurgen emit` to write it again)"
+)
+
+
+def resealed(text: str) -> str:
+    """An attacker can compute a checksum."""
+    head, rest = text.split("# checksum sha256 ", 1)
+    return checksum.seal(f"{head}{checksum.PLACEHOLDER}{rest[64:]}")
+
+
+def test_everything_that_audit_needs_comes_back() -> None:
+    source, again = by_device(), read_module(render_python(by_device()))
+    assert again.kernel == source.kernel
+    assert again.parameters == source.parameters
+    assert [(f.name, f.type, f.unit, f.values, f.low, f.high) for f in again.features] == [
+        (f.name, f.type, f.unit, f.values, f.low, f.high) for f in source.features
+    ]
+    assert [(d.name, d.expression) for d in again.derived] == [(d.name, d.expression) for d in source.derived]
+    for one, other in zip(again.selectors, source.selectors, strict=True):
+        assert (one.vendor, one.device, one.parameters) == (other.vendor, other.device, other.parameters)
+        assert (one.n_scenarios, one.n_measurements) == (other.n_scenarios, other.n_measurements)
+
+
+def test_provenance_and_known_costs_come_back() -> None:
+    again = read_module(TEXT)
+    assert again.provenance == listing2().provenance
+    assert [s.costs_known for s in again.selectors] == [True, False]
+    assert [s.devices for s in again.selectors] == [s.devices for s in listing2().selectors]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<= 4095.0", "<= 4096.0"),
+        ("57 scenarios", "58 scenarios"),
+        ("return 16", "return 32"),
+        ("\n\n\n", "\n\n"),
+    ],
+)
+def test_an_edited_module_is_refused(old: str, new: str) -> None:
+    assert old in TEXT
+    with pytest.raises(ModelError) as caught:
+        read_module(TEXT.replace(old, new, 1))
+    assert str(caught.value) == EDITED
+
+
+def test_a_changed_checksum_is_refused() -> None:
+    line = next(line for line in TEXT.splitlines() if line.startswith("# checksum"))
+    with pytest.raises(ModelError) as caught:
+        read_module(TEXT.replace(line, checksum.PLACEHOLDER))
+    assert str(caught.value) == EDITED
+
+
+def test_windows_line_ends_are_no_edit() -> None:
+    assert read_module(TEXT.replace("\n", "\r\n")).vendors == ("nvidia", "amd")
+
+
+@pytest.mark.parametrize("text", ["", "import os\n", "{}", TEXT.replace("# checksum", "# sum")])
+def test_text_without_a_checksum(text: str) -> None:
+    with pytest.raises(ModelError, match="^the module has no checksum line"):
+        read_module(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("from __future__ import annotations", "import os"),
+        ('"select_nvidia": {', '"select_intel": {'),
+        ('"kernel": "unified_attention",', ""),
+        ('"vendor": "nvidia",', '"vendor": [],'),
+        ('"type": "int"', '"type": "complex"'),
+        ("_CONFIG_0 = Config(BLOCK_M=16, BLOCK_N=32)", "_CONFIG_0 = Config(BLOCK_M=16)"),
+        ("_CONFIG_0 = Config(BLOCK_M=16, BLOCK_N=32)", "_CONFIG_0 = Config(BLOCK_M='16', BLOCK_N=32)"),
+        ("    BLOCK_M: int\n", "    BLOCK_M: complex\n"),
+        ("max_seqlen_q <= 1:", "max_seqlen_q <= 1.5:"),
+        ("max_seqlen_q <= 1:", 'max_seqlen_q == "x":'),
+        ("DOMAIN: dict[str, dict[str, object]] = {", 'DOMAIN: dict[str, dict[str, object]] = {"x": 1,'),
+    ],
+)
+def test_a_forged_module_with_a_fitting_checksum(old: str, new: str) -> None:
+    assert old in TEXT
+    with pytest.raises(ModelError):
+        read_module(resealed(TEXT.replace(old, new, 1)))
+
+
+def test_a_forged_module_is_not_executed(tmp_path: Path) -> None:
+    target = tmp_path / "touched"
+    text = resealed(TEXT + f"open({str(target)!r}, 'w')\n")
+    with pytest.raises(ModelError) as caught:
+        read_module(text)
+    assert caught.value.message.startswith("the text is no module that heurgen generated: line ")
+    assert not target.exists()
+
+
+def test_a_resealed_edit_is_read_as_it_stands() -> None:
+    again = read_module(resealed(TEXT.replace("avg_seqlen_q <= 4095.0", "avg_seqlen_q <= 1.0")))
+    thresholds = [n.threshold for n in ir.nodes(again.selectors[0].tree) if isinstance(n, ir.Split)]
+    assert thresholds == [1, 1.0, 64]
