@@ -52,14 +52,14 @@ if TYPE_CHECKING:
     from heurgen.schema import to_json as to_json
     from heurgen.spec import KernelSpec as KernelSpec
     from heurgen.spec import read_spec as read_spec
-    from heurgen.train import train as train
+    from heurgen.training import train as train
     from heurgen.trees import FitOptions as FitOptions
     from heurgen.trees import evaluate as evaluate
     from heurgen.trees import fit as fit
     from heurgen.trees import suggest_derived as suggest_derived
     from heurgen.trees.from_sklearn import from_sklearn as from_sklearn
-    from heurgen.validate import Validation as Validation
-    from heurgen.validate import validate as validate
+    from heurgen.validation import Validation as Validation
+    from heurgen.validation import validate as validate
 
 _HOME = {
     "audit.explain": ("Explanation", "explain"),
@@ -76,10 +76,10 @@ _HOME = {
     "render.reader": ("read_module",),
     "schema": ("from_json", "json_schema", "read_model", "to_json"),
     "spec": ("KernelSpec", "read_spec"),
-    "train": ("train",),
+    "training": ("train",),
     "trees": ("FitOptions", "evaluate", "fit", "suggest_derived"),
     "trees.from_sklearn": ("from_sklearn",),
-    "validate": ("Validation", "validate"),
+    "validation": ("Validation", "validate"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = ["__version__", *sorted(_MODULE_OF)]

@@ -14,7 +14,7 @@ from heurgen.ir import HeuristicModule
 
 if TYPE_CHECKING:
     from heurgen.audit.score import Score
-    from heurgen.train import GroupBy
+    from heurgen.training import GroupBy
 
 PROJECT_FILE = "heurgen.toml"
 
@@ -152,7 +152,7 @@ def make(heuristic: Heuristic) -> Made:
     from heurgen.costs import cost_tables
     from heurgen.logs import read_logs
     from heurgen.spec import read_spec
-    from heurgen.train import from_tables
+    from heurgen.training import from_tables
     from heurgen.trees import FitOptions
 
     spec = read_spec(heuristic.spec)

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "heurgen"
 # The IR stands left of learning: trees, rounding and refinement share its nodes.
 ORDER = (
     "_version errors expr ir passes schema spec spec_toml column_names cells logs importers draft "
-    "costs validate card trees train "
+    "costs validation card trees training "
     "text render emit audit runtime project tune cli __main__"
 ).split()
 

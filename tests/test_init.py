@@ -28,3 +28,9 @@ def test_every_name_is_typed_and_documented() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'heurgen' has no attribute 'nothing'"):
         heurgen.nothing  # noqa: B018
+
+
+def test_no_public_name_is_a_module() -> None:
+    """A submodule of the same name would take its place as soon as anything imports it."""
+    modules = {path.stem for path in Path(heurgen.__file__).parent.glob("*")}
+    assert not modules & set(dir(heurgen))

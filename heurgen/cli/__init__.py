@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from heurgen._version import __version__
-from heurgen.cli import audit, learn, logs, ship
+from heurgen.cli import audit, learn, logs, ship, tune
 from heurgen.cli.common import CONTEXT, Group
 
 
@@ -19,6 +19,6 @@ def main() -> None:
     """
 
 
-for _module in (logs, learn, ship, audit):
+for _module in (logs, learn, ship, audit, tune):
     for _command in _module.COMMANDS:
         main.add_command(_command)

@@ -14,6 +14,7 @@ from heurgen.cli.common import (
     note,
     output_option,
     print_json,
+    progress,
     spec_option,
 )
 
@@ -80,26 +81,21 @@ def train(
     from heurgen.logs import read_logs
     from heurgen.schema import to_json
     from heurgen.spec import read_spec
-    from heurgen.train import from_tables
+    from heurgen.training import from_tables
     from heurgen.trees import FitOptions
+    from heurgen.trees import suggest_derived as suggest
 
     kernel, tools = read_spec(spec), read_tools(card)
     log = read_logs(logs, kernel)
-    tables = cost_tables(log, kernel, group_by=group_by)
-    module = from_tables(tables, log, kernel, options=FitOptions(**options), tools=tools)
     note(log.notes)
+    tables = cost_tables(log, kernel, group_by=group_by)
+    with progress("training") as tell:
+        module = from_tables(tables, log, kernel, options=FitOptions(**options), tools=tools, progress=tell)
+    with progress("trying derived features"):
+        suggestions = [suggest(table).to_text() for table in tables] if suggest_derived else []
     write_atomic(output, to_json(module))
-    for selector in module.selectors:
-        click.echo(selector_title(selector))
-    if suggest_derived:
-        _suggest(tables)
-
-
-def _suggest(tables: Any) -> None:
-    from heurgen.trees import suggest_derived
-
-    for table in tables:
-        click.echo(suggest_derived(table).to_text())
+    for text in (*map(selector_title, module.selectors), *suggestions):
+        click.echo(text)
 
 
 @click.command(epilog=examples("heurgen evaluate log.csv --spec kernel.toml --folds 5 --repeats 4"))
@@ -117,14 +113,17 @@ def evaluate(logs: tuple[str, ...], spec: str, folds: int, repeats: int, as_json
 
     kernel = read_spec(spec)
     log = read_logs(logs, kernel)
-    reports = [run(table, folds=folds, repeats=repeats) for table in cost_tables(log, kernel)]
     note(log.notes)
-    if as_json:
-        print_json(
-            {key: [row for r in reports for row in r.to_dict()[key]] for key in ("rows", "extrapolation")}
-        )
-    else:
+    tables = cost_tables(log, kernel)
+    with progress("evaluating") as tell:
+        reports = [run(table, folds=folds, repeats=repeats, progress=tell) for table in tables]
+    if not as_json:
         click.echo("\n\n".join(r.to_text() for r in reports))
+        return
+    data = [r.to_dict() for r in reports]
+    rows = {key: [row for d in data for row in d[key]] for key in ("rows", "extrapolation")}
+    dominant = {d["vendor"]: d["dominant"] for d in data}
+    print_json({"folds": folds, "repeats": repeats, **rows, "dominant_feature": dominant})
 
 
 COMMANDS = (train, evaluate)

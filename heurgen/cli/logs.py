@@ -42,8 +42,8 @@ def validate(logs: tuple[str, ...], spec: str, as_json: bool) -> None:
     from heurgen.costs import cost_tables
     from heurgen.logs import read_logs
     from heurgen.spec import read_spec
-    from heurgen.validate import report
-    from heurgen.validate import validate as run
+    from heurgen.validation import report
+    from heurgen.validation import validate as run
 
     kernel = read_spec(spec)
     log = read_logs(logs, kernel)

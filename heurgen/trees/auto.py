@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,25 +15,30 @@ from heurgen.trees.build import route, to_ir
 from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.node import n_leaves
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
-from heurgen.trees.problem import UNIT, Ints, Problem, groups, problem
+from heurgen.trees.per_parameter import fit_per_parameter
+from heurgen.trees.problem import UNIT, Floats, Ints, Problem, groups, problem
 
 FOLDS = 5
 MIN_GROUPS = 6
 # A smaller tree wins within this mean log-slowdown of the best candidate's, by preference.
+# A held-out choice that was never measured, as a log-slowdown (20x).
+INVALID = 3.0
 TOLERANCE = {"accuracy": 0.002, "small": 0.01}
 # Few scenarios: half the configs may generalise better.
 SMALL = 500
+# Depth of one parameter's tree as a candidate.
+PARAMETER_DEPTH = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """What cross-validation compares, with the mean held-out log-slowdown and leaves that it found."""
+    """What cross-validation compares, with the held-out log-slowdowns, their mean, and the mean of leaves."""
 
     strategy: str
     settings: Settings
     mean: float = math.nan
     leaves: float = 0.0
-    error: float = 0.0
+    loss: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 def choose(table: CostTable, options: FitOptions, rows: Ints | None = None) -> tuple[Candidate, list[Candidate]]:
@@ -49,18 +54,19 @@ def choose(table: CostTable, options: FitOptions, rows: Ints | None = None) -> t
     if n_groups < MIN_GROUPS:
         return Candidate("joint", Settings(options.max_configs, depth=2, max_leaves=min(cap, 4))), []
     fold = (np.random.RandomState(0).permutation(n_groups) % min(FOLDS, n_groups))[group]
-    found: dict[tuple[str, Settings], list[tuple[Any, int]]] = {}
+    found: dict[tuple[str, Settings], list[tuple[Floats, int]]] = {}
     for held in range(int(fold.max()) + 1):
         test = p.index[fold == held]
         part = problem(table, p.index[fold != held])
-        for strategy, settings, fitted in _fits(part, options, cap):
+        for strategy, settings, fitted in _fits(part, table, options, cap):
             loss = losses(table, p, fitted, test)
             found.setdefault((strategy, settings), []).append((loss, n_leaves(fitted.tree)))
     scored = [_scored(strategy, settings, folds) for (strategy, settings), folds in found.items()]
-    return _pick(scored, found, options), scored
+    default = next(c for c in scored if c.settings.price == joint.DEFAULT_PRICE)
+    return pick(scored, default, options.prefer), scored
 
 
-def _fits(p: Problem, options: FitOptions, cap: int) -> Iterator[tuple[str, Settings, Fitted]]:
+def _fits(p: Problem, table: CostTable, options: FitOptions, cap: int) -> Iterator[tuple[str, Settings, Fitted]]:
     """Every candidate fitted: a tree is grown once per config count and pruned at every price."""
     counts = [options.max_configs]
     if p.n_real <= SMALL and options.max_configs > 1:
@@ -71,45 +77,57 @@ def _fits(p: Problem, options: FitOptions, cap: int) -> Iterator[tuple[str, Sett
         for price in joint.PRICES:
             pruned = joint.finish(small, tree, joint.price_units(price, p.n_real), cap)
             yield "joint", Settings(count, price, DEFAULT_DEPTH, cap), Fitted(small, pruned)
+    settings = Settings(options.max_configs, 0.0, PARAMETER_DEPTH, cap)
+    yield "per-parameter", settings, fit_per_parameter(p, table, settings, DEFAULT_DEPTH)[0]
 
 
-def losses(table: CostTable, p: Problem, fitted: Fitted, rows: Ints) -> Any:
+def losses(table: CostTable, p: Problem, fitted: Fitted, rows: Ints) -> Floats:
     """Costs [n] of what a fit chooses for rows of the table, as the problem prices them (per UNIT)."""
     numbers = {i: i for i in range(fitted.p.cost.shape[1])}
     tree = to_ir(fitted.p, fitted.tree, numbers, table)
     chosen = fitted.p.configs[route(tree, table.columns, table.X[rows])]
     column = {c: i for i, c in enumerate(p.configs.tolist())}
     row = {r: i for i, r in enumerate(p.index.tolist())}
-    return p.cost[[row[r] for r in rows.tolist()], [column[c] for c in chosen.tolist()]] / UNIT
+    cost = p.cost[[row[r] for r in rows.tolist()], [column[c] for c in chosen.tolist()]] / UNIT
+    capped: Floats = np.minimum(cost, INVALID)
+    return capped
 
 
-def _scored(strategy: str, settings: Settings, folds: list[tuple[Any, int]]) -> Candidate:
-    loss = np.concatenate([f[0] for f in folds]).tolist()
-    mean = math.fsum(loss) / len(loss)
-    leaves = sum(f[1] for f in folds) / len(folds)
-    return Candidate(strategy, settings, mean, leaves)
+def _scored(strategy: str, settings: Settings, folds: list[tuple[Floats, int]]) -> Candidate:
+    loss = np.concatenate([f[0] for f in folds])
+    mean = math.fsum(loss.tolist()) / len(loss)
+    return Candidate(strategy, settings, mean, sum(f[1] for f in folds) / len(folds), loss)
 
 
-def _pick(
-    scored: list[Candidate], found: dict[tuple[str, Settings], list[tuple[Any, int]]], options: FitOptions
-) -> Candidate:
-    """The smallest candidate that is within the tolerance of the best.
+def pick(scored: list[Candidate], default: Candidate, prefer: str) -> Candidate:
+    """The best held-out mean, doubt and ties resolved.
 
-    For accuracy the tolerance is 0.002, or half the standard error of the paired difference where that is
-    less: with thousands of scenarios a difference of 0.001 is no tie.
+    With few scenarios the best mean is often luck: the default settings stand where they are within one
+    standard error of the paired difference, unless they give a smaller tree that is not within the tolerance.
+    Then a smaller tree wins where it is surely (by one standard error) within the tolerance of that choice,
+    and its mean is within the tolerance of the best.
     """
     best = min(scored, key=lambda c: (c.mean, c.leaves))
-    base = np.concatenate([f[0] for f in found[best.strategy, best.settings]])
-    near = []
-    for c in scored:
-        difference = np.concatenate([f[0] for f in found[c.strategy, c.settings]]) - base
-        error = math.sqrt(math.fsum((difference**2).tolist())) / len(difference)
-        tolerance = TOLERANCE[options.prefer]
-        if options.prefer == "accuracy":
-            tolerance = min(tolerance, 0.5 * error)
-        if c.mean <= best.mean + tolerance:
-            near.append(replace(c, error=error))
-    return min(near, key=lambda c: (c.leaves, c.settings.max_configs, c.mean))
+    tolerance = TOLERANCE[prefer]
+    chosen = best
+    if default.mean - best.mean <= max(_error(default, best), 0.0) and (
+        default.leaves >= best.leaves or default.mean <= best.mean + tolerance
+    ):
+        chosen = default
+    doubt = 1.0 if prefer == "accuracy" else 0.0
+    near = [
+        c
+        for c in scored
+        if c.mean <= best.mean + tolerance and c.mean + doubt * _error(c, chosen) <= chosen.mean + tolerance
+    ]
+    return min([*near, chosen], key=lambda c: (c.leaves, c.settings.max_configs, c.mean))
+
+
+def _error(a: Candidate, b: Candidate) -> float:
+    """Standard error of the mean difference of two candidates on the same held-out scenarios."""
+    difference = a.loss - b.loss
+    spread = difference - math.fsum(difference.tolist()) / len(difference)
+    return math.sqrt(math.fsum((spread**2).tolist())) / len(difference)
 
 
 def record(chosen: Candidate, compared: list[Candidate]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def threshold(p: Problem, rows: Ints, tree: Branch) -> int | float:
         single_left = len(np.unique(x[left & real])) == 1
         single_right = len(np.unique(x[~left & real])) == 1
         tight_left, tight_right = single_left, single_right and not single_left
-    low, high = float(x[left].max()), float(x[~left].min())
+    low, high = tree.cut.low, min(tree.cut.high, float(x[~left].min()))
     if tight_left:
         return _typed(column, float(x[left & real].max()))
     if tight_right:

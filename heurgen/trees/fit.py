@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from heurgen.costs import CostTable
-from heurgen.ir import Selector
-from heurgen.trees import auto
+from heurgen.ir import MAX_DEPTH, Selector
+from heurgen.trees import auto, optimal
 from heurgen.trees.build import to_ir
 from heurgen.trees.joint import Fitted, Settings, fit_joint
 from heurgen.trees.node import tips
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
-from heurgen.trees.problem import UNIT, Ints, config_order, problem
+from heurgen.trees.per_parameter import fit_per_parameter
+from heurgen.trees.problem import Ints, config_order, problem
 
 
 def fit(table: CostTable, options: FitOptions | None = None) -> Selector:
@@ -35,19 +36,32 @@ def fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
     """`fit` on some of a table's scenarios."""
     p = problem(table, rows)
     cap = leaf_cap(options, p.n_real)
-    choice: dict[str, Any] = {}
+    told: dict[str, Any] = {"requested": options.strategy}
     if options.strategy == "auto":
         chosen, compared = auto.choose(table, options, rows)
-        choice = auto.record(chosen, compared)
-        depth = min(options.max_depth or DEFAULT_DEPTH, chosen.settings.depth if not compared else 90)
-        settings = replace(chosen.settings, depth=depth)
-        strategy = chosen.strategy
+        told |= auto.record(chosen, compared)
+        strategy, settings = chosen.strategy, _limited(chosen.settings, options, bool(compared))
     else:
-        settings = Settings(options.max_configs, depth=options.max_depth or DEFAULT_DEPTH, max_leaves=cap)
         strategy = options.strategy
-    fitted = fit_joint(p, settings)
-    choice |= {"requested": options.strategy} | set_cost(fitted, table, rows)
-    return selector(fitted, table, rows, strategy, choice)
+        depth = options.max_depth or (optimal.DEFAULT_DEPTH if strategy == "optimal" else DEFAULT_DEPTH)
+        settings = Settings(options.max_configs, depth=depth, max_leaves=cap)
+    if strategy == "per-parameter":
+        overlay = DEFAULT_DEPTH if options.strategy == "auto" else MAX_DEPTH
+        fitted, extra = fit_per_parameter(p, table, settings, overlay)
+    elif strategy == "optimal":
+        fitted, extra = optimal.fit_optimal(p, settings)
+    else:
+        fitted, extra = fit_joint(p, settings), {}
+    return selector(fitted, table, rows, strategy, told | extra | set_cost(fitted, table, rows))
+
+
+def _limited(settings: Settings, options: FitOptions, validated: bool) -> Settings:
+    """What auto chose, within the caller's depth; a default chosen without validation keeps its own."""
+    if options.max_depth is None:
+        return settings
+    if settings.depth < DEFAULT_DEPTH or not validated:
+        return replace(settings, depth=min(settings.depth, options.max_depth))
+    return replace(settings, depth=options.max_depth)
 
 
 def set_cost(fitted: Fitted, table: CostTable, rows: Ints) -> dict[str, Any]:
@@ -82,5 +96,3 @@ def selector(fitted: Fitted, table: CostTable, rows: Ints, strategy: str, choice
         choice=choice,
     )
 
-
-__all__ = ["UNIT", "fit", "fit_rows"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heurgen.trees.configs import choose
-from heurgen.trees.grow import look_ahead, regression_tree, winner_tree
+from heurgen.trees.grow import look_ahead, regression_tree, settled, winner_tree
 from heurgen.trees.node import Tree, best_tip, real_cost
 from heurgen.trees.problem import UNIT, Ints, Problem, between, with_configs
 from heurgen.trees.refine import prune, refine, total, with_max_leaves
@@ -58,8 +58,7 @@ def grow(p: Problem, depth: int, max_leaves: int) -> Tree:
     rows = np.arange(len(p.X))
     price = price_units(PRICES[0], p.n_real)
     starts = [look_ahead(p, rows, depth, price)]
-    scenarios = np.flatnonzero(p.real)
-    starts += [make(p, scenarios, depth, 2 * max_leaves) for make in (regression_tree, winner_tree)]
+    starts += [settled(p, rows, depth, 2 * max_leaves, make) for make in (regression_tree, winner_tree)]
     trees = [refine(p, start, depth, price) for start in starts]
     costs = [total(p, rows, tree, price) for tree in trees]
     return trees[int(np.argmin(costs))]
@@ -87,10 +86,10 @@ def fit_joint(p: Problem, s: Settings) -> Fitted:
         tree = finish(small, grow(small, depth, s.max_leaves), price, s.max_leaves)
         if real_cost(small, tree) <= real_cost(small, best):
             best = tree
-    return _or_single(p, Fitted(small, best))
+    return or_single(p, Fitted(small, best))
 
 
-def _or_single(p: Problem, fitted: Fitted) -> Fitted:
+def or_single(p: Problem, fitted: Fitted) -> Fitted:
     """The fit, or the best single config of all where the chosen set misses it and loses to it."""
     rows = np.flatnonzero(p.real)
     single = best_tip(p, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heurgen.trees.grow import look_ahead
+from heurgen.trees.grow import SETTLE_DEPTH, clean_cuts, gap, look_ahead
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, height, n_leaves, row_costs, tips
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
@@ -38,11 +38,20 @@ def relabel(p: Problem, rows: Ints, tree: Tree) -> Tree:
         return relabel(p, rows, tree.right)
     if not p.real[rows[~left]].any():
         return relabel(p, rows, tree.left)
-    return Branch(tree.cut, relabel(p, rows[left], tree.left), relabel(p, rows[~left], tree.right))
+    cut = tree.cut if tree.cut.left else gap(p, rows, tree.cut.column, left)
+    return Branch(cut, relabel(p, rows[left], tree.left), relabel(p, rows[~left], tree.right))
 
 
 def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
     options: list[Tree] = [tree]
+    if isinstance(tree, Branch) and depth >= SETTLE_DEPTH and settles_coverage(p, rows, tree.cut):
+        depth_left = depth - 1
+        left = goes_left(p, rows, tree.cut)
+        return Branch(
+            tree.cut,
+            _pass(p, rows[left], tree.left, depth_left, price),
+            _pass(p, rows[~left], tree.right, depth_left, price),
+        )
     if isinstance(tree, Branch):
         options += [relabel(p, rows, child) for child in (tree.left, tree.right)]
         options.append(relabel(p, rows, Branch(_moved(p, rows, tree), tree.left, tree.right)))
@@ -58,6 +67,10 @@ def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
         _pass(p, rows[left], tree.left, depth - 1, price),
         _pass(p, rows[~left], tree.right, depth - 1, price),
     )
+
+
+def settles_coverage(p: Problem, rows: Ints, cut: Cut) -> bool:
+    return bool(clean_cuts(p, rows, goes_left(p, rows, cut).astype(np.float64)[:, None])[0])
 
 
 # --- the best test above two given subtrees -----------------------------------------------------------------

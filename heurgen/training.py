@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,12 +53,16 @@ def from_tables(
     *,
     options: FitOptions | None = None,
     tools: Mapping[str, Sequence[str]] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> HeuristicModule:
-    """`train`, for a caller that has the cost tables already."""
+    """`train`, for a caller that has the cost tables already. `progress(done, total)` counts selectors."""
     from heurgen.trees import FitOptions, fit
 
     tables = tuple(tables)
-    selectors = tuple(_described(fit(t, options or FitOptions()), t) for t in tables)
+    selectors: list[Selector] = []
+    for table in tables:
+        progress(len(selectors), len(tables))
+        selectors.append(_described(fit(table, options or FitOptions()), table))
     seen = _union([s.ranges for s in selectors])
     used = {name for s in selectors for name in s.parameters}
     return HeuristicModule(
@@ -68,7 +72,7 @@ def from_tables(
             Derived(d.name, expr.to_text(d.expression), *seen.get(d.name, (None, None))) for d in spec.derived
         ),
         parameters=tuple(Parameter(p.name, p.type, p.optional) for p in spec.parameters if p.name in used),
-        selectors=selectors,
+        selectors=tuple(selectors),
         provenance=_provenance(tables, log, tools or {}),
     )
 
