@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from heurgen import ir
+from heurgen import expr, ir
 from heurgen.costs import CostTable, cost_tables
 from heurgen.logs import TuningLog, read_logs
 from heurgen.passes import roundest
 from heurgen.spec import KernelSpec, read_spec
-from heurgen.train import _described, _features, _provenance, _union
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "h200_unified_attention.csv"
@@ -62,18 +62,60 @@ def learn(table: CostTable, max_depth: int = 4) -> ir.Selector:
 
     tree = grow(np.arange(table.n_scenarios), 0)
     selector = ir.Selector(table.vendor, table.parameters, tuple(table.configs[c] for c in configs), tree)
-    return _described(selector, table)
+    return replace(
+        selector,
+        device=table.device_name,
+        devices=tuple(sorted(set(table.device))),
+        ranges=ranges(table),
+        n_scenarios=table.n_scenarios,
+        n_measurements=table.n_measurements,
+        costs_known=table.costs_known,
+    )
+
+
+def ranges(table: CostTable) -> dict[str, tuple[float, float]]:
+    numeric = [(i, c) for i, c in enumerate(table.columns) if c.type != "category"]
+    kinds = {"float": float}
+    return {
+        c.name: (kinds.get(c.type, int)(table.X[:, i].min()), kinds.get(c.type, int)(table.X[:, i].max()))
+        for i, c in numeric
+    }
 
 
 def module_of(
     spec: KernelSpec, log: TuningLog, tables: tuple[CostTable, ...], max_depth: int = 4
 ) -> ir.HeuristicModule:
     selectors = tuple(learn(t, max_depth) for t in tables)
+    values = {c.name: c.values for t in tables for c in t.columns}
+    seen = [s.ranges for s in selectors]
+    features = tuple(
+        ir.Feature(
+            f.name,
+            f.type,
+            f.unit,
+            f.doc,
+            values[f.name],
+            min((r[f.name][0] for r in seen if f.name in r), default=None),
+            max((r[f.name][1] for r in seen if f.name in r), default=None),
+        )
+        for f in spec.features
+    )
+    provenance = {
+        "log_hash": log.content_hash,
+        "n_measurements": log.n_measurements,
+        "n_failures": log.n_failures,
+        "n_scenarios": sum(t.n_scenarios for t in tables),
+        "devices": sorted({d for t in tables for d in t.device}),
+        "tools": {"torch": ["2.11"], "triton": ["3.6"]},
+        "heurgen": "0.1.0",
+        "schema_version": ir.SCHEMA_VERSION,
+    }
+    used = {name for s in selectors for name in s.parameters}
     return ir.HeuristicModule(
         spec.name,
-        _features(tables, spec, _union([s.ranges for s in selectors])),
-        tuple(ir.Parameter(p.name, p.type, p.optional) for p in spec.parameters),
+        features,
+        tuple(ir.Parameter(p.name, p.type, p.optional) for p in spec.parameters if p.name in used),
         selectors,
-        tuple(ir.Derived(d.name, ir.expr.to_text(d.expression)) for d in spec.derived),
-        _provenance(tables, log, {"torch": ["2.11"], "triton": ["3.6"]}),
+        tuple(ir.Derived(d.name, expr.to_text(d.expression)) for d in spec.derived),
+        provenance,
     )

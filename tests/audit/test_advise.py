@@ -94,7 +94,9 @@ def test_advice_is_new_explained_and_within_the_spec(h200: tuple[ir.HeuristicMod
     assert any("between the sides of" in r for a in fresh for r in a.reasons)
 
 
-def test_the_workload_is_toml_that_says_what_to_measure(h200: tuple[ir.HeuristicModule, list[object]]) -> None:
+def test_the_workload_is_toml_that_says_what_to_measure(
+    h200: tuple[ir.HeuristicModule, list[object]],
+) -> None:
     module, (spec, table) = h200[0], h200[1]
     found = advise(module, table, spec, 6)  # type: ignore[arg-type]
     text = to_workload(found, module.kernel, "nvidia")
@@ -159,7 +161,9 @@ def test_real_traffic_comes_first_and_torn_rows_are_skipped(tmp_path: Path) -> N
     log, spec, model = small(tmp_path)
     traffic = tmp_path / "traffic.csv"
     lines = ["vendor,m,k,density,dtype,count", "nvidia,100000,5,0.5,float16,900", "amd,7,5,0.5,float16,900"]
-    traffic.write_text("\n".join([*lines, "nvidia,32,77,0.25,bfloat16,50", "nvidia,32,7", "nvidia,nan,7,0,x,1", lines[0]]))
+    traffic.write_text(
+        "\n".join([*lines, "nvidia,32,77,0.25,bfloat16,50", "nvidia,32,7", "nvidia,nan,7,0,x,1", lines[0]])
+    )
     words = ("advise", model, log, "--spec", spec, "--vendor", "nvidia", "--traffic", traffic, "-n", 3)
     result = run(*words, "--json")
     first = json.loads(result.stdout)["scenarios"][0]

@@ -72,7 +72,12 @@ def test_a_derived_feature_that_changes_its_expression() -> None:
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
-@given(st.integers(0, 300), st.floats(1, 2e4), st.sampled_from(("bfloat16", "float16", "fp8", "new")), st.booleans())
+@given(
+    st.integers(0, 300),
+    st.floats(1, 2e4),
+    st.sampled_from(("bfloat16", "float16", "fp8", "new")),
+    st.booleans(),
+)
 def test_the_regions_hold_exactly_the_inputs_that_change(n: int, k: float, dtype: str, causal: bool) -> None:
     old = two_vendors()
     tree = ir.Split("num_seqs", 32, old.selector("nvidia").tree, ir.Leaf(2, 1, 1.0))

@@ -20,12 +20,16 @@ from tests.audit.learner import LOG, SPEC, load, module_of
 PARAMETERS = {"nvidia": ("BLOCK_M",), "amd": ("BLOCK_M",)}
 
 
-def choice(slowdown: float | None, row: int = 0, vendor: str = "nvidia", noise: float = 0.02, **more: str) -> Choice:
+def choice(
+    slowdown: float | None, row: int = 0, vendor: str = "nvidia", noise: float = 0.02, **more: str
+) -> Choice:
     status = more.get("status", "ok" if slowdown is not None else "failed")
     leaf = ir.Leaf(0, 1, 1.0)
     device = more.get("device", "H200")
     best = (16,) if slowdown == 1.0 else (64,)
-    return Choice(f"s{row}", vendor, device, {"m": row}, (16,), best, slowdown, status, leaf, row, 0, 0, noise)
+    return Choice(
+        f"s{row}", vendor, device, {"m": row}, (16,), best, slowdown, status, leaf, row, 0, 0, noise
+    )
 
 
 def score_of(*choices: Choice) -> Score:
@@ -95,7 +99,10 @@ def test_regressions_beyond_the_noise_of_their_scenario() -> None:
     new = score_of(choice(1.019), choice(1.021, 1), choice(None, 2), choice(1.9, 3))
     (found,), notes = regressions(old, new, PARAMETERS)
     assert notes == []
-    assert [(o.scenario, o.slowdown, o.before) for o in found.scenarios] == [("s2", None, 1.0), ("s1", 1.021, 1.0)]
+    assert [(o.scenario, o.slowdown, o.before) for o in found.scenarios] == [
+        ("s2", None, 1.0),
+        ("s1", 1.021, 1.0),
+    ]
     noisy = score_of(choice(1.0), choice(1.021, 1, noise=0.05))
     assert regressions(old, noisy, PARAMETERS)[0] == []
 

@@ -197,7 +197,9 @@ def hostile(tmp_path: Path) -> tuple[Path, Path, Path]:
         row += [f"{EVIL}{i // 6}", EVIL]
     spec = tmp_path / "kernel.toml"
     quoted = '"' + EVIL.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    text = logs.SPEC.replace('values = ["bfloat16", "float16"]', f'values = ["bfloat16", {quoted}], doc = {quoted}')
+    text = logs.SPEC.replace(
+        'values = ["bfloat16", "float16"]', f'values = ["bfloat16", {quoted}], doc = {quoted}'
+    )
     spec.write_text(text.replace('unit = "rows"', f"unit = {quoted}"))
     log = tmp_path / "<img src=x onerror=alert(3)>&.csv"
     with log.open("w", newline="") as file:
@@ -207,7 +209,10 @@ def hostile(tmp_path: Path) -> tuple[Path, Path, Path]:
     module = module_of(kernel, read, cost_tables(read, kernel))
     tree = ir.Membership("dtype", (EVIL,), ("bfloat16",), True, module.selectors[0].tree, ir.Leaf(0, 3, 1.5))
     selector = replace(
-        module.selectors[0], tree=tree, strategy=EVIL, choice={EVIL: [{EVIL: EVIL}], "held_out": {"geomean": 1.1}}
+        module.selectors[0],
+        tree=tree,
+        strategy=EVIL,
+        choice={EVIL: [{EVIL: EVIL}], "held_out": {"geomean": 1.1}},
     )
     module = replace(module, selectors=(selector,), provenance={**module.provenance, EVIL: EVIL})
     model = tmp_path / "model.json"
@@ -267,7 +272,9 @@ def large(tmp_path: Path, n_scenarios: int, n_configs: int) -> tuple[Path, Path]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_scenarios", "n_configs"), [(12500, 8), (1000, 100)])
-def test_a_log_of_100_000_rows_stays_below_a_megabyte(tmp_path: Path, n_scenarios: int, n_configs: int) -> None:
+def test_a_log_of_100_000_rows_stays_below_a_megabyte(
+    tmp_path: Path, n_scenarios: int, n_configs: int
+) -> None:
     log, spec = large(tmp_path, n_scenarios, n_configs)
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
