@@ -14,6 +14,7 @@ from typing import Any
 
 from heurgen.audit.score import Choice, Score, Summary
 from heurgen.errors import UsageError, printable, quoted
+from heurgen.text import counted
 
 # Name on the command line -> field of `Summary`.
 LIMITS: Mapping[str, str] = {
@@ -54,7 +55,8 @@ class Finding:
 
     def _headline(self) -> str:
         if self.what == "regression":
-            return f"{len(self.scenarios)} scenarios regress beyond the noise"
+            n = len(self.scenarios)
+            return f"{counted(n, 'scenario')} {'regress' if n > 1 else 'regresses'} beyond the noise"
         if self.value is None:
             return f"{self.what} is unknown, the limit is {self.limit:g}"
         return f"{self.what} {self.value:.4f} is above {self.limit:g}"

@@ -180,7 +180,7 @@ def test_traffic_of_observe_is_read_back(tmp_path: Path) -> None:
     from heurgen.runtime import observe
     from heurgen.schema import read_model
 
-    log, spec, model = small(tmp_path)
+    _, spec, model = small(tmp_path)
     space: dict[str, object] = {"__name__": "generated_for_traffic"}
     exec(compile(render_python(read_model(model)), "generated", "exec"), space)
     path = tmp_path / "seen.csv"

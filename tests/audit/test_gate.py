@@ -50,10 +50,10 @@ def test_limits_are_parsed() -> None:
         ("mean=1", "--fail-above: 'mean' is no figure to limit (expected geomean, p95, max, invalid, as in "
          "geomean=1.05,invalid=0)"),
         ("max=1,max=2", "--fail-above: max is given twice"),
-        ("max=fast", "--fail-above: max is 'fast', expected a number that is not negative (slowdowns are ratios such as "
-         "1.05, invalid is a share such as 0.01)"),
-        ("max=nan", "--fail-above: max is 'nan', expected a number that is not negative (slowdowns are ratios such as "
-         "1.05, invalid is a share such as 0.01)"),
+        ("max=fast", "--fail-above: max is 'fast', expected a number that is not negative (slowdowns are ratios "
+         "such as 1.05, invalid is a share such as 0.01)"),
+        ("max=nan", "--fail-above: max is 'nan', expected a number that is not negative (slowdowns are ratios "
+         "such as 1.05, invalid is a share such as 0.01)"),
     ],
 )  # fmt: skip
 def test_bad_limits_are_refused(text: str, message: str) -> None:

@@ -27,6 +27,7 @@ from heurgen.logs import read_logs
 from heurgen.render.python import render_python
 from heurgen.schema import to_json
 from heurgen.spec import read_spec
+from heurgen.text import counted
 from tests import logs
 from tests.audit.learner import LOG, SPEC, load, module_of
 
@@ -73,10 +74,11 @@ def page() -> Page:
 
 def test_the_page_holds_every_part(page: Page) -> None:
     for part in (
-        "unified_attention", "nvidia: NVIDIA H200", "Slowdown, side by side", "this model, training", "cross-validated",
+        "unified_attention", "nvidia: NVIDIA H200", "Slowdown, side by side", "this model, training",
+        "cross-validated",
         "given log", "oracle", "best single config", "How slowdowns are distributed", "The tree that ships",
-        "One tree a parameter", "The worst scenarios", "Configs in use", "Coverage", "Regions without data", "Provenance",
-        "12312",
+        "One tree a parameter", "The worst scenarios", "Configs in use", "Coverage", "Regions without data",
+        "Provenance", "12312",
     ):  # fmt: skip
         assert part in page.text, part
 
@@ -93,7 +95,10 @@ def test_every_scenario_has_a_mark_and_every_leaf_its_evidence(page: Page) -> No
     assert len(joint) == len(leaves)
     for tag, leaf in zip(joint, leaves, strict=True):
         label = tag["aria-label"] or ""
-        assert f"{leaf.n_scenarios} training scenarios, expected {leaf.slowdown:.3f}×. next 1." in label
+        assert (
+            f"{counted(leaf.n_scenarios, 'training scenario')}, expected {leaf.slowdown:.3f}×. next 1."
+            in label
+        )
         assert "variant=" in label
     # A mark and the leaf that it belongs to say so in the same words to the script.
     assert {a["data-l"] for a in marks} == {a["data-l"] for a in joint}
@@ -232,7 +237,7 @@ def test_hostile_strings_are_inert_in_html_svg_and_attributes(tmp_path: Path) ->
     plain = Page(render_html(given()))
     assert {t for t, _ in page.tags} <= {t for t, _ in plain.tags} | {"b", "details", "summary"}
     assert (len(page.named("script")), len(page.named("style"))) == (1, 1)
-    allowed = {name for _, a in plain.tags for name in a} | {"transform"}
+    allowed = {name for _, a in plain.tags for name in a} | {"transform", "open"}
     assert {name for _, a in page.tags for name in a} <= allowed
     assert "alert(1)" in page.text
     assert "49" not in re.findall(r"\{\{7\*7\}\}|\b49\b", page.text)

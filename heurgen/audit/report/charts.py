@@ -232,7 +232,7 @@ def distribution(series: Sequence[tuple[str, str, Floats]]) -> Distribution:
         (math.exp(float(x[np.isfinite(x)].max())) for _, _, x in series if np.isfinite(x).any()), default=1.0
     )
     scale = slowdown_scale(highest)
-    width, height, left, top = 440, 290, 52, 10
+    width, height, left, top = 440, 290, 64, 10
     right, bottom = width - 12, height - 40
     at_x, share = placed(scale, left, right - left), Scale("linear", 0.0, 1.0, ())
     at_y = placed(share, top, bottom - top, flip=True)

@@ -20,6 +20,7 @@ from heurgen.audit.regions import edge_text, leaf_regions
 from heurgen.audit.report.scales import shortened
 from heurgen.audit.report.words import conditions, config_tag, differing, pretty, times, value_text
 from heurgen.audit.score import leaf_counts, numbered_leaf
+from heurgen.text import counted
 
 # Pixels. A character of the monospaced 12 px type is 7.25 wide in every stack that the style sheet names.
 CHAR, SMALL, INDENT, ROW, HEAD = 7.25, 6.65, 18, 22, 26
@@ -191,8 +192,8 @@ def _told(view: View, leaf: ir.Leaf, where: str, index: int, second: str) -> str
     config = view.selector.configs[leaf.config]
     pairs = " ".join(f"{n}={value_text(v)}" for n, v in zip(view.selector.parameters, config, strict=True))
     return (
-        f"Leaf {index + 1}: {where}. Config {config_tag(leaf.config)}: {pairs}. {leaf.n_scenarios} training "
-        f"scenarios, expected {times(leaf.slowdown)}. {second}"
+        f"Leaf {index + 1}: {where}. Config {config_tag(leaf.config)}: {pairs}. "
+        f"{counted(leaf.n_scenarios, 'training scenario')}, expected {times(leaf.slowdown)}. {second}"
     )
 
 
@@ -211,7 +212,8 @@ def _parameter_diagram(view: View, name: str, flags: tuple[str, ...], limit: int
 
     def rest(row: dict[str, Any]) -> dict[str, Any]:
         leaf: ir.Leaf = row["node"]
-        told = f"{name} = {value_text(values[leaf.config])}: {row['text']}; {leaf.n_scenarios} training scenarios"
+        count = counted(leaf.n_scenarios, "training scenario")
+        told = f"{name} = {value_text(values[leaf.config])}: {row['text']}; {count}"
         return {"leaves": members.get(row["leaf"], ""), "label": told}
 
     draft = _collect(tree, flags, limit)
