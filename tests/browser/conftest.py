@@ -49,7 +49,9 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe-core, an accessibility checker."""
-    folder = Path(os.environ.get("HEURGEN_AXE", Path(__file__).parents[2] / "node_modules" / "axe-core"))
+    folder = Path(
+        os.environ.get("HEURGEN_AXE", Path(__file__).parents[2] / ".stamps" / "node_modules" / "axe-core")
+    )
     source = folder / "axe.min.js"
     if not source.is_file():
         missing("axe-core is not installed")

@@ -31,6 +31,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 44
 # Where a view has more scenarios than marks fit, cells of the finest of these grids that stays below the cap.
 _GRIDS = ((64, 48), (48, 36), (36, 27), (28, 21), (20, 15), (14, 10), (10, 7), (6, 5), (4, 3), (2, 2), (1, 1))
 _STEPS = 240
+# On an axis with at most so many values, marks of one value take turns over so many places, so far apart.
+_FEW, _TURNS, _TURN = 8, 5, 0.016
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def scatter(view: View, cap: int) -> Map:
     ]
     while len(unit) < 2:
         unit.append(np.full(len(view.rows), 0.5))
+    unit = [_spread(u, other) for u, other in zip(unit, unit[::-1], strict=True)]
     grid, groups = (0, 0), [[i] for i in range(len(view.rows))]
     if len(groups) > cap:
         grid, groups = _cells(view, unit, cap)
@@ -100,6 +103,20 @@ def scatter(view: View, cap: int) -> Map:
     # Bad ones last, so that they are drawn on top and come last in the order of the keyboard.
     marks.sort(key=lambda m: (m.level == -1, m.level, m.leaf, m.y, m.x, m.label))
     return Map(frame, tuple(_apart(marks)), len(view.rows), bool(grid[0]), grid)
+
+
+def _spread(places: Floats, other: Floats) -> Floats:
+    """Places on an axis of few values, moved sideways by turns, so that a column does not hide its own marks."""
+    values, codes = np.unique(places, return_inverse=True)
+    if not 1 < len(values) <= _FEW or len(places) <= 2 * len(values):
+        return places
+    moved = places.copy()
+    for code in range(len(values)):
+        own = np.flatnonzero(codes == code)
+        turn = np.empty(len(own))
+        turn[np.argsort(other[own], kind="stable")] = np.arange(len(own)) % _TURNS
+        moved[own] += (turn - (_TURNS - 1) / 2) * _TURN
+    return np.asarray(np.clip(moved, 0.01, 0.99))
 
 
 def _scale(view: View, name: str) -> Scale:
