@@ -69,7 +69,17 @@ def threshold(p: Problem, rows: Ints, tree: Branch) -> int | float:
         return _typed(column, float(x[left & real].max()))
     if tight_right:
         return _just_below(column, low, float(x[~left & real].min()))
-    return between_values(column, low, high)
+    return between_values(column, *_widened(low, high, float(x[left & real].max()), float(x[~left & real].min())))
+
+
+# Points between scenarios place a threshold only so exactly: a rounder number this near is as good.
+ROOM = 1.15
+
+
+def _widened(low: float, high: float, real_low: float, real_high: float) -> tuple[float, float]:
+    """The gap between two points, widened by ROOM within the gap between the scenarios on either side."""
+    wide = sorted((low / ROOM, low * ROOM))[0], sorted((high / ROOM, high * ROOM))[1]
+    return max(real_low, wide[0]), min(real_high, wide[1])
 
 
 def between_values(column: TableColumn, low: float, high: float) -> int | float:

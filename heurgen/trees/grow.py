@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from heurgen.trees.candidates import candidates
 from heurgen.trees.depth2 import pair_costs, stump_costs
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, n_leaves, row_costs
-from heurgen.trees.problem import Bools, Floats, Ints, Problem
-
-
-# A tree of two levels is too small to spend one on coverage.
-SETTLE_DEPTH = 3
+from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, n_leaves, row_costs
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 
 
 def look_ahead(p: Problem, rows: Ints, depth: int, price: float) -> Tree:
@@ -26,12 +22,9 @@ def look_ahead(p: Problem, rows: Ints, depth: int, price: float) -> Tree:
     if not cuts:
         return tip
     score = stump_costs if depth == 1 else pair_costs
-    costs = score(B, p.cost[rows], p.real[rows], price)
-    clean = clean_cuts(p, rows, B)
-    if depth >= SETTLE_DEPTH and clean.any():
-        costs[~clean] = np.inf
+    costs = score(B, p.cost[rows], p.real[rows], price, p.leaf_price)
     best = int(costs.argmin())
-    alone = float(p.cost[rows, tip.config].sum())
+    alone = float(p.cost[rows, tip.config].sum()) + doubt(p, tip)
     if not costs[best] < alone + price:
         return tip
     left = B[:, best] > 0
@@ -40,7 +33,7 @@ def look_ahead(p: Problem, rows: Ints, depth: int, price: float) -> Tree:
         look_ahead(p, rows[left], depth - 1, price),
         look_ahead(p, rows[~left], depth - 1, price),
     )
-    grown = float(row_costs(p, rows, tree).sum()) + n_leaves(tree) * price
+    grown = float(row_costs(p, rows, tree).sum()) + doubt(p, tree) + n_leaves(tree) * price
     return tree if grown < alone + price else tip
 
 
@@ -62,23 +55,6 @@ def clean_cuts(p: Problem, rows: Ints, B: Floats) -> Bools:
         rest = covered[:, c].sum() - both
         found &= ((both == 0) | (both == n_left)) & ((rest == 0) | (rest == n - n_left))
     return found
-
-
-Maker: TypeAlias = Callable[[Problem, Ints, int, int], Tree]
-
-
-def settled(p: Problem, rows: Ints, depth: int, max_leaves: int, make: Maker) -> Tree:
-    """The cuts that settle coverage, and below them the trees that `make` gives on the scenarios."""
-    cuts, B = candidates(p, rows)
-    clean = np.flatnonzero(clean_cuts(p, rows, B)) if depth >= SETTLE_DEPTH and cuts else []
-    if not len(clean):
-        return make(p, rows[p.real[rows]], depth, max_leaves)
-    left = B[:, clean[0]] > 0
-    return Branch(
-        cuts[clean[0]],
-        settled(p, rows[left], depth - 1, max_leaves, make),
-        settled(p, rows[~left], depth - 1, max_leaves, make),
-    )
 
 
 # --- scikit-learn -------------------------------------------------------------------------------------------
@@ -107,13 +83,16 @@ def regression_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree
     """scikit-learn's multi-output regression of the costs: variance of every config's cost falls."""
     from sklearn.tree import DecisionTreeRegressor
 
-    if depth == 0:
-        return best_tip(p, rows)
     X, meaning = encode(p, rows)
     estimator = DecisionTreeRegressor(
         max_depth=depth, max_leaf_nodes=max(max_leaves, 2), random_state=0, min_samples_leaf=1
-    ).fit(X, np.minimum(p.cost[rows], 4 * np.median(p.cost[rows]) + 1))
+    ).fit(X, capped(p.cost[rows]))
     return from_estimator(p, rows, estimator, X, meaning)
+
+
+def capped(cost: Floats) -> Floats:
+    """Costs for least squares: beyond e^2 = 7.4x, and unmeasured, all are equally bad."""
+    return np.minimum(cost / UNIT, 2.0)
 
 
 def winner_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
@@ -122,7 +101,7 @@ def winner_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
 
     cost = p.cost[rows]
     regret = cost.mean(axis=1) - cost.min(axis=1)
-    if depth == 0 or not regret.any():
+    if not regret.any():
         return best_tip(p, rows)
     X, meaning = encode(p, rows)
     estimator = DecisionTreeClassifier(

@@ -65,7 +65,7 @@ def real_cost(p: Problem, tree: Tree) -> float:
 
 
 def best_tip(p: Problem, rows: Ints) -> Tip:
-    return Tip(int(p.cost[rows].sum(axis=0).argmin()))
+    return Tip(int((p.cost[rows].sum(axis=0) + p.leaf_price).argmin()))
 
 
 def tips(tree: Tree) -> Iterator[Tip]:
@@ -74,6 +74,11 @@ def tips(tree: Tree) -> Iterator[Tip]:
     else:
         yield from tips(tree.left)
         yield from tips(tree.right)
+
+
+def doubt(p: Problem, tree: Tree) -> float:
+    """What the leaves pay for their configs' coverage."""
+    return float(sum(p.leaf_price[tip.config] for tip in tips(tree)))
 
 
 def n_leaves(tree: Tree) -> int:

@@ -42,6 +42,7 @@ class Problem:
     noise    float64 [N]     whole numbers, as `cost`: a lead up to this is within the noise
     index    int64 [N]       row of the table; of a point between, one of its ends
     configs  int64 [C]       column of the table
+    leaf_price  float64 [C]  what a leaf pays for its config on top of its rows' costs, see `priced`
     """
 
     columns: tuple[TableColumn, ...]
@@ -53,6 +54,7 @@ class Problem:
     index: Ints
     configs: Ints
     labels_only: bool
+    leaf_price: Floats
 
     @property
     def n_real(self) -> int:
@@ -83,6 +85,7 @@ def problem(table: CostTable, rows: Ints | None = None) -> Problem:
         index=rows[sort].astype(np.int64),
         configs=np.array(configs, dtype=np.int64),
         labels_only=not table.costs_known,
+        leaf_price=np.zeros(len(configs)),
     )
 
 
@@ -126,6 +129,7 @@ def with_configs(p: Problem, chosen: Ints) -> Problem:
         cost=np.ascontiguousarray(p.cost[:, chosen]),
         covered=np.ascontiguousarray(p.covered[:, chosen]),
         configs=p.configs[chosen],
+        leaf_price=p.leaf_price[chosen],
     )
 
 
@@ -140,6 +144,21 @@ def subset(p: Problem, rows: Ints | Bools) -> Problem:
         noise=p.noise[rows],
         index=p.index[rows],
     )
+
+
+# Uncovered scenarios, beyond those seen, that a leaf is taken to meet per share uncovered around it.
+UNSEEN = 0.1
+
+
+def priced(p: Problem) -> Problem:
+    """The problem with a price on every leaf for the doubt about its config's coverage.
+
+    A config that is covered on all scenarios of a leaf, but on few around it, probably fails somewhere in the
+    leaf's region. A leaf pays UNCOVERED for UNSEEN scenarios times the share of all scenarios that its config
+    does not cover: little where a leaf has many scenarios that speak for the config.
+    """
+    share = 1 - p.covered[p.real].mean(axis=0)
+    return replace(p, leaf_price=np.rint(UNSEEN * UNCOVERED * UNIT * (0 if p.labels_only else share)))
 
 
 # --- points between scenarios -------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from heurgen.trees.grow import SETTLE_DEPTH, clean_cuts, gap, look_ahead
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, height, n_leaves, row_costs, tips
+from heurgen.trees.grow import gap, look_ahead
+from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, goes_left, height, n_leaves, row_costs, tips
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
 ROUNDS = 4
@@ -26,7 +26,7 @@ def refine(p: Problem, tree: Tree, depth: int, price: float, rounds: int = ROUND
 
 
 def total(p: Problem, rows: Ints, tree: Tree, price: float) -> float:
-    return float(row_costs(p, rows, tree).sum()) + price * n_leaves(tree)
+    return float(row_costs(p, rows, tree).sum()) + doubt(p, tree) + price * n_leaves(tree)
 
 
 def relabel(p: Problem, rows: Ints, tree: Tree) -> Tree:
@@ -44,14 +44,6 @@ def relabel(p: Problem, rows: Ints, tree: Tree) -> Tree:
 
 def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
     options: list[Tree] = [tree]
-    if isinstance(tree, Branch) and depth >= SETTLE_DEPTH and settles_coverage(p, rows, tree.cut):
-        depth_left = depth - 1
-        left = goes_left(p, rows, tree.cut)
-        return Branch(
-            tree.cut,
-            _pass(p, rows[left], tree.left, depth_left, price),
-            _pass(p, rows[~left], tree.right, depth_left, price),
-        )
     if isinstance(tree, Branch):
         options += [relabel(p, rows, child) for child in (tree.left, tree.right)]
         options.append(relabel(p, rows, Branch(_moved(p, rows, tree), tree.left, tree.right)))
@@ -67,10 +59,6 @@ def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
         _pass(p, rows[left], tree.left, depth - 1, price),
         _pass(p, rows[~left], tree.right, depth - 1, price),
     )
-
-
-def settles_coverage(p: Problem, rows: Ints, cut: Cut) -> bool:
-    return bool(clean_cuts(p, rows, goes_left(p, rows, cut).astype(np.float64)[:, None])[0])
 
 
 # --- the best test above two given subtrees -----------------------------------------------------------------
@@ -131,9 +119,10 @@ def _prune(p: Problem, rows: Ints, tree: Tree, price: float) -> tuple[Tree, Floa
     n = n_below + n_above
     if below == above and isinstance(below, Tip):
         return tip, alone, 1
-    pays = float((alone - costs).sum()) > price * (n - 1)
-    if pays and beyond_noise(p, rows, alone, costs):
-        return Branch(tree.cut, below, above), costs, n
+    kept = Branch(tree.cut, below, above)
+    gain = float((alone - costs).sum()) + doubt(p, tip) - doubt(p, kept)
+    if gain > price * (n - 1) and beyond_noise(p, rows, alone, costs):
+        return kept, costs, n
     return tip, alone, 1
 
 
