@@ -308,7 +308,8 @@ def check_name(name: object, what: str) -> None:
     """Raise ModelError unless `name` can stand in generated code as it is."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ModelError(f"{what} name {quoted(name)} is not an ASCII identifier")
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
+    # Not keyword.issoftkeyword: from Python 3.12 on that is also `type`, a parameter in AutoHeuristic's logs.
+    if keyword.iskeyword(name) or name in ("_", "case", "match"):
         raise ModelError(f"{what} name {quoted(name)} is a Python keyword")
     if name.startswith("__"):
         raise ModelError(f"{what} name {quoted(name)} is a dunder or private name")

@@ -90,17 +90,17 @@ def _selector(selector: Selector) -> dict[str, Any]:
         "devices": list(selector.devices),
         "parameters": list(selector.parameters),
         "configs": [list(config) for config in selector.configs],
-        "tree": _node(selector.tree),
+        "tree": node_data(selector.tree),
         "ranges": {name: list(selector.ranges[name]) for name in sorted(selector.ranges)},
         **_compact(selector, ("n_scenarios", "n_measurements", "costs_known", "strategy")),
         "choice": _sorted(selector.choice),
     }
 
 
-def _node(node: Node) -> dict[str, Any]:
+def node_data(node: Node) -> dict[str, Any]:
     if isinstance(node, Leaf):
         return _compact(node, ("config", "n_scenarios", "slowdown"))
-    children = {"left": _node(node.left), "right": _node(node.right)}
+    children = {"left": node_data(node.left), "right": node_data(node.right)}
     if isinstance(node, Split):
         return {"feature": node.feature, "threshold": node.threshold, **children}
     test = {"values": list(node.values), "others": list(node.others), "unknown_left": node.unknown_left}

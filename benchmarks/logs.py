@@ -1,0 +1,113 @@
+"""Seconds and peak memory from a tuning log of 1,000,000 rows to its cost tables.
+
+    python benchmarks/logs.py [--scenarios 5000] [--configs 200] [--quote] [--gzip]
+
+The log: 5,000 scenarios x 200 configs, 15 columns, one percent failures. Limits: 15 s and 2 GB on 2 cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import itertools
+import random
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from heurgen.costs import cost_tables
+from heurgen.logs import read_logs
+from heurgen.spec import read_spec
+from heurgen.validation import validate
+
+SPEC = """[kernel]
+name = "synthetic"
+[features]
+num_seqs = { type = "int", min = 1 }
+max_seqlen_q = { type = "int", min = 1 }
+max_seqlen_k = { type = "int", min = 1 }
+avg_seqlen_q = { type = "float", min = 0 }
+decode_share = { type = "float", min = 0, max = 1 }
+dtype = { type = "category", values = ["bfloat16", "float16"] }
+[derived]
+kv_tokens = "num_seqs * max_seqlen_k"
+[parameters]
+BLOCK_M = { type = "int" }
+BLOCK_N = { type = "int" }
+num_warps = { type = "int" }
+num_stages = { type = "int" }
+"""
+HEADER = ["scenario", "vendor", "device", "num_seqs", "max_seqlen_q", "max_seqlen_k", "avg_seqlen_q"]
+HEADER += ["decode_share", "dtype", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages", "status", "time_ms"]
+
+
+def write_log(path: Path, scenarios: int, n_configs: int, *, quote: bool, zipped: bool) -> None:
+    draw = random.Random(0)
+    blocks = (16, 32, 64, 128, 256)
+    configs = list(
+        itertools.islice(itertools.product(blocks, blocks, (1, 2, 4, 8, 16), range(1, 9)), n_configs)
+    )
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL if quote else csv.QUOTE_MINIMAL)
+    writer.writerow(HEADER)
+    for scenario in range(scenarios):
+        numbers = [draw.randint(1, 512), draw.randint(1, 8192), draw.randint(1, 131072)]
+        shares = [round(draw.random() * 8192, 3), round(draw.random(), 4)]
+        head = [scenario, "nvidia", "NVIDIA H200", *numbers, *shares, draw.choice(["bfloat16", "float16"])]
+        for config in configs:
+            measured = ["ok", round(draw.uniform(0.01, 5), 6)] if draw.random() > 0.01 else ["error", ""]
+            writer.writerow([*head, *config, *measured])
+    data = text.getvalue().encode()
+    path.write_bytes(gzip.compress(data, 1) if zipped else data)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scenarios", type=int, default=5000)
+    parser.add_argument("--configs", type=int, default=200, help="at most 1000")
+    parser.add_argument("--quote", action="store_true", help="quote every cell")
+    parser.add_argument("--gzip", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path, spec_path = Path(folder, "log.csv"), Path(folder, "spec.toml")
+        spec_path.write_text(SPEC)
+        # In a process of its own, so that its memory does not count.
+        write_apart(path, options)
+        spec = read_spec(spec_path)
+        start = time.perf_counter()
+        log = read_logs([path], spec)
+        read = time.perf_counter()
+        tables = cost_tables(log, spec)
+        done = time.perf_counter()
+        validate(log, tables, spec)
+        checked = time.perf_counter()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(f"{log.n_measurements} rows, {log.n_scenarios} scenarios, {log.n_configs} configs")
+    print(f"read_logs    {read - start:6.2f} s")
+    print(f"cost_tables  {done - read:6.2f} s")
+    print(f"validate     {checked - done:6.2f} s")
+    print(f"peak memory  {peak:6.2f} GiB")
+
+
+def write_apart(path: Path, options: argparse.Namespace) -> None:
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    writer = context.Process(
+        target=write_log,
+        args=(path, options.scenarios, options.configs),
+        kwargs={"quote": options.quote, "zipped": options.gzip},
+    )
+    writer.start()
+    writer.join()
+    if writer.exitcode:
+        raise SystemExit("the log could not be written")
+
+
+if __name__ == "__main__":
+    main()

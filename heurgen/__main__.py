@@ -1,0 +1,5 @@
+"""`python -m heurgen`."""
+
+from heurgen.cli import main
+
+main(prog_name="heurgen")

@@ -1,0 +1,176 @@
+"""Why a model chooses what it does for one launch: the path, the evidence, what lies outside training."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heurgen import ir
+from heurgen.errors import UsageError, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One test on the path: its text, the value that met it, and whether it held."""
+
+    test: str
+    value: Any
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A feature beyond what training saw. `seen` is (low, high), or the categories."""
+
+    feature: str
+    value: Any
+    seen: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The path of one launch through one vendor's tree, and what backs its end."""
+
+    vendor: str
+    device: str | None
+    features: dict[str, Any]
+    derived: dict[str, float]
+    steps: tuple[Step, ...]
+    config: dict[str, ir.Value]
+    n_scenarios: int
+    slowdown: float | None
+    outside: tuple[Outside, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data; a number that JSON lacks (NaN, infinities) becomes its name."""
+        return {
+            "vendor": self.vendor,
+            "device": self.device,
+            "features": {k: _plain(v) for k, v in self.features.items()},
+            "derived": {k: _plain(v) for k, v in self.derived.items()},
+            "path": [{"test": s.test, "value": _plain(s.value), "held": s.held} for s in self.steps],
+            "config": self.config,
+            "leaf": {"n_scenarios": self.n_scenarios, "expected_slowdown": self.slowdown},
+            "outside_training": [
+                {"feature": o.feature, "value": _plain(o.value), "seen": list(o.seen)} for o in self.outside
+            ],
+        }
+
+    def to_text(self) -> str:
+        """The same for a person."""
+        lines = [f"{s.test}: {'yes' if s.held else 'no'}, it is {_plain(s.value)!r}" for s in self.steps]
+        lines = lines or ["no test: every launch gets this config"]
+        lines += ["", "config"]
+        lines += [f"  {name} = {value!r}" for name, value in self.config.items() if value is not None]
+        known = "unknown" if self.slowdown is None else f"{self.slowdown:.3f}x"
+        lines += ["", f"evidence: {self.n_scenarios} training scenarios, expected slowdown {known}"]
+        for o in self.outside:
+            span = " to ".join(map(repr, o.seen)) if not isinstance(o.value, str) else ", ".join(o.seen)
+            lines.append(f"outside training: {o.feature} = {_plain(o.value)!r}, seen {span}")
+        return "\n".join(lines)
+
+
+def explain(
+    module: ir.HeuristicModule, vendor: str, features: Mapping[str, Any], device: str | None = None
+) -> Explanation:
+    """Walk one launch through the tree.
+
+    Raises:
+        ModelError: the vendor is unknown.
+        UsageError: a feature is missing or unknown.
+    """
+    _check_names(module, features)
+    selector = module.selector(vendor, device)
+    row = ir.with_derived(module, features)
+    steps, node = [], selector.tree
+    while not isinstance(node, ir.Leaf):
+        held = ir.goes_left(node, row[node.feature])
+        steps.append(Step(test_text(node), row[node.feature], held))
+        node = node.left if held else node.right
+    used = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
+    return Explanation(
+        vendor=vendor,
+        device=selector.device,
+        features=dict(features),
+        derived={d.name: row[d.name] for d in module.derived if d.name in used},
+        steps=tuple(steps),
+        config=dict(zip(selector.parameters, selector.configs[node.config], strict=True)),
+        n_scenarios=node.n_scenarios,
+        slowdown=node.slowdown,
+        outside=tuple(_outside(module, selector, row, used)),
+    )
+
+
+def test_text(node: ir.Split | ir.Membership) -> str:
+    """A test as a person reads it: what holds on the left."""
+    if isinstance(node, ir.Split):
+        return f"{node.feature} <= {node.threshold!r}"
+    operator, values = ("not in", node.others) if node.unknown_left else ("in", node.values)
+    return f"{node.feature} {operator} {{{', '.join(ascii(v) for v in values)}}}"
+
+
+def _outside(
+    module: ir.HeuristicModule, selector: ir.Selector, row: Mapping[str, Any], used: set[str]
+) -> list[Outside]:
+    """Features, and derived features that the tree uses, beyond what the selector was trained on."""
+    found = []
+    for column in module.columns:
+        value = row[column.name]
+        if isinstance(column, ir.Feature) and column.type == "category":
+            if value not in column.values:
+                found.append(Outside(column.name, value, column.values))
+        elif column.name in selector.ranges and (isinstance(column, ir.Feature) or column.name in used):
+            low, high = selector.ranges[column.name]
+            if not low <= value <= high:
+                found.append(Outside(column.name, value, (low, high)))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _check_names(module: ir.HeuristicModule, features: Mapping[str, Any]) -> None:
+    names = [f.name for f in module.features]
+    if missing := [n for n in names if n not in features]:
+        raise UsageError(f"no value for {', '.join(missing)}", hint="give name=value for every feature")
+    if unknown := [n for n in features if n not in names]:
+        raise UsageError(f"{quoted(unknown[0])} is no feature", hint=f"features: {', '.join(names)}")
+
+
+def parse_features(module: ir.HeuristicModule, pairs: Sequence[str]) -> dict[str, Any]:
+    """`name=value` words as feature values of the right types ("nan" and "inf" are fine for a float).
+
+    Raises:
+        UsageError: a word has no "=", names no feature or one twice, or its value does not fit the type.
+    """
+    types = {f.name: f.type for f in module.features}
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"found {quoted(pair)}, expected name=value")
+        if name not in types:
+            raise UsageError(f"{quoted(name)} is no feature", hint=f"features: {', '.join(types)}")
+        if name in values:
+            raise UsageError(f"{name} is given twice")
+        values[name] = _parse(name, types[name], text)
+    return values
+
+
+def _parse(name: str, type_: str, text: str) -> Any:
+    if type_ == "category":
+        return text
+    if type_ == "bool" and text.lower() in ("true", "false", "0", "1"):
+        return text.lower() in ("true", "1")
+    if type_ == "int" and re.fullmatch(r"-?[0-9]{1,4000}", text):
+        return int(text)
+    if type_ == "float":
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    raise UsageError(f"{name}: found {quoted(text)}, expected a value of type {type_}")

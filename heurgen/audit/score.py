@@ -1,0 +1,186 @@
+"""Replay a module on a log: what it would have chosen, and what that cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from heurgen import ir
+from heurgen.errors import LogError, ModelError, quoted
+
+if TYPE_CHECKING:
+    from heurgen.costs import CostTable
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Slowdown over scenarios. None where it is unknown: winners-only logs, or no valid choice.
+
+    `geomean_slowdown`, `p95_slowdown`, `max_slowdown` and `within_1_1` are over the valid choices;
+    `invalid_share` is the share of all scenarios whose choice failed or was never measured.
+    `agreement` is the share whose choice is the measured winner.
+    """
+
+    n_scenarios: int
+    geomean_slowdown: float | None
+    p95_slowdown: float | None
+    max_slowdown: float | None
+    within_1_1: float | None
+    invalid_share: float | None
+    agreement: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the module chose for one scenario. `slowdown` is None where the choice failed, was never measured,
+    or costs are unknown; `status` says which: ok, failed, unmeasured, unknown.
+    """
+
+    scenario: str
+    vendor: str
+    device: str
+    features: dict[str, Any]
+    chosen: ir.Config
+    best: ir.Config
+    slowdown: float | None
+    status: str
+    leaf: ir.Leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A module on a log: overall, per vendor ("nvidia") and per device ("nvidia / NVIDIA H200")."""
+
+    overall: Summary
+    groups: dict[str, Summary]
+    choices: tuple[Choice, ...]
+    notes: tuple[str, ...] = ()
+
+
+def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
+    """Replay every scenario of the tables (one per vendor) through the module's trees.
+
+    Raises:
+        ModelError: the module reads features or sets parameters that the log does not have.
+        LogError: no scenario is of a vendor that the module knows.
+    """
+    choices: list[Choice] = []
+    notes = []
+    for table in tables:
+        if table.vendor not in module.vendors:
+            notes.append(
+                f"{table.n_scenarios} scenarios of {table.vendor} were left out: the model does not know it"
+            )
+            continue
+        choices += replay(module, table)
+    if not choices:
+        raise LogError(
+            "holds no scenario of a vendor that the model knows",
+            hint=f"the model knows {', '.join(module.vendors)}",
+        )
+    return Score(summarise(choices), _groups(choices), tuple(choices), tuple(notes))
+
+
+def replay(module: ir.HeuristicModule, table: CostTable) -> list[Choice]:
+    """The module's choice for every scenario of one vendor's table."""
+    _check_columns(module, table)
+    index = {_key(c): i for i, c in enumerate(table.configs)}
+    order = [table.parameters.index(p) for p in module.selector(table.vendor).parameters]
+    found = []
+    for s in range(table.n_scenarios):
+        row = scenario_features(table, s)
+        selector = module.selector(table.vendor, table.device[s])
+        leaf = ir.find_leaf(selector.tree, ir.with_derived(module, row))
+        chosen = selector.configs[leaf.config]
+        by_position = dict(zip(order, chosen, strict=True))
+        wanted = tuple(by_position[i] for i in range(len(order)))
+        found.append(_choice(table, s, row, chosen, order, leaf, index.get(_key(wanted))))
+    return found
+
+
+def _choice(
+    table: CostTable,
+    s: int,
+    row: dict[str, Any],
+    chosen: ir.Config,
+    order: list[int],
+    leaf: ir.Leaf,
+    config: int | None,
+) -> Choice:
+    best = table.configs[int(_first_min(table.times[s]))]
+    slowdown, status = None, "unmeasured"
+    time = math.nan if config is None else float(table.times[s, config])
+    if math.isinf(time):
+        status = "failed"
+    elif not math.isnan(time) and table.costs_known:
+        slowdown, status = math.exp(float(table.log_slowdown[s, config])), "ok"
+    elif not table.costs_known:
+        status = "unknown"
+    in_order = tuple(best[i] for i in order)
+    return Choice(
+        table.scenario[s], table.vendor, table.device[s], row, chosen, in_order, slowdown, status, leaf
+    )
+
+
+def _first_min(times: Any) -> int:
+    """Index of the smallest time, NaN left out; ties go to the first config."""
+    return min((t, i) for i, t in enumerate(times.tolist()) if t == t)[1]
+
+
+def scenario_features(table: CostTable, s: int) -> dict[str, Any]:
+    """The features of one scenario as a launch would pass them: ints, floats, bools, strings."""
+    row: dict[str, Any] = {}
+    for column, value in zip(table.columns, table.X[s].tolist(), strict=True):
+        if column.derived:
+            continue
+        if column.type == "category":
+            row[column.name] = column.values[int(value)]
+        else:
+            row[column.name] = {"int": int, "bool": bool, "float": float}[column.type](value)
+    return row
+
+
+def _key(config: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((type(v).__name__, v) for v in config)
+
+
+def _check_columns(module: ir.HeuristicModule, table: CostTable) -> None:
+    have = {c.name: c.type for c in table.columns if not c.derived}
+    for feature in module.features:
+        if have.get(feature.name) != feature.type:
+            raise ModelError(
+                f"reads the {feature.type} feature {quoted(feature.name)}, which the spec does not have",
+                hint="audit with the spec that the model was trained with",
+            )
+    selector = module.selector(table.vendor)
+    if set(selector.parameters) != set(table.parameters):
+        raise ModelError(
+            f"sets {', '.join(selector.parameters)}, but the spec has {', '.join(table.parameters)}",
+            hint="audit with the spec that the model was trained with",
+        )
+
+
+def _groups(choices: list[Choice]) -> dict[str, Summary]:
+    parts: dict[str, list[Choice]] = {}
+    for choice in choices:
+        parts.setdefault(choice.vendor, []).append(choice)
+        parts.setdefault(f"{choice.vendor} / {choice.device}", []).append(choice)
+    return {name: summarise(parts[name]) for name in sorted(parts)}
+
+
+def summarise(choices: Sequence[Choice]) -> Summary:
+    """The figures of DESIGN.md ("Words") over some choices."""
+    known = [c for c in choices if c.status != "unknown"]
+    ok = sorted(c.slowdown for c in choices if c.slowdown is not None)
+    n = len(ok)
+    return Summary(
+        n_scenarios=len(choices),
+        geomean_slowdown=math.exp(math.fsum(map(math.log, ok)) / n) if n else None,
+        p95_slowdown=ok[min(n - 1, int(0.95 * n))] if n else None,
+        max_slowdown=ok[-1] if n else None,
+        within_1_1=sum(x <= 1.1 for x in ok) / n if n else None,
+        invalid_share=sum(c.slowdown is None for c in known) / len(known) if known else None,
+        agreement=sum(c.chosen == c.best for c in choices) / len(choices) if choices else None,
+    )

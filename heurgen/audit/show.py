@@ -1,0 +1,98 @@
+"""A model's trees as plain text and as JSON data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heurgen import ir, passes
+from heurgen.audit.explain import test_text
+from heurgen.errors import UsageError, quoted
+from heurgen.schema import node_data, to_dict
+
+
+def config_text(names: tuple[str, ...], config: ir.Config) -> str:
+    """A config as `BLOCK_M=16 num_warps=4`; values that are not applicable are left out."""
+    return " ".join(f"{n}={_value(v)}" for n, v in zip(names, config, strict=True) if v is not None)
+
+
+def _value(value: ir.Value) -> str:
+    return value if isinstance(value, str) and value.isidentifier() else ascii(value)
+
+
+def evidence_text(leaf: ir.Leaf) -> str:
+    """What backs a leaf: its training scenarios and the slowdown expected there."""
+    count = f"{leaf.n_scenarios} scenario{'' if leaf.n_scenarios == 1 else 's'}"
+    return count if leaf.slowdown is None else f"{count}, {leaf.slowdown:.3f}x"
+
+
+def selector_title(selector: ir.Selector) -> str:
+    where = selector.device or ", ".join(selector.devices)
+    unknown = "" if selector.costs_known else "; winners only, slowdown unknown"
+    n_leaves = sum(1 for _ in ir.leaves(selector.tree))
+    size = f"depth {ir.depth(selector.tree)}, {n_leaves} leaves, {len(selector.configs)} configs"
+    name = f"{selector.vendor} ({where})" if where else selector.vendor
+    return f"{name}: {selector.n_scenarios} scenarios, {size}{unknown}"
+
+
+def show(module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None) -> str:
+    """Every selector's tree as indented text; one parameter's tree where one is named."""
+    parts = []
+    for selector in chosen_selectors(module, vendor, parameter):
+        lines = [selector_title(selector)]
+        if parameter is None:
+            texts = [config_text(selector.parameters, c) for c in selector.configs]
+            _lines(selector.tree, texts, 1, lines)
+        else:
+            values, tree = passes.project(selector, parameter)
+            _lines(tree, [f"{parameter} = {_value(v)}" for v in values], 1, lines)
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def chosen_selectors(
+    module: ir.HeuristicModule, vendor: str | None, parameter: str | None
+) -> tuple[ir.Selector, ...]:
+    """The selectors of one vendor, or of all, that set a parameter, or any.
+
+    Raises:
+        ModelError: the vendor is unknown.
+        UsageError: none of them sets the parameter.
+    """
+    if vendor is not None:
+        module.selector(vendor)
+    chosen = tuple(s for s in module.selectors if vendor in (None, s.vendor))
+    known = dict.fromkeys(name for s in chosen for name in s.parameters)
+    if parameter is not None and parameter not in known:
+        raise UsageError(f"{quoted(parameter)} is no parameter", hint=f"parameters: {', '.join(known)}")
+    return tuple(s for s in chosen if parameter is None or parameter in s.parameters)
+
+
+def _lines(node: ir.Node, texts: list[str], level: int, out: list[str]) -> None:
+    indent = "  " * level
+    if isinstance(node, ir.Leaf):
+        out.append(f"{indent}{texts[node.config]}  # {evidence_text(node)}")
+        return
+    out.append(f"{indent}if {test_text(node)}:")
+    _lines(node.left, texts, level + 1, out)
+    out.append(f"{indent}else:")
+    _lines(node.right, texts, level + 1, out)
+
+
+def show_data(
+    module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None
+) -> dict[str, Any]:
+    """The same as JSON data: the selectors as in the model, or one parameter's values and tree."""
+    selectors = chosen_selectors(module, vendor, parameter)
+    if parameter is None:
+        keep = {(s.vendor, s.device) for s in selectors}
+        data = to_dict(module)["selectors"]
+        return {"kernel": module.kernel, "selectors": [d for d in data if (d["vendor"], d["device"]) in keep]}
+    projected = [(s, *passes.project(s, parameter)) for s in selectors]
+    return {
+        "kernel": module.kernel,
+        "parameter": parameter,
+        "selectors": [
+            {"vendor": s.vendor, "device": s.device, "values": list(values), "tree": node_data(tree)}
+            for s, values, tree in projected
+        ],
+    }

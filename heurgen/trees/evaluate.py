@@ -1,0 +1,228 @@
+"""Strategies compared on scenarios that they were not trained on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from heurgen import ir
+from heurgen.costs import CostTable
+from heurgen.errors import UsageError
+from heurgen.trees import baselines, optimal
+from heurgen.trees.build import choices
+from heurgen.trees.fit import fit_rows
+from heurgen.trees.options import FitOptions, Strategy
+from heurgen.trees.problem import Ints, column_order
+
+# What a strategy answers for held-out scenarios: the table's config columns (-1: none), leaves, configs.
+Answer: TypeAlias = tuple[Ints, int, int]
+Method: TypeAlias = Callable[[CostTable, Ints, Ints], Answer]
+# Share of scenarios in the lower range of the dominant feature, which the extrapolation rows train on.
+LOWER_SHARE = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One strategy. Slowdowns over all held-out scenarios of all repeats whose choice was measured and ran.
+
+    `invalid_share` counts the other choices; `leaves` and `configs` are means over the fits. Slowdowns are None
+    where none is known.
+    """
+
+    vendor: str
+    strategy: str
+    n_scenarios: int
+    geomean_slowdown: float | None
+    p95_slowdown: float | None
+    max_slowdown: float | None
+    within_1_1: float | None
+    invalid_share: float
+    leaves: float
+    configs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`rows` from cross-validation; `extrapolation` trained on the lower range of `dominant`, tested beyond."""
+
+    vendor: str
+    folds: int
+    repeats: int
+    rows: tuple[Row, ...]
+    dominant: str | None
+    extrapolation: tuple[Row, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def to_text(self) -> str:
+        title = f"{self.vendor}: {self.folds} folds over scenarios, {self.repeats} repeat(s)"
+        parts = [title, _table(self.rows)]
+        if self.extrapolation:
+            parts += ["", f"{self.vendor}: trained on low {self.dominant}, tested beyond", _table(self.extrapolation)]
+        return "\n".join(parts)
+
+
+def evaluate(
+    table: CostTable, *, folds: int = 5, repeats: int = 1, progress: Callable[[int, int], None] | None = None
+) -> Report:
+    """Cross-validate every strategy; `auto` is nested: it validates inside the training part alone.
+
+    Repeat r puts the groups (scenarios equal in all features, in their sorted order) into folds by
+    `numpy.random.RandomState(r).permutation(n_groups) % folds`. `progress(done, all)` is called after each fit.
+
+    Raises:
+        UsageError: there are fewer groups than folds, or fewer than two folds.
+    """
+    n_groups = int(table.group.max()) + 1
+    if folds < 2 or repeats < 1 or n_groups < folds:
+        raise UsageError(
+            f"{n_groups} groups of scenarios cannot be put into {folds} folds, {repeats} time(s)",
+            hint="scenarios that share all features form a group; use at least 2 folds, and no more than groups",
+        )
+    methods = _methods()
+    splits = [split for r in range(repeats) for split in _splits(table, folds, r)]
+    beyond = _beyond(table)
+    done, total = 0, len(methods) * (len(splits) + (beyond is not None))
+    rows, extra = [], []
+    for name, method in methods.items():
+        for parts, found in ((splits, rows), ([beyond[1]] if beyond else [], extra)):
+            answers = []
+            for train, test in parts:
+                answers.append((method(table, train, test), test))
+                done += 1
+                if progress:
+                    progress(done, total)
+            if answers:
+                found.append(_row(table, name, answers))
+    return Report(table.vendor, folds, repeats, tuple(rows), beyond[0] if beyond else None, tuple(extra))
+
+
+def _methods() -> dict[str, Method]:
+    methods: dict[str, Method] = {
+        "oracle": baselines.oracle,
+        "best single config": baselines.best_single,
+        "winner-label tree": baselines.winner_tree,
+        "per-parameter trees": baselines.parameter_trees,
+        "per-parameter, repaired": _fitted("per-parameter"),
+        "slowdown tree": _fitted("joint"),
+    }
+    if optimal.available():
+        methods["optimal"] = _fitted("optimal")
+    methods["auto"] = _fitted("auto")
+    return methods
+
+
+def _fitted(strategy: Strategy) -> Method:
+    options = FitOptions(strategy=strategy)
+
+    def method(table: CostTable, train: Ints, test: Ints) -> Answer:
+        selector = fit_rows(table, train, options)
+        n_leaves = sum(1 for _ in ir.leaves(selector.tree))
+        return choices(selector, table, test), n_leaves, len(selector.configs)
+
+    return method
+
+
+# --- splits -------------------------------------------------------------------------------------------------
+
+
+def _splits(table: CostTable, folds: int, repeat: int) -> Iterator[tuple[Ints, Ints]]:
+    """(train, test) rows of every fold."""
+    n_groups = int(table.group.max()) + 1
+    fold = (np.random.RandomState(repeat).permutation(n_groups) % folds)[table.group]
+    for k in range(folds):
+        yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+
+
+def _beyond(table: CostTable) -> tuple[str, tuple[Ints, Ints]] | None:
+    """The dominant feature, and the rows in and beyond its lower range; None where no number varies enough.
+
+    Dominant is the given number feature whose ranks correlate most with those of the best time.
+    """
+    known = np.where(np.isfinite(table.times), table.times, np.inf).min(axis=1)
+    target = _ranks(known)
+    best: tuple[float, int] | None = None
+    for i in column_order(table.columns):
+        if table.columns[i].derived or table.columns[i].type not in ("int", "float"):
+            continue
+        strength = abs(_correlation(_ranks(table.X[:, i]), target))
+        if best is None or strength > best[0]:
+            best = strength, i
+    if best is None:
+        return None
+    x = table.X[:, best[1]]
+    limit = np.sort(x)[int(LOWER_SHARE * len(x))]
+    train, test = np.flatnonzero(x < limit), np.flatnonzero(x >= limit)
+    return (table.columns[best[1]].name, (train, test)) if len(train) > 1 and len(test) else None
+
+
+def _ranks(x: Any) -> list[float]:
+    """Ranks; equal values share their mean rank."""
+    values, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    mean = (last - counts + last - 1) / 2
+    return [float(r) for r in mean[place.reshape(-1)]]
+
+
+def _correlation(a: list[float], b: list[float]) -> float:
+    middle = (len(a) - 1) / 2
+    cross = math.fsum((x - middle) * (y - middle) for x, y in zip(a, b, strict=True))
+    spread = math.sqrt(math.fsum((x - middle) ** 2 for x in a) * math.fsum((y - middle) ** 2 for y in b))
+    return round(cross / spread, 9) if spread else 0.0
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+def _row(table: CostTable, name: str, answers: list[tuple[Answer, Ints]]) -> Row:
+    logs: list[float] = []
+    n = 0
+    for (chosen, _, _), test in answers:
+        found = np.where(chosen >= 0, table.log_slowdown[test, chosen], np.nan)
+        logs += found[np.isfinite(found)].tolist()
+        n += len(test)
+    logs.sort()
+    known = bool(logs) and table.costs_known
+    return Row(
+        vendor=table.vendor,
+        strategy=name,
+        n_scenarios=n,
+        geomean_slowdown=math.exp(math.fsum(logs) / len(logs)) if known else None,
+        p95_slowdown=math.exp(logs[min(len(logs) - 1, int(0.95 * len(logs)))]) if known else None,
+        max_slowdown=math.exp(logs[-1]) if known else None,
+        within_1_1=sum(x <= math.log(1.1) for x in logs) / len(logs) if known else None,
+        invalid_share=1 - len(logs) / n,
+        leaves=sum(a[1] for a, _ in answers) / len(answers),
+        configs=sum(a[2] for a, _ in answers) / len(answers),
+    )
+
+
+HEADER = ("strategy", "geomean", "p95", "max", "within 1.1x", "invalid", "leaves", "configs", "scenarios")
+
+
+def _table(rows: tuple[Row, ...]) -> str:
+    cells = [HEADER, *(_cells(r) for r in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
+    lines = (
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in cells
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cells(r: Row) -> tuple[str, ...]:
+    slowdowns = (r.geomean_slowdown, r.p95_slowdown, r.max_slowdown)
+    return (
+        r.strategy,
+        *("unknown" if s is None else f"{s:.4f}" for s in slowdowns),
+        "unknown" if r.within_1_1 is None else f"{100 * r.within_1_1:.1f} %",
+        f"{100 * r.invalid_share:.2f} %",
+        f"{r.leaves:.1f}",
+        f"{r.configs:.1f}",
+        str(r.n_scenarios),
+    )

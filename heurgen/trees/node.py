@@ -1,0 +1,84 @@
+"""The tree while it is fitted: tests are gaps between training values, not yet thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from heurgen.trees.problem import Bools, Floats, Ints, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """`x <= low` goes left; `high` is the next value of the node's rows. Categories: the codes in `left`."""
+
+    column: int
+    low: float = 0.0
+    high: float = 0.0
+    left: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    config: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    cut: Cut
+    left: Tree
+    right: Tree
+
+
+Tree: TypeAlias = Branch | Tip
+
+
+def goes_left(p: Problem, rows: Ints, cut: Cut) -> Bools:
+    x = p.X[rows, cut.column]
+    if p.columns[cut.column].type == "category":
+        return np.isin(x, cut.left)
+    return x <= cut.low
+
+
+def assign(p: Problem, rows: Ints, tree: Tree) -> Ints:
+    """The config (index into the problem's) that each row ends in."""
+    if isinstance(tree, Tip):
+        return np.full(len(rows), tree.config, dtype=np.int64)
+    left = goes_left(p, rows, tree.cut)
+    found = np.empty(len(rows), dtype=np.int64)
+    found[left] = assign(p, rows[left], tree.left)
+    found[~left] = assign(p, rows[~left], tree.right)
+    return found
+
+
+def row_costs(p: Problem, rows: Ints, tree: Tree) -> Floats:
+    return p.cost[rows, assign(p, rows, tree)]
+
+
+def real_cost(p: Problem, tree: Tree) -> float:
+    """The training objective: the summed cost of the scenarios alone."""
+    rows = np.flatnonzero(p.real)
+    return float(row_costs(p, rows, tree).sum())
+
+
+def best_tip(p: Problem, rows: Ints) -> Tip:
+    return Tip(int(p.cost[rows].sum(axis=0).argmin()))
+
+
+def tips(tree: Tree) -> Iterator[Tip]:
+    if isinstance(tree, Tip):
+        yield tree
+    else:
+        yield from tips(tree.left)
+        yield from tips(tree.right)
+
+
+def n_leaves(tree: Tree) -> int:
+    return sum(1 for _ in tips(tree))
+
+
+def height(tree: Tree) -> int:
+    return 0 if isinstance(tree, Tip) else 1 + max(height(tree.left), height(tree.right))

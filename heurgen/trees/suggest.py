@@ -1,0 +1,144 @@
+"""Which products and ratios of two features would pay, on held-out scenarios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from heurgen import expr
+from heurgen.costs import CostTable, TableColumn
+from heurgen.errors import UsageError
+from heurgen.trees import joint
+from heurgen.trees.auto import losses
+from heurgen.trees.joint import Fitted
+from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
+from heurgen.trees.problem import Floats, column_order, groups, problem
+
+REPEATS = 2
+FOLDS = 5
+# Products and ratios tried in full, after all were ranked by one split into folds.
+FINALISTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A derived feature, with held-out geometric mean slowdowns with it and without it.
+
+    `pays`: the mean log-slowdown falls by more than one standard error of the paired difference and by 0.002.
+    """
+
+    expression: str
+    without: float
+    with_it: float
+    error: float
+    pays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    vendor: str
+    ranked: tuple[Suggestion, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def to_text(self) -> str:
+        if not any(s.pays for s in self.ranked):
+            head = f"{self.vendor}: no product or ratio of two features pays on held-out scenarios"
+        else:
+            head = f"{self.vendor}: derived features that pay on held-out scenarios are marked *"
+        lines = [
+            f"{'*' if s.pays else ' '} {s.expression}: {s.with_it:.4f} with it, {s.without:.4f} without"
+            for s in self.ranked
+        ]
+        return "\n".join([head, *lines])
+
+
+def suggest_derived(table: CostTable) -> Suggestions:
+    """Try every product and ratio of two number features with the joint strategy, best first.
+
+    All are tried on one split into folds, the FINALISTS best on REPEATS splits.
+
+    Raises:
+        UsageError: the log has winners only, or too few groups of scenarios for held-out numbers.
+    """
+    if not table.costs_known:
+        raise UsageError("derived features cannot be compared on a log of winners: it has no costs")
+    if int(table.group.max()) + 1 < 2 * FOLDS:
+        raise UsageError(
+            f"{int(table.group.max()) + 1} groups of scenarios are too few to compare derived features",
+            hint=f"at least {2 * FOLDS}",
+        )
+    base = _held_out(table, 1)
+    tried = [(text, _with(table, text, values)) for text, values in _expressions(table)]
+    first = sorted(((_mean(_held_out(t, 1) - base), text, t) for text, t in tried), key=lambda f: f[:2])
+    base = _held_out(table, REPEATS)
+    ranked = [_compared(text, base, _held_out(t, REPEATS)) for _, text, t in first[:FINALISTS]]
+    return Suggestions(table.vendor, tuple(sorted(ranked, key=lambda s: (s.with_it, s.expression))))
+
+
+def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:
+    given = [i for i in column_order(table.columns) if not table.columns[i].derived]
+    numbers = sorted(
+        (table.columns[i].name, i)
+        for i in given
+        if table.columns[i].type in ("int", "float") and len(np.unique(table.X[:, i])) > 1
+    )
+    for (a, i), (b, j) in combinations(numbers, 2):
+        for text in (f"{a} * {b}", f"{a} / {b}", f"{b} / {a}"):
+            parsed = expr.parse(text)
+            rows = ({a: x, b: y} for x, y in zip(table.X[:, i].tolist(), table.X[:, j].tolist(), strict=True))
+            values = np.array([expr.evaluate(parsed, row) for row in rows])
+            if np.isfinite(values).all() and not _known(table, values):
+                yield text, values
+
+
+def _known(table: CostTable, values: Floats) -> bool:
+    """Whether a column of the table orders the scenarios as `values` do, or backwards: no new cuts."""
+    order = np.unique(values, return_inverse=True)[1].reshape(-1)
+    for i in range(len(table.columns)):
+        own = np.unique(table.X[:, i], return_inverse=True)[1].reshape(-1)
+        if np.array_equal(own, order) or np.array_equal(own.max() - own, order):
+            return True
+    return False
+
+
+def _with(table: CostTable, text: str, values: Floats) -> CostTable:
+    column = TableColumn(f"derived {text}", "float", derived=True)
+    return replace(table, columns=(*table.columns, column), X=np.column_stack([table.X, values]))
+
+
+def _held_out(table: CostTable, repeats: int) -> Floats:
+    """Held-out costs of every scenario, one block a repeat."""
+    p = problem(table)
+    group = groups(p)
+    cap = leaf_cap(FitOptions(), p.n_real)
+    found = []
+    for repeat in range(repeats):
+        fold = (np.random.RandomState(repeat).permutation(int(group.max()) + 1) % FOLDS)[group]
+        loss = np.zeros(table.n_scenarios)
+        for k in range(FOLDS):
+            part, test = problem(table, p.index[fold != k]), p.index[fold == k]
+            small = joint.prepared(part, FitOptions().max_configs)
+            price = joint.price_units(joint.DEFAULT_PRICE, part.n_real)
+            tree = joint.finish(small, joint.grow(small, DEFAULT_DEPTH, cap), price, cap)
+            loss[test] = losses(table, p, Fitted(small, tree), test)
+        found.append(loss)
+    return np.concatenate(found)
+
+
+def _mean(x: Floats) -> float:
+    return math.fsum(x.tolist()) / len(x)
+
+
+def _compared(text: str, base: Floats, found: Floats) -> Suggestion:
+    gain = (base - found).reshape(REPEATS, -1).mean(axis=0)
+    mean = _mean(gain)
+    error = math.sqrt(math.fsum(((gain - mean) ** 2).tolist())) / len(gain)
+    pays = mean > max(error, 0.002)
+    return Suggestion(text, math.exp(_mean(base)), math.exp(_mean(found)), round(error, 6), bool(pays))

@@ -1,0 +1,262 @@
+"""The real sessions: CUDA or ROCm through torch, and Triton's interpreter. Imported in child processes."""
+
+from __future__ import annotations
+
+import math
+import platform
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from heurgen.errors import UsageError
+from heurgen.tune.protocol import INTERPRETER, DeviceInfo, Scenario, Settings
+from heurgen.tune.target import Target
+
+# Zeroed before every timed launch: 18 times the L2 of an H200, and 0.3 ms during which the host runs ahead.
+FLUSH_BYTES = 1 << 30
+MAX_FLUSHES = 20
+_TOLERANCE = {"torch.bfloat16": 1e-2, "torch.float16": 2e-3, "torch.float32": 1e-3, "torch.float64": 1e-6}
+_FP8_TOLERANCE = 6e-2
+
+
+class TorchSession:
+    """Launches on the first GPU. Times are CUDA events around one launch, after a flush of the cache."""
+
+    def __init__(self, target: Target) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UsageError(
+                "there is no GPU that torch can use", hint="--interpret runs a tiny sweep without one"
+            )
+        self._torch, self._target, self._tunable = torch, target, target.tunable
+        torch.set_grad_enabled(False)
+        self._inputs: Any = None
+        self._expected: Any = None
+        self._flush: Any = None
+        self._flush_ms = 0.0
+        self._flushes: dict[str, int] = {}
+
+    def device(self) -> DeviceInfo:
+        torch = self._torch
+        found = torch.cuda.get_device_properties(0)
+        hip = torch.version.hip is not None
+        return DeviceInfo(
+            vendor="amd" if hip else "nvidia",
+            name=found.name,
+            driver=_driver(),
+            capability=found.gcnArchName if hip else f"{found.major}.{found.minor}",
+            multiprocessors=found.multi_processor_count,
+            shared_memory=int(getattr(found, "shared_memory_per_block_optin", 0)) or _shared_memory(),
+            memory=found.total_memory,
+            tools=tool_versions(torch),
+        )
+
+    def open(self, scenario: Scenario) -> None:
+        """Build the inputs; those of the scenario before are let go first."""
+        self._inputs = self._expected = None
+        self._flushes.clear()
+        self._inputs = self._tunable.inputs(scenario, "cuda")
+        self._torch.cuda.synchronize()
+
+    def check(self, config: Settings) -> str | None:
+        """None where the launch gives the reference's answer, or what is wrong."""
+        if self._expected is None:
+            self._expected = self._tunable.reference(self._inputs)
+        _reset(self._tunable, self._inputs)
+        output = self._tunable.launch(self._inputs, config)
+        self._torch.cuda.synchronize()
+        return difference(self._tunable, output, self._expected)
+
+    def sample(self, config: Settings) -> float:
+        """Milliseconds of one launch. The host must be done before the flush is, or its lag is timed too."""
+        self._warm_up()
+        key = repr(config)
+        flushes = self._flushes.get(key, 1)
+        for attempt in range(4):
+            elapsed, late = self._launch(config, flushes)
+            if late <= 0.01 * elapsed:
+                break
+            if attempt:  # the first stall may be a kernel being loaded: it does not come again
+                flushes = min(MAX_FLUSHES, flushes + 1 + math.ceil(late / self._flush_ms))
+                self._flushes[key] = flushes
+        return elapsed
+
+    def _launch(self, config: Settings, flushes: int) -> tuple[float, float]:
+        """Time of one launch, and by how much the host was late, in ms."""
+        torch = self._torch
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        started = time.perf_counter()
+        for _ in range(flushes):
+            self._flush.zero_()
+        begin.record()
+        self._tunable.launch(self._inputs, config)
+        end.record()
+        host = 1e3 * (time.perf_counter() - started)
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end), host - flushes * self._flush_ms
+
+    def _warm_up(self) -> None:
+        if self._flush is not None:
+            return
+        torch = self._torch
+        free, _ = torch.cuda.mem_get_info()
+        self._flush = torch.empty(min(FLUSH_BYTES, free // 4), dtype=torch.int8, device="cuda")
+        times = []
+        for _ in range(12):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            self._flush.zero_()
+            end.record()
+            torch.cuda.synchronize()
+            times.append(begin.elapsed_time(end))
+        self._flush_ms = 0.9 * sorted(times)[2]
+
+    def compile(self, config: Settings) -> str | None:
+        """Compile without launching; gives the reason where a kernel needs more than a block may have."""
+        compile_ = getattr(self._tunable, "compile", None)
+        with compiling_only() as kernels:
+            (compile_ or self._tunable.launch)(self._inputs, config)
+        limit = self.device().shared_memory
+        for kernel in kernels:
+            shared = int(getattr(getattr(kernel, "metadata", None), "shared", 0) or 0)
+            if limit and shared > limit:
+                return f"needs {shared} bytes of shared memory, the device has {limit}"
+        return None
+
+    def broken(self) -> bool:
+        """Whether the device's context is beyond use (an illegal access stays with it)."""
+        try:
+            self._torch.cuda.synchronize()
+            self._torch.cuda.empty_cache()
+        except Exception:  # any error here is the broken context speaking
+            return True
+        return False
+
+
+class InterpreterSession:
+    """Launches in Triton's interpreter: the worker was started with TRITON_INTERPRET=1. Host times."""
+
+    def __init__(self, target: Target) -> None:
+        import torch
+
+        _mend_interpreter()
+        self._torch, self._tunable = torch, target.tunable
+        torch.set_grad_enabled(False)
+        self._inputs: Any = None
+        self._expected: Any = None
+
+    def device(self) -> DeviceInfo:
+        tools = tool_versions(self._torch)
+        return DeviceInfo(vendor="nvidia", name=INTERPRETER, capability="9.0", tools=tools)
+
+    def open(self, scenario: Scenario) -> None:
+        self._expected = None
+        self._inputs = self._tunable.inputs(scenario, "cpu")
+
+    def check(self, config: Settings) -> str | None:
+        if self._expected is None:
+            self._expected = self._tunable.reference(self._inputs)
+        _reset(self._tunable, self._inputs)
+        return difference(self._tunable, self._tunable.launch(self._inputs, config), self._expected)
+
+    def sample(self, config: Settings) -> float:
+        started = time.perf_counter()
+        self._tunable.launch(self._inputs, config)
+        return 1e3 * (time.perf_counter() - started)
+
+    def compile(self, config: Settings) -> str | None:
+        return None
+
+    def broken(self) -> bool:
+        return False
+
+
+def difference(tunable: Any, output: Any, expected: Any) -> str | None:
+    """What is wrong with an output: None, or a text. NaN and a wrong shape are wrong."""
+    check = getattr(tunable, "check", None)
+    if check is not None:
+        reason = check(output, expected)
+        return None if reason is None else str(reason)
+    if isinstance(output, list | tuple):
+        pairs = zip(output, expected, strict=True)
+        return next((d for d in (difference(tunable, o, e) for o, e in pairs) if d is not None), None)
+    if output.shape != expected.shape:
+        return f"the output has shape {tuple(output.shape)}, expected {tuple(expected.shape)}"
+    dtype = str(output.dtype)
+    default = _FP8_TOLERANCE if "float8" in dtype else _TOLERANCE.get(dtype, 0.0)
+    limit = getattr(tunable, "tolerance", None) or default
+    exact = expected.double()
+    norm = float(exact.norm())
+    error = float((output.double() - exact).norm()) / (norm if norm > 0 else 1.0)
+    return None if error <= limit else f"relative error {error:.3g}, allowed {limit:g}"
+
+
+@contextmanager
+def compiling_only() -> Iterator[list[Any]]:
+    """Inside, Triton compiles launched kernels and launches none; the list collects what it compiled."""
+    from triton.runtime.jit import JITFunction
+
+    kernels: list[Any] = []
+    original = JITFunction.run
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        kernels.append(original(self, *arguments, grid=grid, warmup=True, **options))
+        return kernels[-1]
+
+    JITFunction.run = run
+    try:
+        yield kernels
+    finally:
+        JITFunction.run = original
+
+
+def tool_versions(torch: Any) -> dict[str, str]:
+    """Versions that a time depends on."""
+    tools = {"torch": str(torch.__version__), "python": platform.python_version()}
+    runtime = torch.version.hip or torch.version.cuda
+    if runtime:
+        tools["hip" if torch.version.hip else "cuda"] = str(runtime)
+    try:
+        import triton
+
+        tools["triton"] = str(triton.__version__)
+    except ImportError:
+        pass
+    return tools
+
+
+def _mend_interpreter() -> None:
+    """NumPy 2.4 turns no array of one element into an int; the interpreter of Triton 3.6 expects it to."""
+    from triton.runtime import interpreter
+
+    original = interpreter._patch_lang_tensor
+
+    def patch(tensor: Any, *scope: Any) -> None:
+        original(tensor, *scope)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patch
+
+
+def _reset(tunable: Any, inputs: Any) -> None:
+    reset = getattr(tunable, "reset", None)
+    if reset is not None:
+        reset(inputs)
+
+
+def _driver() -> str:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.strip().splitlines()[0] if answer.strip() else ""
+
+
+def _shared_memory() -> int:
+    from triton.runtime import driver
+
+    return int(driver.active.utils.get_device_properties(0)["max_shared_mem"])

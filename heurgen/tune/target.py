@@ -1,0 +1,149 @@
+"""Finding a tunable and asking it: the optional parts of the protocol get their defaults here."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heurgen.errors import HeurgenError, ModelError, UsageError, printable, quoted
+from heurgen.ir import COLUMN_TYPES, check_name
+from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space, Tunable
+
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_REQUIRED = ("name", "features", "space", "workload", "inputs", "launch", "reference")
+# Columns of the log that a feature or parameter cannot take.
+BOOKKEEPING = ("scenario", "vendor", "device", "status", "time_ms", "reason")
+MAX_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A tunable, where it was found, and the answers of its optional parts."""
+
+    path: str
+    tunable: Tunable
+    file: str | None = None  # of the module that it was found in
+
+    def scenario_class(self, scenario: Scenario) -> str:
+        given = getattr(self.tunable, "scenario_class", None)
+        if given is not None:
+            return str(given(scenario))
+        return json.dumps([_compiled_as(scenario.features[k]) for k in self.tunable.features])
+
+    def work(self, scenario: Scenario) -> float:
+        given = getattr(self.tunable, "work", None)
+        return 1.0 if given is None else float(given(scenario))
+
+    def applies(self, config: Settings, scenario: Scenario) -> bool:
+        given = getattr(self.tunable, "applies", None)
+        return given is None or bool(given(config, scenario))
+
+    def fits(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> str | None:
+        given = getattr(self.tunable, "fits", None)
+        reason = None if given is None else given(config, scenario, device)
+        return None if reason is None else str(reason)
+
+    def source_hash(self) -> str:
+        """SHA-256 over the bytes of the kernel's files, in the order of their names."""
+        paths = getattr(self.tunable, "sources", None) or [self.file]
+        if paths == [None]:
+            raise UsageError(
+                "the tunable's module has no file to hash", hint="give it `sources`, a list of paths"
+            )
+        digest = hashlib.sha256()
+        for path in sorted(map(Path, paths), key=lambda p: (p.name, str(p))):
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                raise UsageError(f"cannot hash the kernel: {error.strerror}", file=path) from error
+            digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
+        return digest.hexdigest()
+
+
+def load_target(path: str) -> Target:
+    """Import `package.module:name`, with the current directory on the import path.
+
+    Raises:
+        UsageError: no such module or attribute, or it lacks a part of the protocol.
+    """
+    if not _TARGET.fullmatch(path):
+        raise UsageError(f"{quoted(path)} is no target", hint="expected package.module:name")
+    module_name, _, attribute = path.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+        file = getattr(found, "__file__", None)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except HeurgenError:
+        raise
+    except Exception as error:  # whatever the import of a stranger's module raises
+        hint = "pip install 'heurgen[kernels]'" if _lacks_torch(error) else None
+        raise UsageError(f"cannot load {quoted(path)}: {first_line(error)}", hint=hint) from error
+    return Target(path, checked_tunable(found, path), file)
+
+
+def checked_tunable(found: Any, path: str) -> Tunable:
+    """`found` itself, once it is known to offer what the protocol asks for."""
+    missing = [name for name in _REQUIRED if not hasattr(found, name)]
+    if missing:
+        raise UsageError(
+            f"{quoted(path)} is no tunable: it has no {missing[0]}",
+            hint="the protocol is described in heurgen.tune.protocol",
+        )
+    if not isinstance(found.features, Mapping) or not found.features:
+        raise UsageError(f"the features of {quoted(path)} must be a mapping of names to types")
+    if not isinstance(found.space, Space) or not isinstance(found.workload, Mapping):
+        raise UsageError(f"{quoted(path)} needs a heurgen.tune.protocol.Space and a mapping as workload")
+    try:
+        for name, kind in found.features.items():
+            check_name(name, "feature")
+            if kind not in COLUMN_TYPES:
+                raise UsageError(
+                    f"feature {quoted(name)} has type {quoted(kind)}", hint=", ".join(COLUMN_TYPES)
+                )
+    except ModelError as error:
+        raise UsageError(error.message) from error
+    return found  # type: ignore[no-any-return]
+
+
+def check_columns(features: Mapping[str, str], parameters: tuple[str, ...]) -> None:
+    """Raise UsageError where a feature, a parameter and the log's own columns share a name."""
+    seen = set(BOOKKEEPING)
+    for name in (*features, *parameters):
+        if name in seen:
+            raise UsageError(f"the column name {quoted(name)} is used twice")
+        seen.add(name)
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, in one bounded line fit for a log: its type and its first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return bounded(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
+
+
+def bounded(text: object) -> str:
+    """Text for the log's `reason` column: ASCII, one line, bounded, no first character that a table runs."""
+    line = ascii(printable(text))[1:-1].replace("\\\\", "\\").replace("\\'", "'")
+    line = line if len(line) <= MAX_REASON else line[: MAX_REASON - 3] + "..."
+    return "'" + line if line[:1] in ("=", "+", "-", "@") else line
+
+
+def _compiled_as(value: int | float | bool | str) -> str:
+    """What Triton's compiler may see of a value: ints are specialised on 1 and on multiples of 16."""
+    if type(value) is int:
+        return "1" if value == 1 else "16" if value % 16 == 0 else "int"
+    return "float" if type(value) is float else str(value)
+
+
+def _lacks_torch(error: Exception) -> bool:
+    return isinstance(error, ImportError) and error.name in ("torch", "triton")

@@ -1,0 +1,309 @@
+"""Workload files: the scenarios to measure. Any mix of three kinds of tables:
+
+    [[batch]]                       # ragged batches; every combination of the lists, thinned to `count`
+    name = "decode"                 # starts the scenarios' ids
+    count = 40                      # at most so many scenarios, spread evenly by hash; all without it
+    num_seqs = [1, 8, 64]           # batch size
+    tokens = [1024, 16384]          # the longest sequence attends to 60 to 100 % of these
+    decode_share = 1.0              # share of the sequences that query one token; default 0
+    distribution = ["uniform", "lognormal"]   # equal | uniform | lognormal | one_long; default uniform
+    prefix_share = 0.0              # share of a prompt that is cached already; default 0
+    heads = [[32, 8]]               # (query heads, KV heads)
+    head_size = 128
+    page_size = [16, 128]
+    dtype = "bfloat16"
+    max_query_tokens = 131072       # combinations beyond these are left out
+    max_tokens = 4194304            # over the whole batch
+    max_pairs = 1e9                 # query-key pairs under a causal mask
+
+    [[grid]]                        # any kernel: every combination of feature values, thinned to `count`
+    name = "square"
+    M = [128, 1024]
+    dtype = ["float16"]
+    where = ["M * N <= 1e8"]        # constraints over the features
+
+    [[scenario]]                    # one scenario, feature by feature; `heurgen advise` writes these
+    id = "x"                        # optional
+    num_seqs = 4
+    lengths = [[1, 100], [20, 20]]  # optional; else made up from num_seqs, max_seqlen_q, max_seqlen_k, ...
+    configs = [{ BLOCK_M = 16 }]    # optional: measure these configs alone
+
+A top-level `seed` (default 0) draws other lengths and another selection. Further keys of a batch are
+features of the kernel. Scenarios are the same for the same file and seed, on any machine, and ids
+depend on content alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from heurgen.errors import SpecError, quoted
+from heurgen.ir import ColumnType
+from heurgen.tune.batches import DISTRIBUTIONS, attended_pairs, batch_features, draw_lengths, lengths_from
+from heurgen.tune.constraints import parse
+from heurgen.tune.protocol import Scenario
+
+MAX_SCENARIOS = 100_000
+_LIMITS = ("max_query_tokens", "max_tokens", "max_pairs")
+_LENGTH_KEYS = ("num_seqs", "decode_share", "tokens", "distribution", "prefix_share")
+
+# Llama-3-8B shapes (32 query heads, 8 KV heads of size 128), as in section 7 of "The Anatomy of a
+# Triton Attention Kernel": lengths vary inside a batch; decode, prefill (fresh and chunked) and mixed;
+# 16 to 131072 tokens.
+_LLAMA = {"heads": [[32, 8]], "head_size": 128, "page_size": 16, "dtype": "bfloat16", "max_tokens": 4_194_304}
+LLAMA_3_8B: Mapping[str, Any] = {
+    "batch": [
+        {
+            "name": "decode",
+            "count": 50,
+            "num_seqs": [1, 2, 4, 8, 16, 32, 64, 128, 256],
+            "tokens": [16, 64, 256, 1024, 4096, 16384, 65536, 131072],
+            "decode_share": 1.0,
+            "distribution": ["uniform", "lognormal"],
+            **_LLAMA,
+        },
+        {
+            "name": "prefill",
+            "count": 35,
+            "num_seqs": [1, 2, 4, 8, 16, 32],
+            "tokens": [16, 64, 256, 1024, 4096, 16384, 32768, 131072],
+            "distribution": ["uniform", "lognormal"],
+            "prefix_share": [0.0, 0.5, 0.96875],
+            "max_query_tokens": 65536,
+            "max_pairs": 4e8,
+            **_LLAMA,
+        },
+        {
+            "name": "mixed",
+            "count": 25,
+            "num_seqs": [2, 8, 32, 128],
+            "tokens": [128, 512, 2048, 8192, 32768],
+            "decode_share": [0.5, 0.9],
+            "prefix_share": [0.0, 0.5],
+            "max_query_tokens": 65536,
+            "max_pairs": 4e8,
+            **_LLAMA,
+        },
+    ]
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    features: Mapping[str, ColumnType]
+    seed: int
+
+
+def read_workload(path: Path) -> Mapping[str, Any]:
+    """The mapping that a workload file holds.
+
+    Raises:
+        SpecError: the file cannot be read as TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecError(f"cannot read the workload: {error}", file=path) from error
+
+
+def make_scenarios(
+    workload: Mapping[str, Any], features: Mapping[str, ColumnType], file: Path | None = None
+) -> tuple[Scenario, ...]:
+    """The scenarios of a workload for a kernel with these features, in file order, equal ones once.
+
+    Raises:
+        SpecError: an unknown or missing key, a value of the wrong type, or no scenario at all.
+    """
+    try:
+        scenarios = _make(workload, features)
+    except SpecError as error:
+        raise SpecError(error.message, file=file, column=error.column, hint=error.hint) from error
+    if not scenarios:
+        raise SpecError("the workload holds no scenario", file=file, hint="loosen its limits")
+    return scenarios
+
+
+def _make(workload: Mapping[str, Any], features: Mapping[str, ColumnType]) -> tuple[Scenario, ...]:
+    for key in workload:
+        if key not in ("seed", "batch", "grid", "scenario"):
+            raise SpecError(
+                f"unknown key {quoted(key)}", hint="expected seed, [[batch]], [[grid]], [[scenario]]"
+            )
+    seed = workload.get("seed", 0)
+    if type(seed) is not int:
+        raise SpecError(f"seed must be a whole number, found {quoted(seed)}")
+    reader = _Reader(features, seed)
+    made: dict[str, Scenario] = {}
+    for kind, read in (("batch", _batch), ("grid", _grid), ("scenario", _explicit)):
+        tables = workload.get(kind, [])
+        if not isinstance(tables, Sequence) or not all(isinstance(t, Mapping) for t in tables):
+            raise SpecError(f"expected [[{kind}]] tables, found {quoted(tables)}")
+        for table in tables:
+            for scenario in read(reader, table):
+                made.setdefault(scenario.id, scenario)
+    return tuple(made.values())
+
+
+def _batch(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
+    name, limits = str(table.get("name", "batch")), {k: float(table.get(k, math.inf)) for k in _LIMITS}
+    options: dict[str, list[Any]] = {
+        "decode_share": [0.0],
+        "distribution": ["uniform"],
+        "prefix_share": [0.0],
+    }
+    options |= {k: _listed(v) for k, v in table.items() if k not in ("name", "count", "heads", *_LIMITS)}
+    if "heads" in table:
+        options["heads"] = _heads(table["heads"])
+    for key in ("num_seqs", "tokens"):
+        if key not in options:
+            raise SpecError(f"[[batch]] {quoted(name)} needs {key}")
+    unknown = sorted(set(options) - set(_LENGTH_KEYS) - {"heads"} - set(reader.features))
+    unknown = [k for k in unknown if k not in ("head_size", "page_size", "dtype")]
+    if unknown:
+        raise SpecError(f"unknown key {quoted(unknown[0])} in [[batch]] {quoted(name)}")
+    _check_batch(options)
+    made = (_one_batch(reader, name, setting, limits) for setting in _product(options))
+    yield from _thinned([s for s in made if s is not None], table.get("count"), reader.seed)
+
+
+def _one_batch(
+    reader: _Reader, name: str, setting: Mapping[str, Any], limits: Mapping[str, float]
+) -> Scenario | None:
+    drawn = {k: setting[k] for k in _LENGTH_KEYS}
+    # Heads and page sizes see the same lengths, so that their scenarios can be compared.
+    lengths = draw_lengths(Random(_digest([reader.seed, drawn])), **drawn)
+    features = batch_features(lengths)
+    counted = (features["total_query_tokens"], sum(k for _, k in lengths), attended_pairs(lengths))
+    if any(n > limits[k] for k, n in zip(_LIMITS, counted, strict=True)):
+        return None
+    extra = {k: v for k, v in setting.items() if k not in _LENGTH_KEYS and k != "heads"}
+    if "heads" in setting:
+        extra["num_query_heads"], extra["num_kv_heads"] = setting["heads"]
+    return _scenario(reader, name, {**features, **extra}, lengths)
+
+
+def _grid(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
+    where = [parse(text) for text in _listed(table.get("where", []))]
+    options = {k: _listed(v) for k, v in table.items() if k not in ("name", "count", "where")}
+    rows = [row for row in _product(options) if all(c.holds(row) for c in where)]
+    made = [_scenario(reader, str(table.get("name", "grid")), row, _made_up(row)) for row in rows]
+    yield from _thinned(made, table.get("count"), reader.seed)
+
+
+def _explicit(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
+    features = {k: v for k, v in table.items() if k not in ("id", "lengths", "configs")}
+    given = table.get("lengths")
+    lengths = _made_up(features) if given is None else _checked_lengths(given)
+    made = _scenario(reader, "scenario", features, lengths)
+    configs = table.get("configs", ())
+    if not all(isinstance(c, Mapping) for c in configs):
+        raise SpecError(f"configs must be a list of tables, found {quoted(configs)}")
+    name = str(table.get("id", made.id))
+    yield Scenario(name, made.features, made.lengths, made.seed, tuple(configs))
+
+
+def _made_up(features: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    needed = ("num_seqs", "max_seqlen_q", "max_seqlen_k")
+    return lengths_from(features) if all(k in features for k in needed) else ()
+
+
+def _scenario(
+    reader: _Reader, name: str, features: Mapping[str, Any], lengths: tuple[tuple[int, int], ...]
+) -> Scenario:
+    known = {**features, **(batch_features(lengths) if lengths else {})}
+    missing = [k for k in reader.features if k not in known]
+    if missing:
+        raise SpecError(f"a scenario lacks the feature {quoted(missing[0])}", hint="give it in the workload")
+    typed = {k: _typed(k, v, reader.features.get(k)) for k, v in known.items()}
+    content = _digest([typed, lengths])
+    return Scenario(f"{name}-{content[:10]}", typed, lengths, int(content[:8], 16))
+
+
+def _typed(name: str, value: Any, kind: ColumnType | None) -> Any:
+    match kind:
+        case "int" if type(value) is int or (type(value) is float and value.is_integer()):
+            return int(value)
+        case "float" if type(value) in (int, float) and math.isfinite(value):
+            return float(value)
+        case "bool" if type(value) is bool:
+            return value
+        case "category" if type(value) is str and value.strip() == value != "" and value.isprintable():
+            return value
+        case None:
+            return value
+    raise SpecError(f"{quoted(value)} is no value of a feature of type {kind}", column=name)
+
+
+def _thinned(scenarios: list[Scenario], count: Any, seed: int) -> list[Scenario]:
+    if count is None or (type(count) is int and count >= len(scenarios)):
+        return scenarios
+    if type(count) is not int or count < 1:
+        raise SpecError(f"count must be a whole number above 0, found {quoted(count)}")
+    kept = set(sorted((s.id for s in scenarios), key=lambda i: _digest([seed, i]))[:count])
+    return [s for s in scenarios if s.id in kept]
+
+
+def _product(options: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    size = math.prod(len(v) for v in options.values())
+    if size > MAX_SCENARIOS:
+        raise SpecError(f"{size} combinations, expected at most {MAX_SCENARIOS}")
+    return (dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _heads(value: Any) -> list[Any]:
+    pairs = value if isinstance(value, list) and value and isinstance(value[0], list | tuple) else [value]
+    for pair in pairs:
+        if not (isinstance(pair, list | tuple) and len(pair) == 2 and _divides(*pair)):
+            raise SpecError(f"heads must be [query heads, KV heads], a multiple each, found {quoted(pair)}")
+    return pairs
+
+
+def _divides(query: Any, kv: Any) -> bool:
+    return type(query) is int and type(kv) is int and 0 < kv <= query and query % kv == 0
+
+
+def _check_batch(options: Mapping[str, list[Any]]) -> None:
+    for key in ("num_seqs", "tokens"):
+        for value in options[key]:
+            if type(value) is not int or not 0 < value <= 1 << 31:
+                raise SpecError(f"expected a whole number above 0, found {quoted(value)}", column=key)
+    for key in ("decode_share", "prefix_share"):
+        for value in options[key]:
+            if type(value) not in (int, float) or not 0 <= value <= 1:
+                raise SpecError(f"expected a share of 0 to 1, found {quoted(value)}", column=key)
+    for value in options["distribution"]:
+        if value not in DISTRIBUTIONS:
+            raise SpecError(
+                f"expected one of {', '.join(DISTRIBUTIONS)}, found {quoted(value)}", column="distribution"
+            )
+
+
+def _checked_lengths(value: Any) -> tuple[tuple[int, int], ...]:
+    pairs = (
+        [tuple(p) if isinstance(p, list | tuple) else () for p in value]
+        if isinstance(value, list | tuple)
+        else []
+    )
+    sound = [len(p) == 2 and all(type(n) is int for n in p) and 1 <= p[0] <= p[1] for p in pairs]
+    if not pairs or not all(sound):
+        raise SpecError(
+            "expected [[query tokens, tokens attended to], ...], 1 <= query <= all", column="lengths"
+        )
+    return tuple((p[0], p[1]) for p in pairs)
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Launch heuristics that heurgen generated; see heurgen.toml."""

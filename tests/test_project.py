@@ -1,0 +1,133 @@
+"""heurgen.toml: build is idempotent, check finds every difference."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from heurgen.cli import main
+from heurgen.errors import SpecError
+from heurgen.project import read_project
+from tests import logs
+
+PROJECT = """\
+[[heuristic]]
+logs = ["log.csv"]
+spec = "kernel.toml"
+model = "out/model.json"
+module = "out/module.py"
+strategy = "joint"
+max_depth = 3
+"""
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(w) for w in words], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    logs.write(folder)
+    (folder / "out").mkdir()
+    (folder / "heurgen.toml").write_text(PROJECT)
+    result = run("build", folder / "heurgen.toml")
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+@pytest.fixture
+def built(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "project"))
+
+
+def test_build_prints_slowdowns_and_is_idempotent(built: Path) -> None:
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (built / "out").iterdir()}
+    result = run("build", built / "heurgen.toml")
+    assert result.exit_code == 0
+    assert result.stdout.count("unchanged") == 2
+    assert "matmul: nvidia" in result.stdout
+    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (built / "out").iterdir()} == before
+
+
+def test_check_passes_after_build(built: Path) -> None:
+    result = run("check", built / "heurgen.toml")
+    assert (result.exit_code, result.stdout) == (0, "everything shipped is what the logs give\n")
+
+
+@pytest.mark.parametrize("name", ["model.json", "module.py"])
+def test_check_finds_an_edit_with_a_diff(built: Path, name: str) -> None:
+    path = built / "out" / name
+    path.write_text(path.read_text().replace("128", "256"))
+    result = run("check", built / "heurgen.toml")
+    assert result.exit_code == 1
+    assert f"{path}: differs from what the logs give" in result.stdout
+    assert "256" in result.stdout
+    data = json.loads(run("check", built / "heurgen.toml", "--json").stdout)
+    assert [f["path"] for f in data["findings"]] == [str(path)]
+
+
+def test_check_finds_a_changed_log_and_a_missing_file(built: Path) -> None:
+    log = built / "log.csv"
+    log.write_text("\n".join(log.read_text().splitlines()[:-30]) + "\n")
+    (built / "out" / "module.py").unlink()
+    result = run("check", built / "heurgen.toml")
+    assert result.exit_code == 1
+    assert "model.json: differs" in result.stdout
+    assert "module.py: is missing" in result.stdout
+
+
+def test_external_logs_may_be_absent(built: Path) -> None:
+    project = built / "heurgen.toml"
+    project.write_text(PROJECT + "external = true\n")
+    assert run("check", project).exit_code == 0
+    (built / "log.csv").unlink()
+    result = run("check", project)
+    assert result.exit_code == 0
+    assert "they were not seen" in result.stderr
+    model = built / "out" / "model.json"
+    text = model.read_text()
+    model.write_text(text.replace('"n_scenarios": 24', '"n_scenarios": 25'))
+    result = run("check", project)
+    assert result.exit_code == 1
+    assert "its checksum does not fit" in result.stdout
+    model.write_text(text)
+    module = built / "out" / "module.py"
+    module.write_text(module.read_text() + "\n")
+    result = run("check", project)
+    assert result.exit_code == 1
+    assert "module.py: differs" in result.stdout
+
+
+def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
+    (built / "log.csv").unlink()
+    for command in ("check", "build"):
+        result = run(command, built / "heurgen.toml")
+        assert result.exit_code == 2
+        assert "log.csv" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no [[heuristic]]"),
+        ("x = 1\n", "column 'x': is unknown (expected [[heuristic]] alone)"),
+        ("[[heuristic]]\n", "column 'logs': heuristic 1: is missing, expected a list of paths"),
+        (PROJECT.replace('"kernel.toml"', "3"), "column 'spec': heuristic 1: found '3', expected a path"),
+        (PROJECT + "colour = 1\n", "column 'colour': heuristic 1: is unknown"),
+        (PROJECT + 'external = "no"\n', "column 'external': heuristic 1: found 'no', expected true or false"),
+        (PROJECT.replace("= 3", '= "3"'), "column 'max_depth': heuristic 1: found '3', expected an integer"),
+        (PROJECT.replace("out/module.py", "out/model.json"), "two outputs share the path"),
+        ("[[heuristic]\n", "is no TOML"),
+    ],
+)
+def test_bad_project_files(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "heurgen.toml"
+    path.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        read_project(path)
+    assert str(caught.value).startswith(f"{path}: {message}")

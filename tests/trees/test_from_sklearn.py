@@ -1,0 +1,170 @@
+"""sklearn's prediction = IR = generated function, on at least 1,000 trees and 100,000 probes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+)
+
+import heurgen
+from heurgen.errors import ModelError
+from heurgen.ir import Feature, Leaf, Split, nodes
+from heurgen.passes import FLOAT32_MAX
+from heurgen.trees.from_sklearn import InputColumn, tree_nodes
+
+N_TREES = 1000
+PROBES_PER_TREE = 120
+FEATURES = (
+    Feature("small", "int"),
+    Feature("real", "float"),
+    Feature("huge", "int"),
+    Feature("flag", "bool"),
+    Feature("wide", "float"),
+)
+ESTIMATORS = (DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor)
+
+
+def training_data(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.RandomState(seed)
+    n = 60
+    X = np.stack(
+        [
+            rng.randint(-40, 40, n).astype(float),
+            rng.randn(n) * 10.0 ** rng.randint(-6, 6),
+            rng.randint(2**24 - 20, 2**24 + 20, n) * 2.0 ** rng.randint(0, 29),
+            rng.randint(0, 2, n).astype(float),
+            rng.choice([-1.0, 1.0], n) * 10.0 ** rng.uniform(-30, 38, n),
+        ],
+        axis=1,
+    )
+    return X, rng.randint(0, 5, (n, 1 + seed % 3))
+
+
+def fitted(seed: int) -> tuple[object, np.ndarray]:
+    X, y = training_data(seed)
+    kind = ESTIMATORS[seed % 4]
+    target = y[:, 0] if y.shape[1] == 1 else y
+    if seed % 8 == 0:
+        target = np.array(["x", "y'", 'z"', "\n", "é"])[target]
+    return kind(max_depth=1 + seed % 9, random_state=seed).fit(X, target), X
+
+
+def probes(estimator: object, X: np.ndarray, seed: int) -> np.ndarray:
+    """Random points; thresholds, their float32 and float64 neighbours, and the ints around them."""
+    rng = np.random.RandomState(seed + 1)
+    tree = estimator.tree_  # type: ignore[attr-defined]
+    P = X[rng.randint(0, len(X), PROBES_PER_TREE)].copy()
+    inner = np.flatnonzero(tree.feature >= 0)
+    for row in range(PROBES_PER_TREE):
+        if not len(inner):
+            break
+        node = inner[rng.randint(len(inner))]
+        t = float(tree.threshold[node])
+        below = np.nextafter(np.float32(t), np.float32(-np.inf))
+        above = np.nextafter(np.float32(t), np.float32(np.inf))
+        near = [t, math.nextafter(t, 1e308), math.nextafter(t, -1e308), float(np.float32(t)), float(below)]
+        near += [float(above), (float(np.float32(t)) + float(above)) / 2, math.floor(t), math.ceil(t)]
+        near += [math.floor(t) + 1, (float(np.float32(t)) + float(below)) / 2, -t, 0.0, 2.0**24 + 1]
+        P[row, tree.feature[node]] = near[rng.randint(len(near))]
+    for column, feature in enumerate(FEATURES):
+        if feature.type == "int":
+            P[:, column] = np.clip(np.floor(P[:, column]), -(2.0**53), 2.0**53)
+        if feature.type == "bool":
+            P[:, column] = P[:, column] > 0.5
+    return np.clip(P, -FLOAT32_MAX, FLOAT32_MAX)
+
+
+def arguments(row: np.ndarray) -> list[object]:
+    plain = {"int": int, "float": float, "bool": bool}
+    return [plain[f.type](value) for f, value in zip(FEATURES, row.tolist(), strict=True)]
+
+
+@pytest.mark.slow
+def test_sklearn_ir_and_generated_function_agree() -> None:
+    checked = 0
+    for seed in range(N_TREES):
+        estimator, X = fitted(seed)
+        module = heurgen.from_sklearn(estimator, features=FEATURES)
+        namespace: dict[str, object] = {"__name__": "generated"}
+        exec(compile(heurgen.render_python(module), "generated", "exec"), namespace)
+        function = namespace["SELECTORS"]["any"]  # type: ignore[index]
+        P = probes(estimator, X, seed)
+        predicted = estimator.predict(P).reshape(len(P), -1).tolist()  # type: ignore[attr-defined]
+        for row, expected in zip(P, predicted, strict=True):
+            values = arguments(row)
+            features = dict(zip((f.name for f in FEATURES), values, strict=True))
+            assert tuple(function(*values)) == tuple(expected)
+            assert list(heurgen.select(module, "any", features).values()) == expected
+            checked += 1
+    assert checked >= 100_000
+
+
+def test_int_thresholds_are_int_literals_and_bools_are_tested_for_truth() -> None:
+    estimator = DecisionTreeClassifier(random_state=0).fit([[1, 0], [2, 0], [2, 1]], ["a", "b", "c"])
+    module = heurgen.from_sklearn(estimator, features=[Feature("n", "int"), Feature("flag", "bool")])
+    tests = {n.feature: n.threshold for n in nodes(module.selectors[0].tree) if isinstance(n, Split)}
+    assert tests == {"n": 1, "flag": 0}
+    assert type(tests["n"]) is int
+
+
+def test_names_come_from_the_estimator() -> None:
+    estimator = DecisionTreeRegressor(max_depth=1).fit([[0.0], [1.0]], [0.5, 1.5])
+    module = heurgen.from_sklearn(estimator)
+    assert [f.name for f in module.features] == ["x0"]
+    assert heurgen.select(module, "any", {"x0": 0.5}) == {"y": 0.5}
+
+
+def test_several_outputs_are_several_parameters() -> None:
+    estimator = DecisionTreeClassifier().fit([[0], [1]], [[16, 2], [64, 8]])
+    module = heurgen.from_sklearn(estimator, parameters=["BLOCK_M", "num_warps"], vendor="nvidia")
+    assert heurgen.select(module, "nvidia", {"x0": 3}) == {"BLOCK_M": 64, "num_warps": 8}
+
+
+def test_one_hot_columns_become_membership() -> None:
+    estimator = DecisionTreeClassifier().fit([[0.0], [1.0], [0.0]], [0, 1, 0])
+    tree = tree_nodes(
+        estimator, [InputColumn("dtype", "category", "fp8", ("bf16", "fp8", "fp16"))], [0, 0, 1]
+    )
+    assert tree.values == ("fp8",)  # type: ignore[union-attr]
+    assert tree.others == ("bf16", "fp16")  # type: ignore[union-attr]
+    assert not tree.unknown_left  # type: ignore[union-attr]
+    assert isinstance(tree.left, Leaf)  # type: ignore[union-attr]
+    assert (tree.left.config, tree.right.config) == (1, 0)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (DecisionTreeClassifier(), "'DecisionTreeClassifier' is no fitted decision tree"),
+        (LinearRegression().fit([[0], [1]], [0, 1]), "'LinearRegression' is no fitted decision tree"),
+        (object(), "'object' is no fitted decision tree"),
+    ],
+)
+def test_refuses_what_has_no_tree(estimator: object, message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        heurgen.from_sklearn(estimator)
+    assert caught.value.message == message
+
+
+def test_refuses_a_category_and_a_wrong_number_of_features() -> None:
+    estimator = DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ModelError, match="is a category, but the estimator saw a number"):
+        heurgen.from_sklearn(estimator, features=[Feature("dtype", "category", values=("a",))])
+    with pytest.raises(ModelError, match="2 features for the 1 columns"):
+        heurgen.from_sklearn(estimator, features=["a", "b"])
+
+
+def test_refuses_a_tree_deeper_than_python_source_can_be() -> None:
+    X = np.arange(200.0)[:, None]
+    estimator = DecisionTreeRegressor(criterion="squared_error").fit(X, 4.0 ** np.arange(200))
+    assert estimator.get_depth() > 90
+    with pytest.raises(ModelError, match="expected at most 90"):
+        heurgen.from_sklearn(estimator)

@@ -1,0 +1,168 @@
+"""A tunable and devices without a GPU: times come from a formula, failures from the config."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from heurgen.ir import ColumnType
+from heurgen.tune.executors import CompileJob
+from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space
+from heurgen.tune.target import Target
+from heurgen.tune.timing import Failure
+
+DEVICE = DeviceInfo(
+    "nvidia", "Fake, GPU", "1.2", "9.0", 132, 232448, 1 << 37, {"torch": "2.11.0", "triton": "3.6.0"}
+)
+
+
+class FakeTunable:
+    """C = A @ B on a device of 100 units: a tile too large wastes work, one too small wastes time."""
+
+    name = "fake_matmul"
+    features: Mapping[str, ColumnType] = {"M": "int", "N": "int", "dtype": "category"}
+    space = Space(
+        {
+            "BLOCK_M": (16, 32, 64, 128),
+            "BLOCK_N": (16, 64, 256),
+            "num_warps": (1, 4, 8),
+            "waves_per_eu": (1, 2),
+        },
+        vendors={"waves_per_eu": ("amd",)},
+        constraints=("BLOCK_M * BLOCK_N <= 16384", "BLOCK_M <= 2 * M"),
+    )
+    workload: Mapping[str, Any] = {"grid": [{"M": [8, 64, 512, 4096], "N": [64, 1024], "dtype": ["float16"]}]}
+
+    def inputs(self, scenario: Scenario, device: str) -> Any:
+        return scenario
+
+    def launch(self, inputs: Any, config: Settings) -> Any:
+        return None
+
+    def reference(self, inputs: Any) -> Any:
+        return None
+
+    def work(self, scenario: Scenario) -> float:
+        return float(scenario.features["M"]) * float(scenario.features["N"])
+
+    def fits(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> str | None:
+        return (
+            'too wide\nfor this, "device"' if config["BLOCK_N"] == 256 and config["num_warps"] == 1 else None
+        )
+
+
+tunable = FakeTunable()
+
+
+def latent_ms(scenario: Scenario, config: Settings) -> float:
+    """The true time of a config."""
+    m, n = (int(scenario.features[k]) for k in ("M", "N"))
+    names = ("BLOCK_M", "BLOCK_N", "num_warps")
+    tile_m, tile_n, warps = (int(config[k]) for k in names)  # type: ignore[arg-type]
+    tiles = math.ceil(m / tile_m) * math.ceil(n / tile_n)
+    return 0.005 + math.ceil(tiles / 100) * tile_m * tile_n * (1 + 8 / (tile_m * warps) + 1 / tile_n) * 2e-6
+
+
+class FakeExecutor:
+    """Runs nothing; its clock moves by the times it makes up, or really sleeps by `pace` of them."""
+
+    def __init__(
+        self, noise: float = 0.01, pace: float = 0.0, bad: Mapping[str, Failure] | None = None
+    ) -> None:
+        self.now, self.noise, self.pace = 0.0, noise, pace
+        self.bad = bad or {}
+        self.opened: Scenario | None = None
+        self.launches: list[tuple[str, Settings]] = []
+        self.compiled: list[CompileJob] = []
+        self.checked: list[tuple[str, Settings]] = []
+        self.closed = False
+        self._random = Random(1)
+
+    def clock(self) -> float:
+        return self.now
+
+    def device(self) -> DeviceInfo:
+        return DEVICE
+
+    def compile(self, jobs: Sequence[CompileJob]) -> Iterator[tuple[Any, Failure | None]]:
+        for job in reversed(jobs):  # compilers finish in any order
+            self.now += 0.1
+            self.compiled.append(job)
+            yield job.key, self._failure("compile", job.config)
+
+    def open(self, scenario: Scenario) -> Failure | None:
+        self.opened = scenario
+        self.now += 0.01
+        return None
+
+    def check(self, configs: Sequence[Settings]) -> Iterable[Failure | None]:
+        assert self.opened is not None
+        for config in configs:
+            self.now += 0.001
+            self.checked.append((self.opened.id, config))
+            yield self._failure("check", config)
+
+    def sample(self, configs: Sequence[Settings]) -> Iterable[float | Failure]:
+        assert self.opened is not None
+        for config in configs:
+            ms = latent_ms(self.opened, config) * (1 + self.noise * self._random.random())
+            self.now += (ms + 0.4) / 1e3  # 0.4: the flush and the launch
+            if self.pace:
+                time.sleep(self.pace)
+            self.launches.append((self.opened.id, config))
+            yield self._failure("sample", config) or ms
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _failure(self, stage: str, config: Settings) -> Failure | None:
+        return self.bad.get(f"{stage} {config['BLOCK_M']} {config['BLOCK_N']} {config['num_warps']}")
+
+
+class FakeSession:
+    """The same in a worker process, with configs that crash, hang or break the device."""
+
+    def __init__(self, target: Target) -> None:
+        self._scenario: Scenario | None = None
+        self._broken = False
+
+    def device(self) -> DeviceInfo:
+        return DEVICE
+
+    def open(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+
+    def check(self, config: Settings) -> str | None:
+        return "relative error 0.5" if config["num_warps"] == 2 else None
+
+    def sample(self, config: Settings) -> float:
+        assert self._scenario is not None
+        match config["num_warps"]:
+            case 3:
+                os.abort()
+            case 5:
+                self._broken = True
+                raise RuntimeError("CUDA error: an illegal memory access was encountered\nlong advice")
+            case 6:
+                raise ValueError("grid too large")
+            case 7:
+                time.sleep(600)
+        return latent_ms(self._scenario, config)
+
+    def compile(self, config: Settings) -> str | None:
+        if config["num_warps"] == 9:
+            os.abort()
+        if config["num_warps"] == 10:
+            raise RuntimeError("\n\n PassManager::run failed\nmodule { ... }")
+        return "needs 300000 bytes of shared memory" if config["num_warps"] == 11 else None
+
+    def broken(self) -> bool:
+        return self._broken
+
+
+def no_device(target: Target) -> FakeSession:
+    raise RuntimeError("no GPU here")

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import csv
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from heurgen.errors import LogError, UsageError
+from heurgen.tune.protocol import Scenario
+from heurgen.tune.resume import Journal, Layout, Row
+from heurgen.tune.run import TuneOptions, run_tune
+from heurgen.tune.timing import Failure
+from tests.tune.fakes import FakeExecutor
+
+LAYOUT = Layout("nvidia", "GPU, big", ("M", "flag"), ("BLOCK_M", "variant"))
+SCENARIO = Scenario("s1", {"M": 3, "flag": True})
+CONFIG = {"BLOCK_M": 16, "variant": "2d"}
+GOOD = LAYOUT.row(SCENARIO, CONFIG, 0.0123456789)
+BAD = LAYOUT.row(SCENARIO, {"BLOCK_M": 32, "variant": None}, Failure("error", 'x, "y"'))
+TEXT = (
+    "scenario,vendor,device,M,flag,BLOCK_M,variant,status,time_ms,reason\n"
+    's1,nvidia,"GPU, big",3,true,16,2d,ok,0.012346,\n'
+    's1,nvidia,"GPU, big",3,true,32,,error,,"x, ""y"""\n'
+)
+ROWS = (Row("s1", ("16", "2d"), 0.012346), Row("s1", ("32", ""), None))
+
+
+def written(path: Path) -> Path:
+    journal = Journal(path, LAYOUT, resume=False)
+    journal.append([GOOD, BAD])
+    journal.close()
+    return path
+
+
+def test_text_and_recovery(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.csv")
+    assert path.read_text() == TEXT
+    journal = Journal(path, LAYOUT, resume=True)
+    assert journal.rows == ROWS
+    assert not journal.dropped
+    journal.append([GOOD])
+    journal.close()
+    assert path.read_text() == TEXT + TEXT.splitlines(keepends=True)[1]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5, 9, 20, 40])
+def test_a_torn_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path / "log.csv")
+    os.truncate(path, len(TEXT) - cut)
+    journal = Journal(path, LAYOUT, resume=True)
+    journal.close()
+    assert (journal.rows, journal.dropped) == (ROWS[:1], True)
+    assert path.read_text() == "".join(TEXT.splitlines(keepends=True)[:2])
+
+
+def test_a_last_line_of_zeros_is_dropped(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.csv")
+    with path.open("ab") as file:
+        file.write(b"\0" * 30 + b"\n")
+    journal = Journal(path, LAYOUT, resume=True)
+    journal.close()
+    assert (journal.rows, journal.dropped) == (ROWS, True)
+
+
+def test_a_torn_header_starts_over(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(TEXT[:10])
+    journal = Journal(path, LAYOUT, resume=True)
+    journal.close()
+    assert path.read_text() == TEXT.splitlines(keepends=True)[0]
+
+
+def test_foreign_logs_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(LogError) as caught:
+        Journal(path, LAYOUT, resume=True)
+    assert str(caught.value) == (
+        f"{path}:1: the columns are not those of this sweep"
+        " (resume with the same target and space, or choose another name)"
+    )
+    path.write_text(TEXT.replace("GPU, big", "other", 1))
+    with pytest.raises(LogError, match=r"log.csv:2: no row of this sweep"):
+        Journal(path, LAYOUT, resume=True)
+    assert path.read_text() == TEXT.replace("GPU, big", "other", 1)  # it is left as it was
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    journal = Journal(path, LAYOUT, resume=False)
+    with pytest.raises(UsageError, match="another sweep is writing this log"):
+        Journal(path, LAYOUT, resume=True)
+    journal.close()
+    with pytest.raises(UsageError) as caught:
+        Journal(path, LAYOUT, resume=False)
+    assert str(caught.value) == (
+        f"{path}: the log exists already (--resume continues it; or choose another name)"
+    )
+
+
+SWEEP = """
+import sys
+from pathlib import Path
+from heurgen.tune.run import TuneOptions, run_tune
+from tests.tune.fakes import FakeExecutor
+executor = FakeExecutor(pace=0.0003)
+run_tune(TuneOptions("tests.tune.fakes:tunable", Path(sys.argv[1]), resume=True), executor=executor)
+"""
+
+
+def test_killed_at_random_moments_and_resumed(tmp_path: Path) -> None:
+    path, moments = tmp_path / "log.csv", random.Random(4)
+    root, before, kills = str(Path(__file__).parents[2]), "", 0
+    for _ in range(40):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SWEEP, str(path)],
+            env={**os.environ, "PYTHONPATH": root},
+            stderr=subprocess.PIPE,
+        )
+        wanted = before.count("\n") + moments.randrange(5, 90)
+        while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < wanted):
+            time.sleep(0.001)
+        time.sleep(moments.random() * 0.01)
+        process.send_signal(signal.SIGKILL)
+        _, errors = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), errors.decode()
+        text = path.read_text()
+        assert text.startswith(before[: before.rfind("\n") + 1])  # what was written stays written
+        before = text
+        if process.returncode == 0:
+            break
+        kills += 1
+        if kills == 2:  # as if the machine had gone down in the middle of a line
+            with path.open("a") as file:
+                file.write(text.splitlines()[-1][:25])
+            before = text
+    assert process.returncode == 0
+    assert kills >= 3
+    executor = FakeExecutor()
+    run_tune(TuneOptions("tests.tune.fakes:tunable", tmp_path / "whole.csv"), executor=executor)
+    assert cells(path) == cells(tmp_path / "whole.csv")
+    assert repeats(path) >= {3}
+
+
+def cells(path: Path) -> set[tuple[str, ...]]:
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    first = {tuple(r[:-2]) for r in rows}
+    assert len({r[:-1] for r in first}) == len(first)  # no cell both failed and succeeded
+    return first
+
+
+def repeats(path: Path) -> set[int]:
+    with path.open(newline="") as file:
+        counts = Counter(tuple(r[:-2]) for r in list(csv.reader(file))[1:] if r[-3] == "ok")
+    assert set(counts.values()) <= {1, 2, 3}
+    return set(counts.values())

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heurgen.errors import SpecError, UsageError
+from heurgen.tune import run
+from heurgen.tune.protocol import INTERPRETER
+from heurgen.tune.run import Summary, TuneOptions, run_tune
+from tests.tune import fakes
+from tests.tune.fakes import DEVICE, FakeExecutor
+
+TARGET = "tests.tune.fakes:tunable"
+
+
+def tuned(path: Path, executor: FakeExecutor | None = None, **options: Any) -> Summary:
+    executor = executor or FakeExecutor()
+    return run_tune(
+        TuneOptions(**{"target": TARGET, "output": path, **options}), None, executor, executor.clock
+    )
+
+
+def test_the_card(tmp_path: Path) -> None:
+    summary = tuned(tmp_path / "log.csv")
+    assert summary.card == tmp_path / "log.card.toml"
+    card = tomllib.loads(summary.card.read_text())
+    assert list(card) == ["device", "tools", "method", "log"]
+    assert card["device"] == {
+        "vendor": "nvidia",
+        "name": "Fake, GPU",
+        "driver": "1.2",
+        "capability": "9.0",
+        "multiprocessors": 132,
+        "shared_memory": 232448,
+        "memory": 1 << 37,
+    }
+    assert all(isinstance(v, str) for v in card["tools"].values())
+    assert {k: card["tools"][k] for k in ("driver", "torch", "triton")} == {
+        "driver": "1.2",
+        "torch": "2.11.0",
+        "triton": "3.6.0",
+    }
+    assert (card["method"]["interpreted"], card["method"]["samples"]) == (False, 5)
+    assert (card["log"]["kernel"], card["log"]["scenarios"], card["log"]["configs"]) == ("fake_matmul", 8, 33)
+    assert all(len(card["log"][f"{k}_sha256"]) == 64 for k in ("source", "workload", "space"))
+
+
+def test_an_existing_log_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("mine")
+    with pytest.raises(UsageError) as caught:
+        tuned(path)
+    assert str(caught.value) == (
+        f"{path}: the log exists already (--resume continues it; or choose another name)"
+    )
+    with pytest.raises(UsageError, match="cannot resume without the log's card"):
+        tuned(path, resume=True)
+    assert path.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_resume_refuses_other_circumstances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.csv"
+    tuned(path, budget=4.1)
+    held = path.read_text()
+
+    def refused(message: str, executor: FakeExecutor | None = None, **options: Any) -> None:
+        with pytest.raises(UsageError) as caught:
+            tuned(path, executor, resume=True, **options)
+        assert str(caught.value).startswith(f"{path.with_name('log.card.toml')}: cannot resume: {message}")
+        assert path.read_text() == held
+
+    workload, space = tmp_path / "w.toml", tmp_path / "s.toml"
+    workload.write_text('[[grid]]\nM = [8]\nN = [64]\ndtype = "float16"\n')
+    space.write_text("[parameters]\nBLOCK_M = [16]\nBLOCK_N = [16]\nnum_warps = [4]\n")
+    refused("log scenarios was '8', is '1'", workload=workload)
+    refused("log configs was '33', is '1'", space=space)
+    for change, message in (
+        ({"name": "NVIDIA H100"}, "device name was 'Fake, GPU', is 'NVIDIA H100'"),
+        ({"driver": "1.3"}, "device driver was '1.2', is '1.3'"),
+        ({"tools": {"triton": "3.7.0", "torch": "2.11.0"}}, "tools triton was '3.6.0', is '3.7.0'"),
+    ):
+        executor = FakeExecutor()
+        monkeypatch.setattr(executor, "device", lambda c=change: replace(DEVICE, **c))
+        refused(message, executor)
+    monkeypatch.setattr(fakes.tunable, "sources", [workload], raising=False)
+    refused("log source_sha256 was ")
+
+
+def test_the_budget_must_be_positive(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the budget must be more than 0 seconds, found -1"):
+        tuned(tmp_path / "log.csv", budget=-1.0)
+
+
+def test_an_unwritable_place(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere/log.card.toml: cannot write the log's card: No such file"):
+        tuned(tmp_path / "nowhere" / "log.csv")
+
+
+def test_a_workload_that_does_not_fit_the_kernel(tmp_path: Path) -> None:
+    workload = tmp_path / "w.toml"
+    workload.write_text("[[grid]]\nM = [8]\n")
+    with pytest.raises(SpecError, match=r"w.toml: a scenario lacks the feature 'N'"):
+        tuned(tmp_path / "log.csv", workload=workload)
+    assert list(tmp_path.iterdir()) == [workload]
+
+
+def test_columns_must_not_clash(tmp_path: Path) -> None:
+    space = tmp_path / "s.toml"
+    space.write_text("[parameters]\nM = [16]\n")
+    with pytest.raises(UsageError, match="the column name 'M' is used twice"):
+        tuned(tmp_path / "log.csv", space=space)
+
+
+def test_interpreted_sweeps_are_tiny_and_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = FakeExecutor()
+    monkeypatch.setattr(executor, "device", lambda: replace(DEVICE, name=INTERPRETER))
+    summary = tuned(tmp_path / "log.csv", executor, interpret=True)
+    assert (summary.scenarios, summary.configs) == (4, 4)
+    card = tomllib.loads(summary.card.read_text())
+    assert (card["method"]["interpreted"], card["device"]["name"]) == (True, "Triton interpreter")
+    assert "says nothing about a GPU" in card["method"]["timing"]
+    assert all(",Triton interpreter," in line for line in summary.log.read_text().splitlines()[1:])
+
+
+def test_the_bundled_kernel_has_a_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run.BUNDLED["paged_attention"].startswith("heurgen_kernels.")
+    monkeypatch.setitem(run.BUNDLED, "short", TARGET)
+    assert tuned(tmp_path / "log.csv", target="short").state == "finished"
+
+
+def test_same_device_same_log(tmp_path: Path) -> None:
+    tuned(tmp_path / "a.csv")
+    tuned(tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    assert (tmp_path / "a.card.toml").read_bytes() == (tmp_path / "b.card.toml").read_bytes()

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from heurgen.errors import UsageError
+from heurgen.tune.protocol import Scenario, Space
+from heurgen.tune.target import MAX_REASON, Target, bounded, checked_tunable, first_line, load_target
+from tests.tune.fakes import DEVICE, tunable
+
+SOUND: dict[str, Any] = {
+    "name": "x",
+    "features": {"M": "int", "flag": "bool", "x": "float"},
+    "space": Space({"A": (1,)}),
+    "workload": {},
+    "inputs": None,
+    "launch": None,
+    "reference": None,
+}
+
+
+def test_load() -> None:
+    target = load_target("tests.tune.fakes:tunable")
+    assert target.tunable.name == tunable.name
+    assert target.file is not None
+    assert target.file.endswith("fakes.py")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("matmul", "'matmul' is no target (expected package.module:name)"),
+        ("a/b.py:x", "'a/b.py:x' is no target (expected package.module:name)"),
+        ("os:system('x')", "'os:system(\\'x\\')' is no target (expected package.module:name)"),
+        (
+            "no_such_module:x",
+            "cannot load 'no_such_module:x': ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+        (
+            "math:tunable",
+            "cannot load 'math:tunable': AttributeError: module 'math' has no attribute 'tunable'",
+        ),
+        (
+            "math:sin",
+            "'math:sin' is no tunable: it has no name (the protocol is described in heurgen.tune.protocol)",
+        ),
+    ],
+)
+def test_bad_targets(path: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_target(path)
+    assert str(caught.value).replace('"', "'") == message.replace("\\'", "'")
+
+
+def test_modules_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine_of_test_target.py").write_text("raise ImportError('x\\ny', name='torch')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    with pytest.raises(UsageError) as caught:
+        load_target("mine_of_test_target:tunable")
+    assert str(caught.value) == (
+        "cannot load 'mine_of_test_target:tunable': ImportError: x (pip install 'heurgen[kernels]')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": {}}, "the features of 'p' must be a mapping of names to types"),
+        ({"features": {"M": "integer"}}, "feature 'M' has type 'integer' (int, float, bool, category)"),
+        ({"features": {"a b": "int"}}, "feature name 'a b' is not an ASCII identifier"),
+        ({"space": {}}, "'p' needs a heurgen.tune.protocol.Space and a mapping as workload"),
+    ],
+)
+def test_unsound_tunables(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked_tunable(SimpleNamespace(**{**SOUND, **change}), "p")
+    assert str(caught.value) == message
+
+
+def test_defaults() -> None:
+    target = Target("p", SimpleNamespace(**SOUND))
+
+    def of(m: int) -> str:
+        return target.scenario_class(Scenario("s", {"M": m, "flag": True, "x": 0.5}))
+
+    assert of(1) != of(2) == of(3) != of(16) == of(64)
+    assert target.work(Scenario("s", {})) == 1.0
+    assert target.applies({}, Scenario("s", {}))
+    assert target.fits({}, Scenario("s", {}), DEVICE) is None
+    with pytest.raises(UsageError, match="has no file to hash"):
+        target.source_hash()
+
+
+def test_the_hash_follows_content_not_place(tmp_path: Path) -> None:
+    def hashed(folder: str, text: str) -> str:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "k.py").write_text(text)
+        return Target("p", SimpleNamespace(**SOUND), str(tmp_path / folder / "k.py")).source_hash()
+
+    assert hashed("a", "x") == hashed("b", "x") != hashed("a", "y")
+    with pytest.raises(UsageError, match="cannot hash the kernel: No such file"):
+        Target("p", SimpleNamespace(**SOUND), str(tmp_path / "none.py")).source_hash()
+
+
+def test_reasons_are_one_bounded_harmless_line() -> None:
+    assert first_line(ValueError("\n\n  a\tb\nc")) == "ValueError: a\\tb"
+    assert first_line(KeyError()) == "KeyError"
+    assert bounded("=HYPERLINK(1)") == "'=HYPERLINK(1)"
+    assert bounded("a\u202eb\u00e9\r\n\x1b[31m") == "a\\u202eb\\xe9\\r\\n\\x1b[31m"
+    assert len(bounded("x" * 10_000)) == MAX_REASON

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heurgen.errors import SpecError
+from heurgen.ir import ColumnType
+from heurgen.tune.batches import attended_pairs, batch_features, lengths_from
+from heurgen.tune.workloads import LLAMA_3_8B, make_scenarios, read_workload
+
+FEATURES: dict[str, ColumnType] = {
+    "num_seqs": "int",
+    "total_query_tokens": "int",
+    "max_seqlen_q": "int",
+    "avg_seqlen_q": "float",
+    "max_seqlen_k": "int",
+    "avg_seqlen_k": "float",
+    "decode_share": "float",
+    "num_query_heads": "int",
+    "num_kv_heads": "int",
+    "head_size": "int",
+    "page_size": "int",
+    "dtype": "category",
+}
+BATCH: dict[str, Any] = {
+    "num_seqs": [1, 4, 16],
+    "tokens": [100, 1000],
+    "decode_share": [0.0, 0.5, 1.0],
+    "heads": [[32, 8], [28, 4]],
+    "head_size": 128,
+    "page_size": [16, 784],
+    "dtype": "bfloat16",
+}
+
+
+def test_the_default_workload_covers_llama() -> None:
+    scenarios = make_scenarios(LLAMA_3_8B, FEATURES)
+    assert 100 <= len(scenarios) <= 120
+    assert len({s.id for s in scenarios}) == len(scenarios)
+    longest = [int(s.features["max_seqlen_k"]) for s in scenarios]
+    assert min(longest) <= 16
+    assert 65536 < max(longest) <= 131072
+    assert {s.features["num_query_heads"] for s in scenarios} == {32}
+    assert {s.id.split("-")[0] for s in scenarios} == {"decode", "prefill", "mixed"}
+    assert sum(len(set(s.lengths)) > 1 for s in scenarios) > 0.7 * len(scenarios)
+    assert any(1 < 4 * q < k for s in scenarios for q, k in s.lengths)
+    assert all(attended_pairs(s.lengths) <= 4e8 for s in scenarios if not s.id.startswith("decode"))
+
+
+def test_every_kind_of_batch() -> None:
+    scenarios = make_scenarios({"batch": [BATCH]}, FEATURES)
+    assert len(scenarios) == 3 * 2 * 3 * 2 * 2
+    for scenario in scenarios:
+        assert scenario.features == {**scenario.features, **batch_features(scenario.lengths)}
+        assert all(1 <= q <= k <= 1000 for q, k in scenario.lengths)
+    by_lengths = {s.lengths for s in scenarios}
+    assert len(by_lengths) == len(scenarios) / 4  # heads and pages see the same lengths
+
+
+def test_prefix_share_and_distributions() -> None:
+    table = {**BATCH, "decode_share": 0.0, "tokens": 4096, "num_seqs": 8, "page_size": 16, "heads": [8, 8]}
+    for name in ("equal", "uniform", "lognormal", "one_long"):
+        (scenario,) = make_scenarios(
+            {"batch": [{**table, "distribution": name, "prefix_share": 0.75}]}, FEATURES
+        )
+        assert scenario.features["num_kv_heads"] == 8
+        assert all(q == max(1, k - int(k * 0.75)) for q, k in scenario.lengths)
+        ks = sorted(k for _, k in scenario.lengths)
+        assert (ks[-1] == 4096) == (name == "equal")
+        if name == "one_long":
+            assert ks[-2] <= ks[-1] / 7
+        if name == "uniform":
+            assert ks[0] >= ks[-1] / 2 - 1
+
+
+def test_count_thins_evenly_and_keeps_ids() -> None:
+    everything = make_scenarios({"batch": [BATCH]}, FEATURES)
+    few = make_scenarios({"batch": [{**BATCH, "count": 20}]}, FEATURES)
+    assert len(few) == 20
+    assert {s.id for s in few} < {s.id for s in everything}
+    other = make_scenarios({"seed": 1, "batch": [{**BATCH, "count": 20}]}, FEATURES)
+    assert {s.id for s in few} != {s.id for s in other}
+
+
+def test_limits() -> None:
+    table = {**BATCH, "max_query_tokens": 1500, "max_tokens": 5000, "max_pairs": 1e6}
+    scenarios = make_scenarios({"batch": [table]}, FEATURES)
+    assert 0 < len(scenarios) < 64
+    assert all(s.features["total_query_tokens"] <= 1500 for s in scenarios)  # type: ignore[operator]
+    assert all(sum(k for _, k in s.lengths) <= 5000 and attended_pairs(s.lengths) <= 1e6 for s in scenarios)
+
+
+def test_the_same_on_any_machine(tmp_path: Path) -> None:
+    code = (
+        "from heurgen.tune.workloads import *; from tests.tune.test_workloads import FEATURES;"
+        "print([(s.id, s.seed, s.lengths) for s in make_scenarios(LLAMA_3_8B, FEATURES)])"
+    )
+    root = str(Path(__file__).parents[2])
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": root},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "7")
+    }
+    assert len(texts) == 1
+    here = [(s.id, s.seed, s.lengths) for s in make_scenarios(LLAMA_3_8B, FEATURES)]
+    assert texts == {f"{here}\n"}
+
+
+def test_grid() -> None:
+    features: dict[str, ColumnType] = {"M": "int", "K": "float", "flag": "bool"}
+    table = {"name": "g", "M": [1, 2], "K": [1, 2.5], "flag": True, "where": "M * K < 5"}
+    scenarios = make_scenarios({"grid": [table]}, features)
+    assert [dict(s.features) for s in scenarios] == [
+        {"M": 1, "K": 1.0, "flag": True},
+        {"M": 1, "K": 2.5, "flag": True},
+        {"M": 2, "K": 1.0, "flag": True},
+    ]
+    assert all(s.id.startswith("g-") and s.lengths == () for s in scenarios)
+
+
+def test_explicit_scenarios(tmp_path: Path) -> None:
+    path = tmp_path / "w.toml"
+    path.write_text(
+        """
+        [[scenario]]
+        id = "mine"
+        num_seqs = 4
+        max_seqlen_q = 100
+        max_seqlen_k = 1000
+        avg_seqlen_q = 40.0
+        avg_seqlen_k = 500
+        decode_share = 0.5
+        [[scenario]]
+        lengths = [[1, 7], [5, 5]]
+        configs = [{ BLOCK_M = 16 }]
+        """
+    )
+    wanted: dict[str, ColumnType] = {k: v for k, v in FEATURES.items() if "seqlen" in k or k == "num_seqs"}
+    one, two = make_scenarios(read_workload(path), wanted, path)
+    assert one.id == "mine"
+    assert one.lengths == ((100, 1000), (58, 334), (1, 333), (1, 333))
+    assert one.features["avg_seqlen_q"] == 40.0
+    assert two.features["max_seqlen_k"] == 7
+    assert two.configs == ({"BLOCK_M": 16},)
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        ({"bath": []}, "unknown key 'bath' (expected seed, [[batch]], [[grid]], [[scenario]])"),
+        ({"seed": "x"}, "seed must be a whole number, found 'x'"),
+        ({}, "the workload holds no scenario (loosen its limits)"),
+        ({"batch": {}}, "expected [[batch]] tables, found '{}'"),
+        ({"batch": [{**BATCH, "speed": 3}]}, "unknown key 'speed' in [[batch]] 'batch'"),
+        ({"batch": [{"tokens": 3}]}, "[[batch]] 'batch' needs num_seqs"),
+        (
+            {"batch": [{**BATCH, "num_seqs": 0}]},
+            "column 'num_seqs': expected a whole number above 0, found '0'",
+        ),
+        (
+            {"batch": [{**BATCH, "decode_share": 2}]},
+            "column 'decode_share': expected a share of 0 to 1, found '2'",
+        ),
+        (
+            {"batch": [{**BATCH, "distribution": "x"}]},
+            "column 'distribution': expected one of equal, uniform, lognormal, one_long, found 'x'",
+        ),
+        (
+            {"batch": [{**BATCH, "heads": [[5, 2]]}]},
+            "heads must be [query heads, KV heads], a multiple each, found '[5, 2]'",
+        ),
+        ({"batch": [{**BATCH, "count": 0}]}, "count must be a whole number above 0, found '0'"),
+        ({"batch": [{**BATCH, "dtype": 3}]}, "column 'dtype': '3' is no value of a feature of type category"),
+        (
+            {"grid": [{"num_seqs": [1]}]},
+            "a scenario lacks the feature 'total_query_tokens' (give it in the workload)",
+        ),
+        (
+            {"scenario": [{"num_seqs": 1, "max_seqlen_q": 9, "max_seqlen_k": 3}]},
+            "no batch has num_seqs 1, max_seqlen_q 9, max_seqlen_k 3"
+            " (expected num_seqs >= 1 and 1 <= max_seqlen_q <= max_seqlen_k)",
+        ),
+        (
+            {"scenario": [{"lengths": [[3, 2]]}]},
+            "column 'lengths': expected [[query tokens, tokens attended to], ...], 1 <= query <= all",
+        ),
+        (
+            {"grid": [{"a": list(range(400)), "b": list(range(400))}]},
+            "160000 combinations, expected at most 100000",
+        ),
+    ],
+)
+def test_bad_workloads(workload: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        make_scenarios(workload, FEATURES, Path("w.toml"))
+    assert str(caught.value) == f"w.toml: {message}"
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 300)), min_size=1, max_size=20))
+def test_lengths_from_features_agree_with_them(pairs: list[tuple[int, int]]) -> None:
+    features = batch_features(tuple((q, q + more) for q, more in pairs))
+    made = batch_features(lengths_from(features))
+    for name in ("num_seqs", "max_seqlen_q", "max_seqlen_k", "total_query_tokens"):
+        assert made[name] == features[name]
+    assert (
+        abs(made["decode_share"] - features["decode_share"]) * len(pairs) < 1.5
+        or features["avg_seqlen_q"] < 3
+    )
