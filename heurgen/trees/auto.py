@@ -41,7 +41,9 @@ class Candidate:
     loss: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def choose(table: CostTable, options: FitOptions, rows: Ints | None = None) -> tuple[Candidate, list[Candidate]]:
+def choose(
+    table: CostTable, options: FitOptions, rows: Ints | None = None
+) -> tuple[Candidate, list[Candidate]]:
     """The candidate to fit, and all that were compared (none where there are fewer than MIN_GROUPS groups).
 
     Sizes are compared at the default depth whatever `max_depth` says, so that a larger limit never gives a
@@ -66,7 +68,9 @@ def choose(table: CostTable, options: FitOptions, rows: Ints | None = None) -> t
     return pick(scored, default, options.prefer), scored
 
 
-def _fits(p: Problem, table: CostTable, options: FitOptions, cap: int) -> Iterator[tuple[str, Settings, Fitted]]:
+def _fits(
+    p: Problem, table: CostTable, options: FitOptions, cap: int
+) -> Iterator[tuple[str, Settings, Fitted]]:
     """Every candidate fitted: a tree is grown once per config count and pruned at every price."""
     counts = [options.max_configs]
     if p.n_real <= joint.SMALL and options.max_configs > 1:
@@ -74,7 +78,7 @@ def _fits(p: Problem, table: CostTable, options: FitOptions, cap: int) -> Iterat
     sets = [joint.config_set(p, count) for count in counts]
     for count, chosen in zip(counts, sets, strict=True):
         small = joint.prepared(p, chosen)
-        tree = joint.grow(small, DEFAULT_DEPTH, cap)
+        tree = joint.grow(small, DEFAULT_DEPTH, cap, {})
         for price in joint.PRICES:
             pruned = joint.finish(small, tree, joint.price_units(price, p.n_real), cap)
             yield "joint", Settings(count, price, DEFAULT_DEPTH, cap), Fitted(small, pruned)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,49 +13,43 @@ from heurgen.trees.depth2 import pair_costs, stump_costs
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, n_leaves, row_costs
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 
+Score: TypeAlias = Callable[[Floats, Floats, Bools, float, Floats], Floats]
+# The best cut found for a set of rows, None where there is none: the same rows are met at many depths.
+Memo: TypeAlias = dict[tuple[bytes, bool], "tuple[Cut, Bools, float] | None"]
 
-def look_ahead(p: Problem, rows: Ints, depth: int, price: float) -> Tree:
-    """Grown top down; each test is the root of the best tree of depth 2 below it. `price` per leaf."""
+
+def look_ahead(p: Problem, rows: Ints, depth: int, price: float, memo: Memo) -> Tree:
+    """Grown top down; each test is the root of the best tree of depth 2 below it. `price` per leaf.
+
+    `memo` belongs to this problem and price.
+    """
     tip = best_tip(p, rows)
     if depth == 0 or p.real[rows].sum() < 2:
         return tip
-    cuts, B = candidates(p, rows)
-    if not cuts:
-        return tip
-    score = stump_costs if depth == 1 else pair_costs
-    costs = score(B, p.cost[rows], p.real[rows], price, p.leaf_price)
-    best = int(costs.argmin())
+    key = hashlib.blake2b(rows.tobytes(), digest_size=16).digest(), depth == 1
+    if key not in memo:
+        memo[key] = _best_cut(p, rows, stump_costs if depth == 1 else pair_costs, price)
+    found = memo[key]
     alone = float(p.cost[rows, tip.config].sum()) + doubt(p, tip)
-    if not costs[best] < alone + price:
+    if found is None or not found[2] < alone + price:
         return tip
-    left = B[:, best] > 0
+    cut, left, _ = found
     tree = Branch(
-        cuts[best],
-        look_ahead(p, rows[left], depth - 1, price),
-        look_ahead(p, rows[~left], depth - 1, price),
+        cut,
+        look_ahead(p, rows[left], depth - 1, price, memo),
+        look_ahead(p, rows[~left], depth - 1, price, memo),
     )
     grown = float(row_costs(p, rows, tree).sum()) + doubt(p, tree) + n_leaves(tree) * price
     return tree if grown < alone + price else tip
 
 
-def clean_cuts(p: Problem, rows: Ints, B: Floats) -> Bools:
-    """Which cuts settle coverage: configs covered on a part of the scenarios are all or none on either side [Q].
-
-    Such a cut tells kinds of launches apart (decode and prefill). It is made first, alone: a region bounded by
-    it contains no launch of the other kind, whatever its other features are.
-    """
-    covered = p.covered[rows][p.real[rows]]
-    partial = np.flatnonzero(covered.any(axis=0) & ~covered.all(axis=0))
-    if not len(partial):
-        return np.zeros(B.shape[1], dtype=bool)
-    left = B[p.real[rows]]
-    n_left, n = left.sum(axis=0), len(left)
-    found: Bools = np.ones(B.shape[1], dtype=bool)
-    for c in partial.tolist():
-        both = left.T @ covered[:, c].astype(np.float64)
-        rest = covered[:, c].sum() - both
-        found &= ((both == 0) | (both == n_left)) & ((rest == 0) | (rest == n - n_left))
-    return found
+def _best_cut(p: Problem, rows: Ints, score: Score, price: float) -> tuple[Cut, Bools, float] | None:
+    cuts, B = candidates(p, rows)
+    if not cuts:
+        return None
+    costs = score(B, p.cost[rows], p.real[rows], price, p.leaf_price)
+    best = int(costs.argmin())
+    return cuts[best], B[:, best] > 0, float(costs[best])
 
 
 # --- scikit-learn -------------------------------------------------------------------------------------------
@@ -132,7 +127,9 @@ def from_estimator(
         below, above = own[left], own[~left]
         if not cut.left:
             cut = gap(p, rows[own], cut.column, left)
-        return Branch(cut, build(arrays.children_left[node], below), build(arrays.children_right[node], above))
+        return Branch(
+            cut, build(arrays.children_left[node], below), build(arrays.children_right[node], above)
+        )
 
     return build(0, np.arange(len(rows)))
 

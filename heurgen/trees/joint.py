@@ -8,7 +8,7 @@ import numpy as np
 
 from heurgen.trees.candidates import candidates
 from heurgen.trees.configs import choose, region_costs
-from heurgen.trees.grow import look_ahead, regression_tree, winner_tree
+from heurgen.trees.grow import Memo, look_ahead, regression_tree, winner_tree
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, real_cost
 from heurgen.trees.problem import UNIT, Ints, Problem, between, priced, subset, with_configs
 from heurgen.trees.refine import prune, refine, total, with_max_leaves
@@ -69,7 +69,8 @@ def config_set(p: Problem, count: int) -> Ints:
     pool = choose(p.cost, POOL)
     wide = with_configs(p, pool)
     place = np.argsort(np.argsort(wide.configs))
-    leaf = leaf_of(wide, look_ahead(wide, np.arange(len(p.X)), REGION_DEPTH, price_units(DEFAULT_PRICE, p.n_real)))
+    price = price_units(DEFAULT_PRICE, p.n_real)
+    leaf = leaf_of(wide, look_ahead(wide, np.arange(len(p.X)), REGION_DEPTH, price, {}))
     regional = pool[choose(region_costs(wide.cost, leaf)[:, place], count)]
     options = [best, regional]
     return options[int(np.argmin([_tree_cost(p, option) for option in options]))]
@@ -79,7 +80,7 @@ def _tree_cost(p: Problem, configs: Ints) -> float:
     """What a quickly grown tree with these configs costs."""
     own = with_configs(p, configs)
     rows, price = np.arange(len(p.X)), price_units(DEFAULT_PRICE, p.n_real)
-    return total(own, rows, look_ahead(own, rows, REGION_DEPTH, price), price)
+    return total(own, rows, look_ahead(own, rows, REGION_DEPTH, price, {}), price)
 
 
 def leaf_of(p: Problem, tree: Tree) -> Ints:
@@ -101,23 +102,28 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
     return found
 
 
-def grow(p: Problem, depth: int, max_leaves: int) -> Tree:
+def grow(p: Problem, depth: int, max_leaves: int, memos: dict[str, Memo], side: str = "") -> Tree:
     """The best of the refined starting trees, at the lowest price; `finish` prunes it.
 
     Where a cut settles coverage it is made first, alone: of a region bounded by it no launch of the other kind
-    is a part, whatever its other features are.
+    is a part, whatever its other features are. `memos` may be shared by fits of one problem at several depths.
     """
     cut = settling_cut(p) if depth >= SETTLE_DEPTH else None
     if cut is not None:
         left = goes_left(p, np.arange(len(p.X)), cut)
-        return Branch(cut, grow(subset(p, left), depth - 1, max_leaves), grow(subset(p, ~left), depth - 1, max_leaves))
+        return Branch(
+            cut,
+            grow(subset(p, left), depth - 1, max_leaves, memos, side + "L"),
+            grow(subset(p, ~left), depth - 1, max_leaves, memos, side + "R"),
+        )
     rows = np.arange(len(p.X))
     price = price_units(PRICES[0], p.n_real)
     p = priced(p)
-    starts = [look_ahead(p, rows, depth, price)]
+    memo = memos.setdefault(side, {})
+    starts = [look_ahead(p, rows, depth, price, memo)]
     scenarios = np.flatnonzero(p.real)
     starts += [make(p, scenarios, depth, 2 * max_leaves) for make in (regression_tree, winner_tree)]
-    trees = [refine(p, start, depth, price) for start in starts]
+    trees = [refine(p, start, depth, price, memo) for start in starts]
     costs = [total(p, rows, tree, price) for tree in trees]
     return trees[int(np.argmin(costs))]
 
@@ -150,7 +156,10 @@ def finish(p: Problem, tree: Tree, price: float, max_leaves: int) -> Tree:
 def _pruned(p: Problem, tree: Tree, price: float) -> Tree:
     if isinstance(tree, Branch) and tree.cut == settling_cut(p):
         left = goes_left(p, np.arange(len(p.X)), tree.cut)
-        below, above = _pruned(subset(p, left), tree.left, price), _pruned(subset(p, ~left), tree.right, price)
+        below, above = (
+            _pruned(subset(p, left), tree.left, price),
+            _pruned(subset(p, ~left), tree.right, price),
+        )
         kept = Branch(tree.cut, below, above)
         return below if isinstance(below, Tip) and below == above else kept
     return prune(priced(p), tree, price)
@@ -170,8 +179,9 @@ def fit_joint(p: Problem, s: Settings) -> Fitted:
     small = prepared(p, config_set(p, s.max_configs))
     price = price_units(s.price, p.n_real)
     best: Tree = best_tip(small, np.flatnonzero(small.real))
+    memos: dict[str, Memo] = {}
     for depth in range(1, s.depth + 1):
-        tree = finish(small, grow(small, depth, s.max_leaves), price, s.max_leaves)
+        tree = finish(small, grow(small, depth, s.max_leaves, memos), price, s.max_leaves)
         if real_cost(small, tree) <= real_cost(small, best):
             best = tree
     return or_single(p, Fitted(small, best))
@@ -185,4 +195,3 @@ def or_single(p: Problem, fitted: Fitted) -> Fitted:
         only = with_configs(p, np.array([single.config]))
         return Fitted(only, best_tip(only, rows))
     return fitted
-

@@ -39,8 +39,9 @@ Tree: TypeAlias = Branch | Tip
 def goes_left(p: Problem, rows: Ints, cut: Cut) -> Bools:
     x = p.X[rows, cut.column]
     if p.columns[cut.column].type == "category":
-        return np.isin(x, cut.left)
-    return x <= cut.low
+        found: Bools = np.isin(x, cut.left)
+        return found
+    return np.asarray(x <= cut.low)
 
 
 def assign(p: Problem, rows: Ints, tree: Tree) -> Ints:

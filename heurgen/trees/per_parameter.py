@@ -25,8 +25,9 @@ def fit_per_parameter(
 ) -> tuple[Fitted, dict[str, Any]]:
     """The repaired tree, and what repair cost.
 
-    `chosen` are the configs that winners are taken from. `s.depth` and `s.max_leaves` limit each parameter's tree; `overlay_depth` the joint one. Of all depths up to
-    the limit the deepest ships unless a shallower one has a lower training objective.
+    `chosen` are the configs that winners are taken from. `s.depth` and `s.max_leaves` limit each parameter's
+    tree; `overlay_depth` the joint one. Of all depths up to the limit the deepest ships unless a shallower one
+    has a lower training objective.
     """
     best, repair = _at_depth(p, table, replace(s, depth=1), chosen, overlay_depth)
     for depth in range(2, s.depth + 1):
@@ -107,7 +108,11 @@ def _labelled(tree: Tree, labels: list[int]) -> Tree:
 
 
 def _repaired(
-    p: Problem, table: CostTable, cells: list[tuple[Ints, tuple[Any, ...]]], wanted: list[int], max_configs: int
+    p: Problem,
+    table: CostTable,
+    cells: list[tuple[Ints, tuple[Any, ...]]],
+    wanted: list[int],
+    max_configs: int,
 ) -> list[int]:
     """The config (index into the problem's) of each cell."""
     every = np.arange(len(p.configs))

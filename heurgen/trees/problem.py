@@ -64,26 +64,28 @@ class Problem:
 def problem(table: CostTable, rows: Ints | None = None) -> Problem:
     """The problem of a table, or of some of its rows (indices in any order)."""
     rows = np.arange(table.n_scenarios) if rows is None else np.sort(rows)
-    order = column_order(table.columns)
-    configs = config_order(table)
+    order = np.array(column_order(table.columns), dtype=np.int64)
+    configs = np.array(config_order(table), dtype=np.int64)
     X = table.X[np.ix_(rows, order)]
     log = table.log_slowdown[np.ix_(rows, configs)]
     covered = np.isfinite(log)
     if table.costs_known:
         cost = np.where(covered, np.minimum(log, UNCOVERED - 1), UNCOVERED)
     else:
+        # The other configs were not measured because they lost, not because they do not apply.
         cost = np.where(covered, 0.0, NOT_WINNER)
+        covered = np.ones_like(covered)
     cost = np.rint(np.where(np.isfinite(cost), cost, UNCOVERED) * UNIT)
     sort = _row_order(X, [table.device[r] for r in rows.tolist()], cost)
     return Problem(
-        columns=tuple(table.columns[i] for i in order),
+        columns=tuple(table.columns[i] for i in order.tolist()),
         X=X[sort],
         cost=cost[sort],
         covered=covered[sort],
         real=np.ones(len(rows), dtype=bool),
         noise=np.rint(np.log1p(table.noise[rows][sort]) * UNIT),
         index=rows[sort].astype(np.int64),
-        configs=np.array(configs, dtype=np.int64),
+        configs=configs,
         labels_only=not table.costs_known,
         leaf_price=np.zeros(len(configs)),
     )
@@ -106,7 +108,9 @@ def config_order(table: CostTable) -> list[int]:
 
 
 def _row_order(X: Floats, device: list[str], cost: Floats) -> Ints:
-    keys = [(x, d, c) for x, d, c in zip(X.tolist(), device, map(bytes, np.ascontiguousarray(cost)), strict=True)]
+    keys = [
+        (x, d, c) for x, d, c in zip(X.tolist(), device, map(bytes, np.ascontiguousarray(cost)), strict=True)
+    ]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
 
 
@@ -158,7 +162,7 @@ def priced(p: Problem) -> Problem:
     does not cover: little where a leaf has many scenarios that speak for the config.
     """
     share = 1 - p.covered[p.real].mean(axis=0)
-    return replace(p, leaf_price=np.rint(UNSEEN * UNCOVERED * UNIT * (0 if p.labels_only else share)))
+    return replace(p, leaf_price=np.rint(UNSEEN * UNCOVERED * UNIT * share))
 
 
 # --- points between scenarios -------------------------------------------------------------------------------
@@ -207,7 +211,7 @@ def between(p: Problem) -> Problem:
 
 def _scaled(p: Problem) -> tuple[Floats, Bools]:
     """Columns as distances see them: logs where positive, each with unit spread; and which are logs."""
-    logs = (p.X > 0).all(axis=0)
+    logs: Bools = np.asarray((p.X > 0).all(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         Z = np.where(logs, np.log(p.X), p.X)
     return Z, logs
@@ -236,4 +240,6 @@ def _line(p: Problem, a: Ints, b: Ints, w: float) -> Floats:
     mixed = (1 - w) * Z[a] + w * Z[b]
     with np.errstate(over="ignore"):
         mixed = np.where(logs, np.exp(mixed), mixed)
-    return np.where(p.X[a] == p.X[b], p.X[a], np.clip(mixed, np.minimum(p.X[a], p.X[b]), np.maximum(p.X[a], p.X[b])))
+    return np.where(
+        p.X[a] == p.X[b], p.X[a], np.clip(mixed, np.minimum(p.X[a], p.X[b]), np.maximum(p.X[a], p.X[b]))
+    )

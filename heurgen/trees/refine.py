@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from heurgen.trees.grow import gap, look_ahead
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, goes_left, height, n_leaves, row_costs, tips
+from heurgen.trees.grow import Memo, gap, look_ahead
+from heurgen.trees.node import (
+    Branch,
+    Cut,
+    Tip,
+    Tree,
+    best_tip,
+    doubt,
+    goes_left,
+    height,
+    n_leaves,
+    row_costs,
+    tips,
+)
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
 ROUNDS = 4
 
 
-def refine(p: Problem, tree: Tree, depth: int, price: float, rounds: int = ROUNDS) -> Tree:
+def refine(p: Problem, tree: Tree, depth: int, price: float, memo: Memo) -> Tree:
     """The tree after passes over its nodes, top down, until none lowers `cost + price * leaves`."""
     rows = np.arange(len(p.X))
     tree = relabel(p, rows, tree)
     best = total(p, rows, tree, price)
-    for _ in range(rounds):
-        tree = _pass(p, rows, tree, depth, price)
+    for _ in range(ROUNDS):
+        tree = _pass(p, rows, tree, depth, price, memo)
         now = total(p, rows, tree, price)
         if not now < best:
             break
@@ -42,13 +54,13 @@ def relabel(p: Problem, rows: Ints, tree: Tree) -> Tree:
     return Branch(cut, relabel(p, rows[left], tree.left), relabel(p, rows[~left], tree.right))
 
 
-def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
+def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float, memo: Memo) -> Tree:
     options: list[Tree] = [tree]
     if isinstance(tree, Branch):
         options += [relabel(p, rows, child) for child in (tree.left, tree.right)]
         options.append(relabel(p, rows, Branch(_moved(p, rows, tree), tree.left, tree.right)))
     if depth > 0 and height(tree) <= 2:
-        options.append(look_ahead(p, rows, min(depth, 2), price))
+        options.append(look_ahead(p, rows, min(depth, 2), price, memo))
     costs = [total(p, rows, option, price) for option in options]
     tree = options[int(np.argmin(costs))]
     if isinstance(tree, Tip):
@@ -56,8 +68,8 @@ def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
     left = goes_left(p, rows, tree.cut)
     return Branch(
         tree.cut,
-        _pass(p, rows[left], tree.left, depth - 1, price),
-        _pass(p, rows[~left], tree.right, depth - 1, price),
+        _pass(p, rows[left], tree.left, depth - 1, price, memo),
+        _pass(p, rows[~left], tree.right, depth - 1, price, memo),
     )
 
 

@@ -15,8 +15,8 @@ from heurgen.costs import CostTable, TableColumn
 from heurgen.errors import UsageError
 from heurgen.trees import joint
 from heurgen.trees.auto import losses
-from heurgen.trees.fit import one_thread
 from heurgen.trees.joint import Fitted
+from heurgen.trees.learn import one_thread
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.problem import Floats, column_order, groups, problem
 
@@ -31,7 +31,7 @@ FINALISTS = 6
 class Suggestion:
     """A derived feature, with held-out geometric mean slowdowns with it and without it.
 
-    `pays`: the mean log-slowdown falls by more than one standard error of the paired difference and by 0.002.
+    `pays`: the mean log-slowdown falls by more than two standard errors of the paired difference and by 0.002.
     """
 
     expression: str
@@ -79,7 +79,9 @@ def suggest_derived(table: CostTable) -> Suggestions:
     with one_thread():
         base = _held_out(table, SCREEN)
         tried = [(text, _with(table, text, values)) for text, values in _expressions(table)]
-        first = sorted(((_mean(_held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2])
+        first = sorted(
+            ((_mean(_held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2]
+        )
         base = _held_out(table, FINAL)
         ranked = [_compared(text, base, _held_out(t, FINAL)) for _, text, t in first[:FINALISTS]]
         return Suggestions(table.vendor, tuple(sorted(ranked, key=lambda s: (s.with_it, s.expression))))
@@ -129,7 +131,7 @@ def _held_out(table: CostTable, repeats: range) -> Floats:
             part, test = problem(table, p.index[fold != k]), p.index[fold == k]
             small = joint.prepared(part, joint.config_set(part, FitOptions().max_configs))
             price = joint.price_units(joint.DEFAULT_PRICE, part.n_real)
-            tree = joint.finish(small, joint.grow(small, DEFAULT_DEPTH, cap), price, cap)
+            tree = joint.finish(small, joint.grow(small, DEFAULT_DEPTH, cap, {}), price, cap)
             loss[test] = losses(table, p, Fitted(small, tree), test)
         found.append(loss)
     return np.concatenate(found)
@@ -143,5 +145,5 @@ def _compared(text: str, base: Floats, found: Floats) -> Suggestion:
     gain = (base - found).reshape(len(FINAL), -1).mean(axis=0)
     mean = _mean(gain)
     error = math.sqrt(math.fsum(((gain - mean) ** 2).tolist())) / len(gain)
-    pays = mean > max(error, 0.002)
+    pays = mean > max(2 * error, 0.002)
     return Suggestion(text, math.exp(_mean(base)), math.exp(_mean(found)), round(error, 6), bool(pays))

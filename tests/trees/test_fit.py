@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from heurgen.errors import UsageError
 from heurgen.schema import node_data
 from heurgen.trees import FitOptions, fit
 from heurgen.trees.build import choices
-from heurgen.trees.fit import fit_rows
+from heurgen.trees.learn import fit_rows
 from tests.trees.synthetic import surface, table, winners_only
 
 JOINT = FitOptions(strategy="joint")
@@ -26,7 +27,9 @@ JOINT = FitOptions(strategy="joint")
 def text(selector: ir.Selector) -> str:
     """Everything but what only the table's order of columns decides."""
     configs = [sorted(zip(selector.parameters, c, strict=True)) for c in selector.configs]
-    return json.dumps([configs, node_data(selector.tree), selector.strategy, dict(selector.choice)], sort_keys=True)
+    return json.dumps(
+        [configs, node_data(selector.tree), selector.strategy, dict(selector.choice)], sort_keys=True
+    )
 
 
 def losses(selector: ir.Selector, t: CostTable) -> list[float]:
@@ -48,7 +51,9 @@ def best_single(t: CostTable) -> float:
 
 @settings(derandomize=True, deadline=None, max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 0.6]), st.sampled_from([0, 3]), st.integers(1, 5))
-def test_never_worse_than_the_best_single_config(seed: int, holes: float, categories: int, depth: int) -> None:
+def test_never_worse_than_the_best_single_config(
+    seed: int, holes: float, categories: int, depth: int
+) -> None:
     t = surface(40, 7, 3, holes=holes, seed=seed, categories=categories)
     found = losses(fit(t, FitOptions(strategy="joint", max_depth=depth)), t)
     priced = [x if math.isfinite(x) else 10.0 for x in found]
@@ -63,7 +68,7 @@ def test_depth_never_hurts_the_training_objective(seed: int, strategy: str) -> N
     for depth in range(1, 6):
         found = losses(fit(t, FitOptions(strategy=strategy, max_depth=depth)), t)  # type: ignore[arg-type]
         costs.append(sum(x if math.isfinite(x) else 10.0 for x in found))
-    assert all(b <= a + 1e-4 for a, b in zip(costs, costs[1:], strict=False)), costs
+    assert all(b <= a + 1e-4 for a, b in pairwise(costs)), costs
 
 
 def test_depth_never_hurts_auto(h200: CostTable) -> None:
@@ -124,7 +129,10 @@ def test_a_clear_lead_splits_at_a_round_threshold() -> None:
     tree = fit(line([[1.0, 1.5]] * 10 + [[1.5, 1.0]] * 10), JOINT).tree
     assert isinstance(tree, ir.Split)
     assert (tree.feature, tree.threshold) == ("x", 170)
-    assert [(leaf.config, leaf.n_scenarios, leaf.slowdown) for leaf in ir.leaves(tree)] == [(0, 10, 1.0), (1, 10, 1.0)]
+    assert [(leaf.config, leaf.n_scenarios, leaf.slowdown) for leaf in ir.leaves(tree)] == [
+        (0, 10, 1.0),
+        (1, 10, 1.0),
+    ]
 
 
 def test_a_lead_within_the_noise_creates_no_split() -> None:
@@ -141,7 +149,9 @@ def test_an_uncovered_config_does_not_ship_where_it_was_not_measured() -> None:
 
 
 @pytest.mark.parametrize(("missing_left", "threshold"), [(True, 29999), (False, 160)])
-def test_the_gap_belongs_to_the_side_whose_configs_are_measured_everywhere(missing_left: bool, threshold: int) -> None:
+def test_the_gap_belongs_to_the_side_whose_configs_are_measured_everywhere(
+    missing_left: bool, threshold: int
+) -> None:
     missing = [[1.0, math.nan]] * 10 + [[1.5, 1.0]] * 10
     failed = [[1.0, 1.5]] * 10 + [[math.inf, 1.0]] * 10
     x = [16.0 * (i + 1) for i in range(10)] + [30000.0 + i for i in range(10)]

@@ -41,7 +41,7 @@ def fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
 
 def one_thread() -> AbstractContextManager[object]:
     """BLAS on one thread: its matrices are small here, and spinning threads on a busy host cost 20x."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
     found: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
     return found
@@ -109,4 +109,3 @@ def selector(fitted: Fitted, table: CostTable, rows: Ints, strategy: str, choice
         strategy=strategy,
         choice=choice,
     )
-
