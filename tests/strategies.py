@@ -144,7 +144,7 @@ def modules(draw: st.DrawFn, *, max_leaves: int = 12) -> ir.HeuristicModule:
     )
     vendors = draw(st.lists(st.sampled_from(VENDORS), min_size=1, unique=True))
     keys = [(v, d) for v in vendors for d in ((None, DEVICES[v]) if draw(st.booleans()) else (None,))]
-    reads = (*columns, *computed)
+    reads: tuple[ir.Feature | ir.Derived, ...] = (*columns, *computed)
     selectors = [draw(_selector(vendor, device, parameters, reads, max_leaves)) for vendor, device in keys]
     provenance = draw(
         st.sampled_from([{}, {"heurgen": "0.1.0", "n_measurements": 12312, "devices": ["H200"]}])

@@ -92,9 +92,8 @@ def wide() -> ir.HeuristicModule:
     for i in range(12):
         node = ir.Split("choose", float(100 + i), node, LEAF(i % 3, i, 1.0 + i / 100))
     tree = ir.Membership("dtype", values[:5], values[5:], False, node, LEAF(2))
-    parameters = tuple(
-        ir.Parameter(n, t) for n, t in zip(names, ("int", "float", "bool", "category", "int"), strict=True)
-    )
+    types: tuple[ir.ColumnType, ...] = ("int", "float", "bool", "category", "int")
+    parameters = tuple(ir.Parameter(n, t) for n, t in zip(names, types, strict=True))
     selector = ir.Selector("nvidia", names, configs, tree, strategy="per-parameter")
     return ir.HeuristicModule(
         "wide", features, parameters, (selector,), provenance={"tools": {long: [long] * 9}}

@@ -75,7 +75,7 @@ def test_windows_line_ends_are_no_edit() -> None:
 
 @pytest.mark.parametrize("text", ["", "import os\n", "{}", TEXT.replace("# checksum", "# sum")])
 def test_text_without_a_checksum(text: str) -> None:
-    with pytest.raises(ModelError, match="^the module has no checksum line"):
+    with pytest.raises(ModelError, match=r"^the module has no checksum line"):
         read_module(text)
 
 
