@@ -15,6 +15,7 @@ import argparse
 import math
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ from heurgen.spec import read_spec
 from heurgen.trees import FitOptions
 from heurgen.trees.fit import fit_rows
 
-DATA = Path(__file__).parents[1] / "data"
+ROOT = Path(__file__).parents[1]
 UNMEASURED = math.log(3.0)
 START, HELD_OUT = 20, 0.3
 Pick = Callable[[list[int], list[int], Ints, int], list[int]]
@@ -103,11 +104,19 @@ def saved(random: list[float], advised: list[float], step: int) -> float:
     return float(np.mean(gains))
 
 
-def run(log: Path, spec: Path, seeds: int, step: int) -> None:
+def shipped() -> list[tuple[list[Path], Path]]:
+    """The logs and specs of the project file, ours alone: the logs in data/."""
+    project = tomllib.loads((ROOT / "heurgen.toml").read_text(encoding="utf-8"))
+    ours = [h for h in project["heuristic"] if not h.get("external", False)]
+    return [([ROOT / log for log in h["logs"]], ROOT / h["spec"]) for h in ours]
+
+
+def run(logs: list[Path], spec: Path, seeds: int, step: int) -> None:
     kernel = read_spec(spec)
-    for table in cost_tables(read_logs([log], kernel), kernel):
+    name = ", ".join(log.name for log in logs)
+    for table in cost_tables(read_logs(logs, kernel), kernel):
         if not table.costs_known or table.n_scenarios * (1 - HELD_OUT) < START + step:
-            print(f"{log.name}, {table.vendor}: too few scenarios with costs, skipped")
+            print(f"{name}, {table.vendor}: too few scenarios with costs, skipped")
             continue
         base = base_columns(table)
         bench = Bench(table, space_over(base, table.X[:, : len(base)]), {})
@@ -117,7 +126,7 @@ def run(log: Path, spec: Path, seeds: int, step: int) -> None:
             random.append(curve(bench, at_random, seed, step))
             advised.append(curve(bench, bench.advised, seed, step))
             bench.fits.clear()
-        show(f"{log.name}, {table.vendor}", np.array(random), np.array(advised), step)
+        show(f"{name}, {table.vendor}", np.array(random), np.array(advised), step)
         print(f"{seeds} seeds in {time.perf_counter() - began:.0f} s\n", flush=True)
 
 
@@ -140,13 +149,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("files", nargs="*", type=Path, help="LOG SPEC pairs; default: the H200 log of data/")
+    parser.add_argument(
+        "files", nargs="*", type=Path, help="LOG SPEC pairs; default: what heurgen.toml names"
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--step", type=int, default=3)
     given = parser.parse_args()
-    files = given.files or [DATA / "h200_unified_attention.csv", DATA / "unified_attention.toml"]
-    for log, spec in zip(files[::2], files[1::2], strict=True):
-        run(log, spec, given.seeds, given.step)
+    pairs = [([log], spec) for log, spec in zip(given.files[::2], given.files[1::2], strict=True)]
+    for logs, spec in pairs or shipped():
+        run(logs, spec, given.seeds, given.step)
 
 
 if __name__ == "__main__":
