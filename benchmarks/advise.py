@@ -17,7 +17,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +32,7 @@ from heurgen.audit.score import config_columns
 from heurgen.costs import CostTable, Ints, cost_tables
 from heurgen.logs import read_logs
 from heurgen.spec import read_spec
-from heurgen.trees import FitOptions
-from heurgen.trees.fit import fit_rows
+from heurgen.trees import FitOptions, fit
 
 ROOT = Path(__file__).parents[1]
 UNMEASURED = math.log(3.0)
@@ -53,7 +52,7 @@ class Bench:
         """The config column that a model trained on some rows chooses for every scenario."""
         key = tuple(sorted(rows))
         if key not in self.fits:
-            selector = fit_rows(self.table, np.array(key), FitOptions(strategy="joint"))
+            selector = fit(part(self.table, key), FitOptions(strategy="joint"))
             columns = config_columns(selector, self.table)
             names = [c.name for c in self.table.columns]
             found = []
@@ -75,6 +74,21 @@ class Bench:
         X = self.table.X[:, : len(self.space.columns)]
         order = next_scenarios(self.space, X[have], self.table.log_slowdown[have], X[rest], chosen[rest], n)
         return [rest[i] for i in order]
+
+
+def part(table: CostTable, rows: tuple[int, ...]) -> CostTable:
+    """A log of some of the scenarios."""
+    at = np.array(rows)
+    return replace(
+        table,
+        X=table.X[at],
+        times=table.times[at],
+        log_slowdown=table.log_slowdown[at],
+        noise=table.noise[at],
+        group=table.group[at],
+        scenario=tuple(table.scenario[r] for r in rows),
+        device=tuple(table.device[r] for r in rows),
+    )
 
 
 def at_random(have: list[int], rest: list[int], chosen: Ints, n: int) -> list[int]:
