@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -99,10 +99,11 @@ def scatter(view: View, cap: int) -> Map:
     grid, groups = (0, 0), [[i] for i in range(len(view.rows))]
     if len(groups) > cap:
         grid, groups = _cells(view, unit, cap)
-    marks = [_mark(view, group, unit, frame) for group in groups]
+    room = _radius(frame, grid, max(map(len, groups)))
+    marks = [_mark(view, group, unit, frame, room) for group in groups]
     # Bad ones last, so that they are drawn on top and come last in the order of the keyboard.
     marks.sort(key=lambda m: (m.level == -1, m.level, m.leaf, m.y, m.x, m.label))
-    return Map(frame, tuple(_apart(marks)), len(view.rows), bool(grid[0]), grid)
+    return Map(frame, tuple(marks if grid[0] else _apart(marks)), len(view.rows), bool(grid[0]), grid)
 
 
 def _spread(places: Floats, other: Floats) -> Floats:
@@ -172,7 +173,22 @@ def _cells(view: View, unit: Sequence[Floats], cap: int) -> tuple[tuple[int, int
     return grid, [groups[k] for k in sorted(kept)]
 
 
-def _mark(view: View, group: list[int], unit: Sequence[Floats], frame: Frame) -> Mark:
+def _radius(frame: Frame, grid: tuple[int, int], most: int) -> Callable[[int], float] | None:
+    """Radii of binned marks: areas grow with counts, and the largest fills its cell. None: nothing is binned."""
+    if not grid[0]:
+        return None
+    cell = min((frame.right - frame.left) / grid[0], (frame.bottom - frame.top) / grid[1])
+    largest = min(max(cell / 2 + 0.5, 4.0), 13.0)
+    return lambda n: 2.4 + (largest - 2.4) * math.sqrt(n / most)
+
+
+def _mark(
+    view: View,
+    group: list[int],
+    unit: Sequence[Floats],
+    frame: Frame,
+    room: Callable[[int], float] | None,
+) -> Mark:
     x, y = (float(u[group].mean()) for u in unit)
     slow = view.slowdown[group]
     finite = slow[np.isfinite(slow)]
@@ -180,9 +196,7 @@ def _mark(view: View, group: list[int], unit: Sequence[Floats], frame: Frame) ->
     invalid = len(group) - len(finite)
     level = -2 if not view.known else -1 if invalid else level_of(mean)
     first = view.choices[group[0]]
-    radius = 4.2 if len(group) == 1 else min(4.2 + 1.5 * math.log2(len(group)), 13.0)
-    if level > 0 and len(group) == 1:
-        radius += 0.5 * level
+    radius = 4.2 + 0.5 * max(level, 0) if room is None else room(len(group))
     if len(group) == 1:
         label = scenario_label(first)
     else:

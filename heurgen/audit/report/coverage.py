@@ -19,7 +19,8 @@ from heurgen.text import counted, number_text
 if TYPE_CHECKING:
     from heurgen.costs import Floats
 
-WIDTH, HEIGHT = 340, 64
+WIDTH = 340
+_EDGE, _TALL = 6, 34
 _BINS = 40
 # A stretch without data is told where it takes up this share of the axis.
 _GAP = 0.15
@@ -65,52 +66,53 @@ def _strip(
     view: View, feature: ir.Feature | ir.Derived | None, name: str, values: Floats
 ) -> tuple[Strip, list[str]]:
     column = next(c for c in view.table.columns if c.name == name)
-    labels = (
-        column.values if column.type == "category" else ("false", "true") if column.type == "bool" else ()
-    )
+    flags = ("false", "true") if column.type == "bool" else ()
+    labels = column.values if column.type == "category" else flags
     scale = category_scale(labels) if labels else number_scale(values.tolist())
-    cuts = _cuts(view, name)
-    at = placed(scale, 6, WIDTH - 12)
-    counts, edges = _density(scale, values, len(labels))
-    top = max(counts) or 1
-    bars = [
-        (
-            round(6 + a * (WIDTH - 12), 1),
-            round(4 + 34 * (1 - math.sqrt(c / top)), 1),
-            b,
-            math.sqrt(c / top) * 34,
-        )
-        for c, a, b in zip(counts, edges, [_bar_width(len(counts))] * len(counts), strict=True)
-        if c
-    ]
+    cuts, at = _cuts(view, name), placed(scale, _EDGE, WIDTH - 2 * _EDGE)
     gaps, told = _category_holes(name, labels, values) if labels else _number_holes(name, scale, values, cuts)
     unit = f", {feature.unit}" if isinstance(feature, ir.Feature) and feature.unit else ""
     about = feature.expression if isinstance(feature, ir.Derived) else f"{column.type}{unit}"
-    if labels:
-        seen = f"{len(set(values.tolist()))} of {len(labels)} values"
-    else:
-        seen = f"{number_text(float(values.min()))} to {number_text(float(values.max()))}"
-    trained = view.selector.ranges.get(name)
+    every = 2 if len(scale.ticks) > 6 else 1
     strip = Strip(
-        name,
-        shortened(pretty(about), 60),
-        seen,
-        "" if trained is None or labels else f"{number_text(trained[0])} to {number_text(trained[1])}",
-        len(np.unique(values)),
-        tuple((x, y, round(w, 1), round(h, 1)) for x, y, w, h in bars),
-        tuple((at(a), round(at(b) - at(a), 1)) for a, b in gaps),
-        tuple(at(c) for c in cuts if scale.low < c < scale.high),
-        tuple(
-            (round(6 + t.at * (WIDTH - 12), 1), t.label)
-            for t in scale.ticks[:: 2 if len(scale.ticks) > 6 else 1]
-        ),
-        scale.note,
+        name=name,
+        about=shortened(pretty(about), 60),
+        seen=_seen(values, len(labels)),
+        trained="" if labels else _range_text(view.selector.ranges.get(name)),
+        n_distinct=len(np.unique(values)),
+        bars=_bars(scale, values, len(labels)),
+        gaps=tuple((at(a), round(at(b) - at(a), 1)) for a, b in gaps),
+        cuts=tuple(at(c) for c in cuts if scale.low < c < scale.high),
+        ticks=tuple((round(_EDGE + t.at * (WIDTH - 2 * _EDGE), 1), t.label) for t in scale.ticks[::every]),
+        note=scale.note,
     )
     return strip, told
 
 
+def _seen(values: Floats, n_labels: int) -> str:
+    if n_labels:
+        return f"{len(set(values.tolist()))} of {n_labels} values"
+    return _range_text((float(values.min()), float(values.max())))
+
+
+def _range_text(seen: tuple[float, float] | None) -> str:
+    return "" if seen is None else f"{number_text(seen[0])} to {number_text(seen[1])}"
+
+
+def _bars(scale: Scale, values: Floats, n_labels: int) -> tuple[tuple[float, float, float, float], ...]:
+    """(x, y, width, height) of every bin that holds scenarios; heights are square roots of counts."""
+    counts, starts = _density(scale, values, n_labels)
+    width, top = _bar_width(len(counts)), max(counts) or 1
+    heights = [_TALL * math.sqrt(c / top) for c in counts]
+    return tuple(
+        (round(_EDGE + a * (WIDTH - 2 * _EDGE), 1), round(4 + _TALL - h, 1), round(width, 1), round(h, 1))
+        for h, a in zip(heights, starts, strict=True)
+        if h
+    )
+
+
 def _bar_width(n: int) -> float:
-    return max(1.0, (WIDTH - 12) / n - 1)
+    return max(1.0, (WIDTH - 2 * _EDGE) / n - 1)
 
 
 def _density(scale: Scale, values: Floats, n_labels: int) -> tuple[list[int], list[float]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from heurgen.audit.regions import flags_of
 from heurgen.audit.report.charts import Distribution, Map, distribution, scatter
 from heurgen.audit.report.coverage import Coverage, coverage
 from heurgen.audit.report.diagrams import Diagram, joint_diagram, parameter_diagrams
+from heurgen.audit.report.facts import log_facts, model_facts
 from heurgen.audit.report.words import (
     UNKNOWN,
     config_pairs,
@@ -169,8 +170,8 @@ def report(given: Given, detail: Detail) -> Report:
         overview=tuple(overview),
         sections=sections,
         left_out=tuple(f"{v.vendor} / {v.device}" for v in found if (v.vendor, v.device) not in keys),
-        provenance=_provenance(module),
-        log=_log_facts(given, same),
+        provenance=model_facts(module),
+        log=log_facts(given.log, same),
         notes=tuple(printable(n) for n in given.notes),
         same_log=same,
         diff=given.diff,
@@ -370,38 +371,3 @@ def _change(change: Change) -> ChangeRow:
 
 def _word(value: ir.Value) -> str:
     return "none" if value is None else str(value)
-
-
-# --- provenance -------------------------------------------------------------------------------------------
-
-
-def _provenance(module: ir.HeuristicModule) -> tuple[tuple[str, str], ...]:
-    rows = [(printable(k).replace("_", " "), _flat(v)) for k, v in module.provenance.items()]
-    for selector in module.selectors:
-        name = selector.vendor if selector.device is None else f"{selector.vendor} / {selector.device}"
-        size = f"{sum(1 for _ in ir.leaves(selector.tree))} leaves, depth {ir.depth(selector.tree)}"
-        trained = f"{selector.n_scenarios} scenarios, {selector.n_measurements} measurements"
-        costs = "" if selector.costs_known else "; winners only, slowdown unknown"
-        rows.append(
-            (f"selector {printable(name)}", f"{printable(selector.strategy)}; {size}; {trained}{costs}")
-        )
-    return tuple(rows)
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{printable(k)} {_flat(v)}" for k, v in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_flat, value)) or "none"
-    return printable(value)
-
-
-def _log_facts(given: Given, same: bool) -> tuple[tuple[str, str], ...]:
-    log = given.log
-    return (
-        ("content hash", f"sha256 {log.content_hash}" + (" (the training log)" if same else "")),
-        ("measurements", f"{log.n_measurements}, {log.n_failures} of them failures"),
-        ("scenarios", str(log.n_scenarios)),
-        ("configs", str(log.n_configs)),
-        ("devices", ", ".join(printable(d) for d in log.devices)),
-    )

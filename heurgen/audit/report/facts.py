@@ -1,0 +1,43 @@
+"""Where a model and a log come from, as names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from heurgen import ir
+from heurgen.errors import printable
+
+if TYPE_CHECKING:
+    from heurgen.logs import TuningLog
+
+
+def model_facts(module: ir.HeuristicModule) -> tuple[tuple[str, str], ...]:
+    rows = [(printable(k).replace("_", " "), _flat(v)) for k, v in module.provenance.items()]
+    for selector in module.selectors:
+        name = selector.vendor if selector.device is None else f"{selector.vendor} / {selector.device}"
+        size = f"{sum(1 for _ in ir.leaves(selector.tree))} leaves, depth {ir.depth(selector.tree)}"
+        trained = f"{selector.n_scenarios} scenarios, {selector.n_measurements} measurements"
+        costs = "" if selector.costs_known else "; winners only, slowdown unknown"
+        rows.append(
+            (f"selector {printable(name)}", f"{printable(selector.strategy)}; {size}; {trained}{costs}")
+        )
+    return tuple(rows)
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{printable(k)} {_flat(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_flat, value)) or "none"
+    return printable(value)
+
+
+def log_facts(log: TuningLog, same: bool) -> tuple[tuple[str, str], ...]:
+    return (
+        ("content hash", f"sha256 {log.content_hash}" + (" (the training log)" if same else "")),
+        ("measurements", f"{log.n_measurements}, {log.n_failures} of them failures"),
+        ("scenarios", str(log.n_scenarios)),
+        ("configs", str(log.n_configs)),
+        ("devices", ", ".join(printable(d) for d in log.devices)),
+    )
