@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 SETUP := pyproject.toml constraints.txt
 
-.PHONY: build test check lint bench clean
+.PHONY: build test test-browser check lint bench clean
 
 build: $(STAMPS)/run
 	$(BIN)/heurgen build heurgen.toml
@@ -16,6 +16,16 @@ test: $(STAMPS)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+# The HTML report in a real Chromium: Debian's package, Playwright's client, axe-core from the npm registry.
+test-browser: $(STAMPS)/browser
+	HEURGEN_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q tests/browser
+
+$(STAMPS)/browser: $(STAMPS)/test
+	command -v chromium >/dev/null || { apt-get -q update && apt-get -qy install chromium; }
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt playwright==1.65.2
+	npm install --silent --no-save --prefix $(STAMPS) axe-core@4.14.1
+	touch $@
 
 check: $(STAMPS)/run
 	$(BIN)/heurgen check heurgen.toml

@@ -18,6 +18,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def counted(n: int, noun: str) -> str:
+    """`1 scenario`, `2 scenarios`."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def ratio(value: float | None) -> str:
     """A slowdown."""
     return "unknown" if value is None else f"{value:.4f}"
@@ -36,3 +41,10 @@ def summary_cells(summary: object) -> list[str]:
     ratios = [ratio(getattr(summary, f"{name}_slowdown")) for name in ("geomean", "p95", "max")]
     shares = [percent(getattr(summary, name)) for name in ("within_1_1", "invalid_share")]
     return [*ratios, *shares, str(getattr(summary, "n_scenarios"))]  # noqa: B009
+
+
+def number_text(value: float | int) -> str:
+    """A feature value or a threshold: whole numbers without a point, others as short as they round-trip."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value)

@@ -10,15 +10,41 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.errors import UsageError, quoted
+from heurgen.text import counted
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One test on the path: its text, the value that met it, and whether it held."""
+    """One test on the path: its text, the value that met it, and whether it held.
+
+    `yes` and `no` are what training saw on either side.
+    """
 
     test: str
     value: Any
     held: bool
+    yes: Evidence
+    no: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Training scenarios under a node, their expected slowdown (None: unknown), and the leaves they end in."""
+
+    n_scenarios: int
+    slowdown: float | None
+    n_leaves: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "n_scenarios": self.n_scenarios,
+            "expected_slowdown": self.slowdown,
+            "n_leaves": self.n_leaves,
+        }
+
+    def to_text(self) -> str:
+        known = "" if self.slowdown is None else f", {self.slowdown:.3f}x"
+        return f"{counted(self.n_scenarios, 'scenario')}{known}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +69,7 @@ class Explanation:
     n_scenarios: int
     slowdown: float | None
     outside: tuple[Outside, ...]
+    n_total: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; a number that JSON lacks (NaN, infinities) becomes its name."""
@@ -51,7 +78,16 @@ class Explanation:
             "device": self.device,
             "features": {k: _plain(v) for k, v in self.features.items()},
             "derived": {k: _plain(v) for k, v in self.derived.items()},
-            "path": [{"test": s.test, "value": _plain(s.value), "held": s.held} for s in self.steps],
+            "path": [
+                {
+                    "test": s.test,
+                    "value": _plain(s.value),
+                    "held": s.held,
+                    "yes": s.yes.to_dict(),
+                    "no": s.no.to_dict(),
+                }
+                for s in self.steps
+            ],
             "config": self.config,
             "leaf": {"n_scenarios": self.n_scenarios, "expected_slowdown": self.slowdown},
             "outside_training": [
@@ -61,12 +97,18 @@ class Explanation:
 
     def to_text(self) -> str:
         """The same for a person."""
-        lines = [f"{s.test}: {'yes' if s.held else 'no'}, it is {_plain(s.value)!r}" for s in self.steps]
+        lines = []
+        for s in self.steps:
+            lines.append(f"{s.test}: {'yes' if s.held else 'no'}, it is {_plain(s.value)!r}")
+            taken, other = (s.yes, s.no) if s.held else (s.no, s.yes)
+            lines.append(f"    in training: {taken.to_text()} went this way; {other.to_text()} the other")
         lines = lines or ["no test: every launch gets this config"]
         lines += ["", "config"]
         lines += [f"  {name} = {value!r}" for name, value in self.config.items() if value is not None]
         known = "unknown" if self.slowdown is None else f"{self.slowdown:.3f}x"
-        lines += ["", f"evidence: {self.n_scenarios} training scenarios, expected slowdown {known}"]
+        of = f" of {self.n_total}" if self.n_total else ""
+        count = f"{self.n_scenarios}{of} training scenarios"
+        lines += ["", f"evidence: {count}, expected slowdown {known}"]
         for o in self.outside:
             span = " to ".join(map(repr, o.seen)) if not isinstance(o.value, str) else ", ".join(o.seen)
             lines.append(f"outside training: {o.feature} = {_plain(o.value)!r}, seen {span}")
@@ -88,7 +130,9 @@ def explain(
     steps, node = [], selector.tree
     while not isinstance(node, ir.Leaf):
         held = ir.goes_left(node, row[node.feature])
-        steps.append(Step(test_text(node), row[node.feature], held))
+        steps.append(
+            Step(test_text(node), row[node.feature], held, evidence(node.left), evidence(node.right))
+        )
         node = node.left if held else node.right
     used = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
     return Explanation(
@@ -101,7 +145,21 @@ def explain(
         n_scenarios=node.n_scenarios,
         slowdown=node.slowdown,
         outside=tuple(_outside(module, selector, row, used)),
+        n_total=sum(leaf.n_scenarios for leaf in ir.leaves(selector.tree)),
     )
+
+
+def evidence(node: ir.Node) -> Evidence:
+    """Counts and the geometric mean of the expected slowdowns of the leaves under a node."""
+    leaves = list(ir.leaves(node))
+    n = sum(leaf.n_scenarios for leaf in leaves)
+    known = [leaf for leaf in leaves if leaf.n_scenarios]
+    slowdown = None
+    if n and all(leaf.slowdown is not None for leaf in known):
+        slowdown = math.exp(
+            math.fsum(leaf.n_scenarios * math.log(leaf.slowdown or 1.0) for leaf in known) / n
+        )
+    return Evidence(n, slowdown, len(leaves))
 
 
 def test_text(node: ir.Split | ir.Membership) -> str:

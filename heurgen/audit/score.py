@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,10 @@ class Summary:
 class Choice:
     """What the module chose for one scenario. `slowdown` is None where the choice failed, was never measured,
     or costs are unknown; `status` says which: ok, failed, unmeasured, unknown.
+
+    `row` is the scenario's place in its vendor's cost table, `leaf_index` the leaf's in `ir.leaves` of the
+    selector that answered, `column` the chosen config's in the table (None: never measured), `noise` the
+    relative noise of a time in the scenario.
     """
 
     scenario: str
@@ -47,6 +51,15 @@ class Choice:
     slowdown: float | None
     status: str
     leaf: ir.Leaf
+    row: int
+    leaf_index: int
+    column: int | None
+    noise: float
+
+    @property
+    def name(self) -> str:
+        """The scenario's id; its features where the log has no ids."""
+        return self.scenario or " ".join(f"{k}={v}" for k, v in self.features.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +99,57 @@ def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
 def replay(module: ir.HeuristicModule, table: CostTable) -> list[Choice]:
     """The module's choice for every scenario of one vendor's table."""
     _check_columns(module, table)
+    devices = sorted(set(table.device))
+    routes = {d: _Route(module, module.selector(table.vendor, d), table) for d in devices}
+    return [_choice(table, s, routes[table.device[s]]) for s in range(table.n_scenarios)]
+
+
+class _Route:
+    """One selector made ready to walk: leaves by number, configs by their column of the table."""
+
+    def __init__(self, module: ir.HeuristicModule, selector: ir.Selector, table: CostTable) -> None:
+        self.module, self.selector = module, selector
+        self.order = [table.parameters.index(p) for p in selector.parameters]
+        self.columns = config_columns(selector, table)
+        self.counts = leaf_counts(selector.tree)
+
+    def leaf(self, row: dict[str, Any]) -> tuple[ir.Leaf, int]:
+        return numbered_leaf(self.selector.tree, ir.with_derived(self.module, row), self.counts)
+
+
+def numbered_leaf(
+    tree: ir.Node, row: Mapping[str, Any], counts: Mapping[int, int] | None = None
+) -> tuple[ir.Leaf, int]:
+    """The leaf that a full row ends in, and its place in `ir.leaves`; `counts` are the tree's `leaf_counts`."""
+    sizes = leaf_counts(tree) if counts is None else counts
+    node, index = tree, 0
+    while not isinstance(node, ir.Leaf):
+        left = ir.goes_left(node, row[node.feature])
+        index += 0 if left else sizes[id(node.left)]
+        node = node.left if left else node.right
+    return node, index
+
+
+def leaf_counts(tree: ir.Node) -> dict[int, int]:
+    """Number of leaves under every node, by the node's `id`."""
+    counts: dict[int, int] = {}
+    for node in reversed(list(ir.nodes(tree))):
+        children = () if isinstance(node, ir.Leaf) else (node.left, node.right)
+        counts[id(node)] = sum(counts[id(c)] for c in children) or 1
+    return counts
+
+
+def config_columns(selector: ir.Selector, table: CostTable) -> list[int | None]:
+    """The column of the table that holds each of the selector's configs; None where none does."""
+    order = [selector.parameters.index(p) for p in table.parameters]
     index = {_key(c): i for i, c in enumerate(table.configs)}
-    order = [table.parameters.index(p) for p in module.selector(table.vendor).parameters]
-    found = []
-    for s in range(table.n_scenarios):
-        row = scenario_features(table, s)
-        selector = module.selector(table.vendor, table.device[s])
-        leaf = ir.find_leaf(selector.tree, ir.with_derived(module, row))
-        chosen = selector.configs[leaf.config]
-        by_position = dict(zip(order, chosen, strict=True))
-        wanted = tuple(by_position[i] for i in range(len(order)))
-        found.append(_choice(table, s, row, chosen, order, leaf, index.get(_key(wanted))))
-    return found
+    return [index.get(_key([config[i] for i in order])) for config in selector.configs]
 
 
-def _choice(
-    table: CostTable,
-    s: int,
-    row: dict[str, Any],
-    chosen: ir.Config,
-    order: list[int],
-    leaf: ir.Leaf,
-    config: int | None,
-) -> Choice:
+def _choice(table: CostTable, s: int, route: _Route) -> Choice:
+    row = scenario_features(table, s)
+    leaf, leaf_index = route.leaf(row)
+    chosen, config = route.selector.configs[leaf.config], route.columns[leaf.config]
     best = table.configs[int(_first_min(table.times[s]))]
     slowdown, status = None, "unmeasured"
     time = math.nan if config is None else float(table.times[s, config])
@@ -118,9 +159,20 @@ def _choice(
         slowdown, status = math.exp(float(table.log_slowdown[s, config])), "ok"
     elif not table.costs_known:
         status = "unknown"
-    in_order = tuple(best[i] for i in order)
     return Choice(
-        table.scenario[s], table.vendor, table.device[s], row, chosen, in_order, slowdown, status, leaf
+        table.scenario[s],
+        table.vendor,
+        table.device[s],
+        row,
+        chosen,
+        tuple(best[i] for i in route.order),
+        slowdown,
+        status,
+        leaf,
+        s,
+        leaf_index,
+        config,
+        float(table.noise[s]),
     )
 
 

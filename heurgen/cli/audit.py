@@ -1,14 +1,18 @@
-"""Commands that explain a model: audit, show, explain."""
+"""Commands that explain a model: audit, show, explain, diff, advise."""
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from heurgen.cli.common import (
+    FINDINGS,
+    Command,
     examples,
     json_option,
     logs_argument,
@@ -17,10 +21,18 @@ from heurgen.cli.common import (
     print_json,
     spec_option,
 )
-from heurgen.errors import printable
+from heurgen.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from heurgen.audit.gate import Finding
+    from heurgen.audit.score import Score
+    from heurgen.costs import CostTable
+    from heurgen.ir import HeuristicModule
+    from heurgen.logs import TuningLog
+    from heurgen.spec import KernelSpec
 
 
-def _read_any(path: str) -> Any:
+def _read_any(path: str) -> HeuristicModule:
     """A model, or a generated module, which is parsed and never imported."""
     from heurgen.errors import ModelError
     from heurgen.schema import read_model
@@ -35,31 +47,144 @@ def _read_any(path: str) -> Any:
         raise ModelError(f"cannot be read: {error}", file=path) from error
 
 
-@click.command(epilog=examples("heurgen audit model.json log.csv --spec kernel.toml --json"))
-@path_argument("MODEL")
-@logs_argument
-@spec_option
-@json_option
-def audit(model: str, logs: tuple[str, ...], spec: str, as_json: bool) -> None:
-    """Slowdown of a model (JSON) or of a generated module (.py) on logs."""
-    from heurgen.audit.score import score
+def _read_log(logs: tuple[str, ...], spec: str) -> tuple[KernelSpec, TuningLog, tuple[CostTable, ...]]:
     from heurgen.costs import cost_tables
     from heurgen.logs import read_logs
     from heurgen.spec import read_spec
-    from heurgen.text import SUMMARY_HEADER, summary_cells, table
 
-    module = _read_any(model)
     kernel = read_spec(spec)
     log = read_logs(logs, kernel)
-    result = score(module, cost_tables(log, kernel))
+    return kernel, log, cost_tables(log, kernel)
+
+
+def _audit_options(command: Command) -> Command:
+    options = (
+        click.option("--html", metavar="REPORT.html", help="Write the report: one page that loads nothing."),
+        click.option(
+            "--fail-above",
+            metavar="LIMITS",
+            help="Exit 1 above geomean=, p95=, max= (slowdowns) or invalid= (a share), for any vendor or device.",
+        ),
+        click.option(
+            "--baseline",
+            metavar="OLD.json",
+            help="Exit 1 where a scenario is slower than with this model, beyond the measured noise.",
+        ),
+        click.option(
+            "--default",
+            "defaults",
+            metavar="CONFIG",
+            help="Today's defaults: name=value,... or a log column that is true for them (if absent: 'default').",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command(
+    epilog=examples(
+        "heurgen audit model.json log.csv --spec kernel.toml --html report.html",
+        "heurgen audit model.json log.csv --spec kernel.toml --fail-above geomean=1.05,max=1.5,invalid=0",
+        "heurgen audit new.json log.csv --spec kernel.toml --baseline old.json --json",
+    )
+)
+@path_argument("MODEL")
+@logs_argument
+@spec_option
+@_audit_options
+@json_option
+def audit(
+    model: str,
+    logs: tuple[str, ...],
+    spec: str,
+    html: str | None,
+    fail_above: str | None,
+    baseline: str | None,
+    defaults: str | None,
+    as_json: bool,
+) -> None:
+    """Slowdown of a model (JSON) or of a generated module (.py) on logs: figures, a page, a gate for CI."""
+    from heurgen.audit.gate import parse_limits
+    from heurgen.audit.score import score
+
+    limits = parse_limits(fail_above) if fail_above is not None else None
+    module, old = _read_any(model), None if baseline is None else _read_any(baseline)
+    kernel, log, tables = _read_log(logs, spec)
+    result = score(module, tables)
+    before = None if old is None else score(old, tables)
     note((*log.notes, *result.notes))
+    if html is not None:
+        _write_html(html, module, (kernel, log, tables), result, logs, defaults, old, before)
+    findings = _findings(module, result, limits, before)
+    _print_audit(result, None if limits is None and before is None else findings, as_json)
+    if findings:
+        sys.exit(FINDINGS)
+
+
+def _write_html(
+    path: str,
+    module: HeuristicModule,
+    read: tuple[KernelSpec, TuningLog, tuple[CostTable, ...]],
+    result: Score,
+    logs: tuple[str, ...],
+    defaults: str | None,
+    old: HeuristicModule | None,
+    before: Score | None,
+) -> None:
+    from heurgen.audit.defaults import read_defaults
+    from heurgen.audit.diff import diff
+    from heurgen.audit.report import render_html
+    from heurgen.audit.report.data import Given
+    from heurgen.emit import write_atomic
+
+    kernel, log, tables = read
+    given = Given(
+        module,
+        tables,
+        result,
+        log,
+        (*result.notes,),
+        read_defaults(defaults, logs, log, kernel, tables),
+        old,
+        before,
+        None if old is None else diff(old, module, tables),
+    )
+    write_atomic(path, render_html(given))
+    note([f"wrote {path}"])
+
+
+def _findings(
+    module: HeuristicModule, result: Score, limits: dict[str, float] | None, before: Score | None
+) -> list[Finding]:
+    from heurgen.audit.gate import check_limits, regressions
+
+    parameters = {s.vendor: s.parameters for s in module.selectors}
+    found: list[Finding] = []
+    for findings, notes in (
+        check_limits(result, limits, parameters) if limits is not None else ([], []),
+        regressions(before, result, parameters) if before is not None else ([], []),
+    ):
+        note(notes)
+        found += findings
+    return found
+
+
+def _print_audit(result: Score, findings: list[Finding] | None, as_json: bool) -> None:
+    from heurgen.text import SUMMARY_HEADER, summary_cells, table
+
     if as_json:
         groups = {name: asdict(s) for name, s in result.groups.items()}
-        print_json({**asdict(result.overall), "groups": groups})
+        data = {**asdict(result.overall), "groups": groups}
+        if findings is not None:
+            data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
+        print_json(data)
         return
     rows = [["all", *summary_cells(result.overall)]]
     rows += [[printable(name), *summary_cells(s)] for name, s in result.groups.items()]
     click.echo(table(("slowdown", *SUMMARY_HEADER), rows))
+    for finding in findings or ():
+        click.echo(f"\n{finding.to_text()}")
 
 
 @click.command(epilog=examples("heurgen show model.json --vendor nvidia --parameter BLOCK_M"))
@@ -68,13 +193,22 @@ def audit(model: str, logs: tuple[str, ...], spec: str, as_json: bool) -> None:
 @click.option("--parameter", metavar="P", help="The tree of one parameter.")
 @json_option
 def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -> None:
-    """A model's trees, with the evidence in every leaf."""
+    """A model's trees, with the evidence in every leaf: drawn on a terminal, plain text off it."""
     from heurgen.audit import show as trees
     from heurgen.schema import read_model
 
     module = read_model(model)
     if as_json:
         print_json(trees.show_data(module, vendor, parameter))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        from heurgen.audit.draw import draw
+
+        # rich drops colours alone under NO_COLOR and keeps bold and dim: drop all escapes.
+        console = Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
+        for tree in draw(module, vendor, parameter):
+            console.print(tree)
     else:
         click.echo(trees.show(module, vendor, parameter))
 
@@ -86,7 +220,7 @@ def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -
 @click.option("--device", metavar="NAME", help="Device, for a model grouped by device.")
 @json_option
 def explain(model: str, features: tuple[str, ...], vendor: str, device: str | None, as_json: bool) -> None:
-    """Why a model chooses what it does for one launch."""
+    """Why a model chooses what it does for one launch, with the training counts behind every step."""
     from heurgen.audit.explain import explain as run
     from heurgen.audit.explain import parse_features
     from heurgen.schema import read_model
@@ -99,4 +233,91 @@ def explain(model: str, features: tuple[str, ...], vendor: str, device: str | No
         click.echo(found.to_text())
 
 
-COMMANDS = (audit, show, explain)
+@click.command(
+    epilog=examples(
+        "heurgen diff old.json new.json", "heurgen diff old.json new.json log.csv --spec kernel.toml --json"
+    )
+)
+@path_argument("OLD")
+@path_argument("NEW")
+@click.argument("logs", nargs=-1, metavar="[LOG...]")
+@click.option("--spec", metavar="SPEC.toml", help="Roles of the log's columns; with logs.")
+@json_option
+def diff(old: str, new: str, logs: tuple[str, ...], spec: str | None, as_json: bool) -> None:
+    """Which regions of feature space change config between two models, and with logs what that costs or gains."""
+    from heurgen.audit.diff import diff as run
+
+    if bool(logs) != (spec is not None):
+        raise UsageError("logs and --spec go together", hint="give both, or neither")
+    before, after = _read_any(old), _read_any(new)
+    tables = None
+    if spec is not None:
+        _, log, tables = _read_log(logs, spec)
+        note(log.notes)
+    found = run(before, after, tables)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        click.echo(found.to_text())
+
+
+@click.command(
+    epilog=examples(
+        "heurgen advise model.json log.csv --spec kernel.toml -n 20 -o next.toml",
+        "heurgen advise model.json log.csv --spec kernel.toml --traffic traffic.csv > next.toml",
+    )
+)
+@path_argument("MODEL")
+@logs_argument
+@spec_option
+@click.option("-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Most scenarios.")
+@click.option("--traffic", multiple=True, metavar="FILE.csv", help="Launches of real traffic with counts.")
+@click.option("--vendor", metavar="V", help="Vendor to measure next; default: the one with most scenarios.")
+@click.option("-o", "--output", metavar="NEXT.toml", help="Write the workload there, not to stdout.")
+@json_option
+def advise(
+    model: str,
+    logs: tuple[str, ...],
+    spec: str,
+    count: int,
+    traffic: tuple[str, ...],
+    vendor: str | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """The next scenarios, and configs, worth measuring: a workload for `heurgen tune --workload`."""
+    from heurgen.audit.advise import advise as run
+    from heurgen.audit.advise.traffic import read_traffic
+    from heurgen.audit.advise.workload import to_workload
+    from heurgen.emit import write_atomic
+
+    module = _read_any(model)
+    kernel, log, tables = _read_log(logs, spec)
+    table = _table_of(tables, module, vendor)
+    seen = read_traffic(traffic, kernel, table.vendor) if traffic else None
+    note((*log.notes, *(seen.notes if seen else ())))
+    found = run(module, table, kernel, count, seen)
+    if as_json:
+        print_json({"vendor": table.vendor, "scenarios": [a.to_dict() for a in found]})
+        return
+    text = to_workload(found, module.kernel, table.vendor)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomic(output, text)
+        click.echo(f"wrote {printable(output)}: {len(found)} scenarios")
+
+
+def _table_of(tables: tuple[CostTable, ...], module: HeuristicModule, vendor: str | None) -> CostTable:
+    known = [t for t in tables if t.vendor in module.vendors and vendor in (None, t.vendor)]
+    if not known:
+        raise UsageError(
+            f"the logs hold no scenario of {vendor or 'a vendor that the model knows'}",
+            hint=f"the model knows {', '.join(module.vendors)}",
+        )
+    if len(known) > 1:
+        note([f"the logs hold {', '.join(t.vendor for t in known)}: choose with --vendor"])
+    return max(known, key=lambda t: t.n_scenarios)
+
+
+COMMANDS = (audit, show, explain, diff, advise)

@@ -1,0 +1,230 @@
+"""The next scenarios, and configs, worth measuring, as a workload that `heurgen tune --workload` takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heurgen import ir
+from heurgen.audit.advise.candidates import Candidate, between
+from heurgen.audit.advise.rank import NEIGHBOURS, Measured, order, priced, promising
+from heurgen.audit.advise.space import Space, as_matrix, base_columns, nearest, space_over
+from heurgen.audit.explain import explain
+from heurgen.audit.score import config_columns, numbered_leaf, replay, scenario_features
+from heurgen.text import counted
+
+if TYPE_CHECKING:
+    from heurgen.audit.advise.traffic import Traffic
+    from heurgen.costs import CostTable, Floats, Ints
+    from heurgen.spec import KernelSpec
+
+# A leaf with fewer training scenarios is called sparse.
+_SPARSE = 4
+# Nearer than this to a measured scenario (in the scaled space), a candidate would repeat it.
+_SAME = 0.01
+# What a made-up launch counts against real traffic.
+_MADE_UP = 0.25
+_MAX_CONFIGS = 48
+# Of the scenarios asked for, at most this share re-visits measured ones for cells that could win and for ties.
+_REVISITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One scenario to measure. `configs` are settings by name; `scenario` is its id where it is in the log."""
+
+    features: Mapping[str, Any]
+    configs: tuple[Mapping[str, ir.Value], ...]
+    score: float
+    reasons: tuple[str, ...]
+    scenario: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "scenario": self.scenario or None,
+            "features": dict(self.features),
+            "configs": [dict(c) for c in self.configs],
+            "score": self.score,
+            "reasons": list(self.reasons),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """What is known of one vendor, in the terms of the ranking."""
+
+    module: ir.HeuristicModule
+    selector: ir.Selector
+    table: CostTable
+    space: Space
+    points: Floats
+    columns: tuple[int, ...]
+
+
+def advise(
+    module: ir.HeuristicModule,
+    table: CostTable,
+    spec: KernelSpec,
+    n: int = 20,
+    traffic: Traffic | None = None,
+) -> list[Advice]:
+    """The n scenarios most worth measuring next for one vendor, best first.
+
+    With traffic the candidates are its scenarios, weighted by the square root of their share (counts of a
+    sample are noisy), and made-up ones count for less; without, scenarios between and beyond measured ones.
+    A quarter of the places at most goes to measured scenarios: to configs that were never measured there and
+    could win, and to ties within the noise between the tree's choice and the best.
+
+    Raises:
+        ModelError: the model does not fit the table.
+    """
+    choices = replay(module, table)
+    candidates = _candidates(module, table, spec, traffic)
+    base = base_columns(table)
+    rows = [c.features for c in candidates]
+    X = table.X[:, : len(base)]
+    pool = as_matrix(base, rows)
+    space = space_over(base, np.vstack([X, pool]))
+    selector = module.selector(table.vendor)
+    columns = tuple(-1 if c is None else c for c in config_columns(selector, table))
+    work = _Work(module, selector, table, space, space.points(X), columns)
+    revisits = (
+        _revisits(work, [c.column for c in choices])[: max(1, n // _REVISITS)] if table.costs_known else []
+    )
+    fresh = _fresh(work, candidates, pool, n)
+    kept = sorted([*revisits, *fresh[: max(0, n - len(revisits))]], key=lambda a: -a.score)
+    return kept[:n]
+
+
+def _candidates(
+    module: ir.HeuristicModule, table: CostTable, spec: KernelSpec, traffic: Traffic | None
+) -> list[Candidate]:
+    base = base_columns(table)
+    own = space_over(base, table.X[:, : len(base)])
+    made = between(module, module.selector(table.vendor), table, spec, own)
+    if traffic is None:
+        return made
+    mean = sum(traffic.counts) / len(traffic.counts)
+    real = [
+        Candidate(
+            row, f"real traffic, {100 * count / sum(traffic.counts):.2g} % of it", math.sqrt(count / mean)
+        )
+        for row, count in zip(traffic.rows, traffic.counts, strict=True)
+    ]
+    return real + [Candidate(c.features, c.why, _MADE_UP) for c in made]
+
+
+# --- new scenarios ----------------------------------------------------------------------------------------
+
+
+def _fresh(work: _Work, candidates: Sequence[Candidate], pool: Floats, n: int) -> list[Advice]:
+    points = work.space.points(pool)
+    far = work.space.distances(points, work.points).min(axis=1) > _SAME
+    keep = np.flatnonzero(far).tolist()
+    if not keep:
+        return []
+    leaves = [_leaf(work, candidates[i].features) for i in keep]
+    chosen = np.array([work.columns[leaf.config] for leaf, _ in leaves], dtype=np.int64)
+    weight = np.array([candidates[i].weight for i in keep])
+    known = Measured(work.points, priced(work.table.log_slowdown, work.table.costs_known))
+    found = []
+    for i, score, distance, regret in order(work.space, known, points[keep], chosen, n, weight):
+        candidate, (leaf, number) = candidates[keep[i]], leaves[i]
+        near = nearest(work.space.distances(points[keep[i]][None], work.points), NEIGHBOURS)[0].tolist()
+        reasons = _reasons(work, candidate, leaf, number, distance, regret)
+        found.append(Advice(candidate.features, _configs(work, near), score, tuple(reasons)))
+    return found
+
+
+def _leaf(work: _Work, features: Mapping[str, Any]) -> tuple[ir.Leaf, int]:
+    return numbered_leaf(work.selector.tree, ir.with_derived(work.module, features))
+
+
+def _reasons(
+    work: _Work, candidate: Candidate, leaf: ir.Leaf, number: int, distance: float, regret: float
+) -> list[str]:
+    told = [candidate.why]
+    outside = explain(work.module, work.table.vendor, candidate.features).outside
+    told += [f"{o.feature} lies outside the training range" for o in outside]
+    if leaf.n_scenarios < _SPARSE:
+        told.append(f"leaf {number + 1} rests on {counted(leaf.n_scenarios, 'scenario')}")
+    if work.table.costs_known and regret > 0.02:
+        told.append(f"the tree's choice loses {100 * math.expm1(regret):.0f} % among the nearest scenarios")
+    told.append(f"distance {distance:.2f} to the nearest measured scenario")
+    return told
+
+
+def _configs(work: _Work, near: Sequence[int]) -> tuple[Mapping[str, ir.Value], ...]:
+    """The configs that ship, and those near the best in the nearest scenarios; the rest is not worth a launch."""
+    columns = [c for c in work.columns if c >= 0] + promising(work.table.log_slowdown, near)
+    return tuple(_settings(work, c) for c in list(dict.fromkeys(columns))[:_MAX_CONFIGS])
+
+
+def _settings(work: _Work, column: int) -> dict[str, ir.Value]:
+    return dict(zip(work.table.parameters, work.table.configs[column], strict=True))
+
+
+# --- measured scenarios -----------------------------------------------------------------------------------
+
+
+def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
+    """Measured scenarios with cells that could win, or a tie within the noise, best first."""
+    distances = work.space.distances(work.points, work.points)
+    np.fill_diagonal(distances, np.inf)
+    near = nearest(distances, min(NEIGHBOURS, work.table.n_scenarios - 1))
+    found = []
+    for s in range(work.table.n_scenarios):
+        winners = _could_win(work, s, near[s], distances[s])
+        tied = _tied(work, s, chosen[s])
+        gain = max([g for _, g in winners], default=0.0)
+        columns = [c for c, _ in winners] + ([c for c in tied if c is not None] if tied else [])
+        if not columns:
+            continue
+        reasons = []
+        if winners:
+            reasons.append(
+                f"{counted(len(winners), 'config')} never measured here could win, by its neighbours"
+            )
+        if tied:
+            reasons.append("the choice and the best are a tie within the noise: measure both again")
+        features = scenario_features(work.table, s)
+        settings = tuple(_settings(work, c) for c in dict.fromkeys(columns))
+        score = max(gain, 0.1 * float(work.table.noise[s]) if tied else 0.0)
+        found.append(Advice(features, settings, score, tuple(reasons), work.table.scenario[s]))
+    return sorted(found, key=lambda a: -a.score)
+
+
+def _could_win(work: _Work, s: int, near: Ints, distances: Floats) -> list[tuple[int, float]]:
+    """Configs without a time here that beat this scenario's best by their neighbours' account, and by how much.
+
+    A neighbour's account: the config's log-slowdown there, less what the best config of this scenario loses
+    there. At least half of the neighbours must have measured it, or it may not apply here.
+    """
+    costs = work.table.log_slowdown
+    missing = np.isnan(costs[s])
+    if not missing.any():
+        return []
+    best = int(np.where(np.isfinite(costs[s]), costs[s], np.inf).argmin())
+    block = costs[near]
+    finite = np.isfinite(block) & np.isfinite(block[:, best])[:, None]
+    weights = np.where(finite, 1.0 / (distances[near] + 0.05)[:, None] ** 2, 0.0)
+    lead = np.where(finite, block[:, best][:, None] - np.where(np.isfinite(block), block, 0.0), 0.0)
+    total = weights.sum(axis=0)
+    enough = missing & (2 * finite.sum(axis=0) >= len(near)) & (total > 0)
+    gain = np.where(enough, (weights * lead).sum(axis=0) / np.where(total > 0, total, 1.0), -1.0)
+    order_ = np.argsort(-gain, kind="stable")[:8].tolist()
+    return [(int(c), float(gain[c])) for c in order_ if gain[c] > 0]
+
+
+def _tied(work: _Work, s: int, column: int | None) -> list[int]:
+    """The choice and the best config where they differ by less than the noise, but not by nothing."""
+    if column is None:
+        return []
+    costs = work.table.log_slowdown[s]
+    best = int(np.where(np.isfinite(costs), costs, np.inf).argmin())
+    lead = costs[column]
+    return [column, best] if best != column and 0 < lead <= work.table.noise[s] else []

@@ -1,0 +1,103 @@
+"""Scenarios that nobody measured, made from those that somebody did.
+
+A launch is more than a point in a box: its features hang together (an average is no larger than a maximum).
+Candidates are therefore points between two measured scenarios, feature by feature (geometric means where a
+feature spans orders of magnitude), and steps beyond the outermost ones; real traffic needs no such guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heurgen import ir
+from heurgen.audit.advise.space import Space, nearest
+from heurgen.audit.score import scenario_features
+
+if TYPE_CHECKING:
+    from heurgen.costs import CostTable, Floats
+    from heurgen.spec import KernelSpec
+
+_PAIRED = 5
+# Pairs across a threshold: this many nearest pairs for each.
+_ACROSS = 4
+_PLACES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A launch to measure. `weight` is its share of traffic against the mean (1.0 without traffic)."""
+
+    features: Mapping[str, Any]
+    why: str
+    weight: float = 1.0
+
+
+def between(
+    module: ir.HeuristicModule, selector: ir.Selector, table: CostTable, spec: KernelSpec, space: Space
+) -> list[Candidate]:
+    """Candidates from pairs of scenarios: neighbours, and the nearest on either side of every threshold."""
+    points = space.points(table.X[:, : len(space.columns)])
+    distances = space.distances(points, points)
+    np.fill_diagonal(distances, np.inf)
+    pairs: dict[tuple[int, int], str] = {}
+    rows = [ir.with_derived(module, scenario_features(table, s)) for s in range(table.n_scenarios)]
+    for node, members in _splits(selector.tree, rows):
+        for a, b in _across(node, members, rows, distances):
+            pairs.setdefault(
+                (min(a, b), max(a, b)), f"between the sides of {node.feature} at {node.threshold!r}"
+            )
+    for a, near in enumerate(nearest(distances, min(_PAIRED, table.n_scenarios - 1)).tolist()):
+        for b in near:
+            pairs.setdefault((min(a, b), max(a, b)), "between measured scenarios")
+    return [Candidate(_middle(table, spec, space, a, b), why) for (a, b), why in sorted(pairs.items())]
+
+
+def _splits(tree: ir.Node, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ir.Split, list[int]]]:
+    """Every numeric test with the scenarios that reach it."""
+    found: list[tuple[ir.Split, list[int]]] = []
+    stack: list[tuple[ir.Node, list[int]]] = [(tree, list(range(len(rows))))]
+    while stack:
+        node, members = stack.pop()
+        if isinstance(node, ir.Leaf):
+            continue
+        left = [m for m in members if ir.goes_left(node, rows[m][node.feature])]
+        inside = set(left)
+        stack += ((node.right, [m for m in members if m not in inside]), (node.left, left))
+        if isinstance(node, ir.Split):
+            found.append((node, members))
+    return found
+
+
+def _across(
+    node: ir.Split, members: list[int], rows: Sequence[Mapping[str, Any]], distances: Floats
+) -> list[tuple[int, int]]:
+    left = [m for m in members if ir.goes_left(node, rows[m][node.feature])]
+    right = [m for m in members if m not in set(left)]
+    if not left or not right:
+        return []
+    block = distances[np.ix_(left, right)]
+    flat = np.argsort(block, axis=None, kind="stable")[:_ACROSS].tolist()
+    return [(left[i // len(right)], right[i % len(right)]) for i in flat]
+
+
+def _middle(table: CostTable, spec: KernelSpec, space: Space, a: int, b: int) -> dict[str, Any]:
+    """The launch half way between two scenarios; what cannot be halved is taken from the first."""
+    first, second = scenario_features(table, a), scenario_features(table, b)
+    made: dict[str, Any] = {}
+    for i, column in enumerate(space.columns):
+        x, y = first[column.name], second[column.name]
+        if column.type in ("category", "bool"):
+            made[column.name] = x
+            continue
+        middle = float(np.sqrt(float(x) * float(y))) if space.log[i] else (float(x) + float(y)) / 2
+        feature = next(f for f in spec.features if f.name == column.name)
+        if feature.min is not None:
+            middle = max(middle, feature.min)
+        if feature.max is not None:
+            middle = min(middle, feature.max)
+        made[column.name] = round(middle) if column.type == "int" else round(middle, _PLACES)
+    return made

@@ -1,0 +1,99 @@
+"""Real traffic: feature columns with counts, as `heurgen.runtime.observe` writes them.
+
+Lenient where a tuning log is strict: a row that a crash tore, or that does not fit the spec, is skipped and
+counted, because a log of traffic is a sample anyway.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from heurgen.cells import read_text
+from heurgen.errors import LogError, UsageError, quoted
+from heurgen.ir import Value
+from heurgen.spec import Column, KernelSpec, cell_value, number
+from heurgen.text import counted
+
+COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Distinct scenarios with their counts, in the order of their feature values."""
+
+    rows: tuple[Mapping[str, Value], ...]
+    counts: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic:
+    """Read traffic files as one; rows of other vendors are left out where there is a vendor column.
+
+    Raises:
+        LogError: a file cannot be read, lacks a feature, or holds no row that fits the spec.
+    """
+    found: dict[tuple[Value, ...], float] = {}
+    notes: list[str] = []
+    for path in paths:
+        skipped = 0
+        for row in _records(path, spec):
+            if row.get(spec.log.vendor, vendor) != vendor:
+                continue
+            read = _read_row(row, spec)
+            if read is None:
+                skipped += 1
+                continue
+            key, count = read
+            found[key] = found.get(key, 0.0) + count
+        if skipped:
+            notes.append(f"{path}: {counted(skipped, 'row')} skipped, torn or not within the spec")
+    if not found:
+        raise LogError(f"holds no scenario of {vendor} that fits the spec", file=", ".join(paths))
+    names = [f.name for f in spec.features]
+    keys = sorted(found, key=lambda k: tuple((str(type(v)), v) for v in k))
+    return Traffic(
+        tuple(dict(zip(names, k, strict=True)) for k in keys), tuple(found[k] for k in keys), tuple(notes)
+    )
+
+
+def _records(path: str, spec: KernelSpec) -> list[dict[str, str]]:
+    text = read_text(path)
+    try:
+        records = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise LogError(f"this is no CSV: {error}", file=path) from error
+    header = records[0] if records else []
+    for feature in spec.features:
+        if feature.name not in header:
+            raise LogError(
+                "the header lacks this feature",
+                file=path,
+                row=1,
+                column=feature.name,
+                hint="traffic has a column for every feature of the spec, and a column `count`",
+            )
+    # Two processes that begin a file at once may both write its header.
+    rows = [r for r in records[1:] if r and r != header]
+    return [dict(zip(header, r, strict=True)) if len(r) == len(header) else {} for r in rows]
+
+
+def _read_row(row: Mapping[str, str], spec: KernelSpec) -> tuple[tuple[Value, ...], float] | None:
+    count = number(row.get(COUNT, "1"))
+    if not row or count is None or count <= 0:
+        return None
+    try:
+        values = tuple(_value(f, row[f.name]) for f in spec.features)
+    except UsageError:
+        return None
+    return values, count
+
+
+def _value(column: Column, text: str) -> Value:
+    value = cell_value(column, text)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"found {quoted(text)}", column=column.name)
+    return value

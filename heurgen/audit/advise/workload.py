@@ -1,0 +1,47 @@
+"""Advice as a workload file: `[[scenario]]` tables, as `heurgen tune --workload` reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from heurgen.audit.advise import Advice
+from heurgen.errors import printable
+from heurgen.spec_toml import key, number, string
+
+
+def to_workload(advice: Sequence[Advice], kernel: str, vendor: str) -> str:
+    """The TOML text: best scenario first, the reasons as comments. Parameters that do not apply are left out."""
+    lines = [
+        f"# What to measure next for {printable(kernel)} on {vendor}, by `heurgen advise`: the best first.",
+        "# heurgen tune TARGET --workload THIS.toml -o more.csv",
+    ]
+    for i, item in enumerate(advice, 1):
+        lines += ["", f"# {i}. {printable('; '.join(item.reasons))}", "[[scenario]]"]
+        lines.append(f"id = {string(_name(item))}")
+        lines += [f"{key(k)} = {_value(v)}" for k, v in item.features.items()]
+        lines.append("configs = [")
+        lines += [f"  {_inline(c)}," for c in item.configs]
+        lines.append("]")
+    return "\n".join(lines) + "\n"
+
+
+def _name(item: Advice) -> str:
+    """The id of a measured scenario; of a new one, a name by its content."""
+    if item.scenario:
+        return item.scenario
+    content = json.dumps(dict(item.features), sort_keys=True)
+    return f"advised-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+
+
+def _inline(config: Mapping[str, Any]) -> str:
+    pairs = ", ".join(f"{key(k)} = {_value(v)}" for k, v in config.items() if v is not None)
+    return f"{{ {pairs} }}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return string(value) if isinstance(value, str) else number(value)

@@ -1,0 +1,311 @@
+"""What changes between two models: the regions of feature space that get another config.
+
+The new tree is grafted onto every leaf of the old one, leaves are pairs (old config, new config), and
+`passes.merge` drops every test that decides nothing about the pair. What is left with unequal sides is the
+difference, exactly: an input outside those regions gets the same config from both models. Regions over
+derived features are as the trees state them; one may hold no launch that can occur.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from heurgen import ir, passes
+from heurgen.audit.regions import flags_of, leaf_regions, region_texts
+from heurgen.audit.score import Choice, leaf_counts, numbered_leaf, score
+from heurgen.errors import ModelError, printable, quoted
+from heurgen.text import counted, ratio
+
+if TYPE_CHECKING:
+    from heurgen.costs import CostTable
+
+Pair = tuple[tuple[tuple[str, str, ir.Value], ...], tuple[tuple[str, str, ir.Value], ...]]
+# The graft has (leaves of old) x (leaves of new) leaves; more than this takes minutes, and nobody reads it.
+_MAX_PAIRS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedScenario:
+    """A scenario of the log whose config changes. `gain` is old time / new time; None where one is unknown."""
+
+    scenario: str
+    device: str
+    features: Mapping[str, Any]
+    old: float | None
+    new: float | None
+    gain: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "scenario": self.scenario,
+            "device": self.device,
+            "features": dict(self.features),
+            "old_slowdown": self.old,
+            "new_slowdown": self.new,
+            "gain": self.gain,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One region that changes config. `gain` is the geometric mean over its scenarios; None: none known."""
+
+    vendor: str
+    device: str | None
+    region: tuple[str, ...]
+    old: Mapping[str, ir.Value]
+    new: Mapping[str, ir.Value]
+    scenarios: tuple[ChangedScenario, ...] = ()
+
+    @property
+    def gain(self) -> float | None:
+        return _geomean([s.gain for s in self.scenarios])
+
+    @property
+    def differing(self) -> dict[str, tuple[ir.Value, ir.Value]]:
+        names = dict.fromkeys((*self.old, *self.new))
+        pairs = {n: (self.old.get(n), self.new.get(n)) for n in names}
+        return {n: (a, b) for n, (a, b) in pairs.items() if (type(a), a) != (type(b), b)}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "vendor": self.vendor,
+            "device": self.device,
+            "region": list(self.region),
+            "old": dict(self.old),
+            "new": dict(self.new),
+            "gain": self.gain,
+            "scenarios": [s.to_dict() for s in self.scenarios],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """All that changes. `gains` holds old time / new time per vendor over all its scenarios, with a log."""
+
+    changes: tuple[Change, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    with_log: bool
+    gains: Mapping[str, float | None]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "changes": [c.to_dict() for c in self.changes],
+            "added_vendors": list(self.added),
+            "removed_vendors": list(self.removed),
+            "gain": dict(self.gains),
+        }
+
+    def to_text(self) -> str:
+        lines = [f"vendor {v} is new" for v in self.added]
+        lines += [f"vendor {v} is gone" for v in self.removed]
+        if not self.changes:
+            return "\n".join([*lines, "no region changes config"])
+        for (vendor, device), group in _grouped(self.changes).items():
+            name = vendor if device is None else f"{vendor} / {device}"
+            head = f"{printable(name)}: {counted(len(group), 'region')} with another config"
+            if self.with_log and vendor in self.gains:
+                head += f"; over all scenarios of the log {_gain_text(self.gains[vendor])}"
+            lines.append(head)
+            for change in group:
+                lines += self._lines(change)
+        return "\n".join(lines)
+
+    def _lines(self, change: Change) -> list[str]:
+        arrows = ", ".join(f"{n} {_value(a)} -> {_value(b)}" for n, (a, b) in change.differing.items())
+        lines = [f"  {printable(' and '.join(change.region) or 'every launch')}", f"    {printable(arrows)}"]
+        if not self.with_log:
+            return lines
+        if not change.scenarios:
+            return [*lines, "    no scenario of the log lies here"]
+        lines.append(f"    {counted(len(change.scenarios), 'scenario')}, {_gain_text(change.gain)}")
+        for s in change.scenarios:
+            where = " ".join(f"{k}={v}" for k, v in s.features.items())
+            name = f"{s.scenario}: " if s.scenario else ""
+            lines.append(f"      {ratio(s.old)} -> {ratio(s.new)}  {printable(name + where)}")
+        return lines
+
+
+def diff(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Iterable[CostTable] | None = None) -> Diff:
+    """Compare two models of one kernel; with cost tables, also what each change costs or gains.
+
+    Raises:
+        ModelError: the models are of different kernels, or a tree is too large to compare.
+        LogError: no scenario is of a vendor that a model knows.
+    """
+    if old.kernel != new.kernel:
+        raise ModelError(f"models of different kernels: {quoted(old.kernel)} and {quoted(new.kernel)}")
+    listed = None if tables is None else tuple(tables)
+    replays = None if listed is None else _replays(old, new, listed)
+    changes: list[Change] = []
+    for vendor, device in _keys(old, new):
+        changes += _selector_changes(old, new, vendor, device, replays)
+    return Diff(
+        tuple(changes),
+        tuple(v for v in new.vendors if v not in old.vendors),
+        tuple(v for v in old.vendors if v not in new.vendors),
+        replays is not None,
+        {} if replays is None else _gains(replays),
+    )
+
+
+Replays = tuple[tuple[Choice, Choice], ...]
+
+
+def _replays(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Sequence[CostTable]) -> Replays:
+    """The choices of both models for every scenario that both know."""
+    before = {(c.vendor, c.row): c for c in score(old, tables).choices}
+    after = score(new, tables).choices
+    return tuple((before[c.vendor, c.row], c) for c in after if (c.vendor, c.row) in before)
+
+
+def _gains(replays: Replays) -> dict[str, float | None]:
+    vendors = sorted({a.vendor for a, _ in replays})
+    return {v: _geomean([_gain(a, b) for a, b in replays if a.vendor == v]) for v in vendors}
+
+
+def _keys(old: ir.HeuristicModule, new: ir.HeuristicModule) -> list[tuple[str, str | None]]:
+    keys = [(s.vendor, s.device) for s in (*new.selectors, *old.selectors)]
+    both = set(old.vendors) & set(new.vendors)
+    return sorted({k for k in keys if k[0] in both}, key=lambda k: (k[0], k[1] or ""))
+
+
+def _selector_changes(
+    old: ir.HeuristicModule,
+    new: ir.HeuristicModule,
+    vendor: str,
+    device: str | None,
+    replays: Replays | None,
+) -> list[Change]:
+    before, after = old.selector(vendor, device), new.selector(vendor, device)
+    tree, pairs = _graft(old, new, before, after)
+    own = [r for r in replays or () if _serves(old, new, vendor, device, r[1])]
+    inside = _by_leaf(old, new, tree, own)
+    flags = sorted({*flags_of(old), *flags_of(new)})
+    changes = []
+    for index, (leaf, region) in enumerate(leaf_regions(tree)):
+        if leaf.config == 0:
+            continue
+        sides = zip(pairs[leaf.config], (before, after), strict=True)
+        a, b = (_in_order(side, selector) for side, selector in sides)
+        texts = tuple(region_texts(region, flags))
+        changes.append(Change(vendor, device, texts, a, b, tuple(_scenarios(inside.get(index, ())))))
+    return sorted(changes, key=lambda c: (-len(c.scenarios), c.region))
+
+
+def _serves(
+    old: ir.HeuristicModule, new: ir.HeuristicModule, vendor: str, device: str | None, choice: Choice
+) -> bool:
+    """Whether a scenario belongs to this pair of selectors and to no device's own pair."""
+    if choice.vendor != vendor:
+        return False
+    own = {s.device for m in (old, new) for s in m.selectors if s.vendor == vendor and s.device is not None}
+    return choice.device == device if device is not None else choice.device not in own
+
+
+def _graft(
+    old: ir.HeuristicModule, new: ir.HeuristicModule, before: ir.Selector, after: ir.Selector
+) -> tuple[ir.Node, list[Pair]]:
+    """The tree over pairs, merged; pair 0 stands for "the same config"."""
+    sizes = [sum(1 for _ in ir.leaves(s.tree)) for s in (before, after)]
+    if sizes[0] * sizes[1] > _MAX_PAIRS:
+        raise ModelError(f"trees of {sizes[0]} and {sizes[1]} leaves are too large to compare")
+    pairs: list[Pair] = [((), ())]
+    index: dict[Pair, int] = {}
+    expressions = {d.name: d.expression for d in new.derived}
+    stale = {d.name for d in old.derived if expressions.get(d.name, d.expression) != d.expression}
+
+    def pair(a: int, b: int) -> int:
+        sides = (_named(before, a), _named(after, b))
+        if sides[0] == sides[1]:
+            return 0
+        if sides not in index:
+            index[sides] = len(pairs)
+            pairs.append(sides)
+        return index[sides]
+
+    def under(node: ir.Node, a: int) -> ir.Node:
+        if isinstance(node, ir.Leaf):
+            return ir.Leaf(pair(a, node.config))
+        return replace(node, left=under(node.left, a), right=under(node.right, a))
+
+    def over(node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Leaf):
+            return under(after.tree, node.config)
+        name = _old_name(node.feature) if node.feature in stale else node.feature
+        return replace(node, feature=name, left=over(node.left), right=over(node.right))
+
+    return passes.merge(over(before.tree)), pairs
+
+
+def _old_name(derived: str) -> str:
+    """A derived feature whose expression changed, as the old model computes it."""
+    return f"{derived} (as before)"
+
+
+def _named(selector: ir.Selector, config: int) -> tuple[tuple[str, str, ir.Value], ...]:
+    values = zip(selector.parameters, selector.configs[config], strict=True)
+    return tuple(sorted(((n, type(v).__name__, v) for n, v in values), key=lambda item: item[0]))
+
+
+def _in_order(side: tuple[tuple[str, str, ir.Value], ...], selector: ir.Selector) -> dict[str, ir.Value]:
+    values = {name: value for name, _, value in side}
+    return {name: values[name] for name in selector.parameters}
+
+
+def _by_leaf(
+    old: ir.HeuristicModule,
+    new: ir.HeuristicModule,
+    tree: ir.Node,
+    replays: Sequence[tuple[Choice, Choice]],
+) -> dict[int, list[tuple[Choice, Choice]]]:
+    counts = leaf_counts(tree)
+    found: dict[int, list[tuple[Choice, Choice]]] = {}
+    for before, after in replays:
+        was = ir.with_derived(old, before.features)
+        row = {**{_old_name(d.name): was[d.name] for d in old.derived}, **was}
+        row |= ir.with_derived(new, after.features)
+        _, index = numbered_leaf(tree, row, counts)
+        found.setdefault(index, []).append((before, after))
+    return found
+
+
+def _scenarios(replays: Iterable[tuple[Choice, Choice]]) -> list[ChangedScenario]:
+    changed = [
+        ChangedScenario(b.scenario, b.device, b.features, a.slowdown, b.slowdown, _gain(a, b))
+        for a, b in replays
+    ]
+    return sorted(changed, key=lambda s: (s.gain is not None, s.gain or 0.0, s.scenario))
+
+
+def _gain(old: Choice, new: Choice) -> float | None:
+    known = old.slowdown is not None and new.slowdown is not None
+    return (old.slowdown or 1.0) / (new.slowdown or 1.0) if known else None
+
+
+def _geomean(values: Sequence[float | None]) -> float | None:
+    known = [math.log(v) for v in values if v is not None]
+    return math.exp(math.fsum(known) / len(known)) if known else None
+
+
+def _grouped(changes: Sequence[Change]) -> dict[tuple[str, str | None], list[Change]]:
+    groups: dict[tuple[str, str | None], list[Change]] = {}
+    for change in changes:
+        groups.setdefault((change.vendor, change.device), []).append(change)
+    return groups
+
+
+def _gain_text(gain: float | None) -> str:
+    if gain is None:
+        return "gain unknown"
+    if abs(gain - 1.0) < 5e-4:
+        return "no difference"
+    return f"{gain:.3f}x faster" if gain > 1 else f"{1 / gain:.3f}x slower"
+
+
+def _value(value: ir.Value) -> str:
+    return "none" if value is None else str(value)

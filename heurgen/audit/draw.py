@@ -1,0 +1,60 @@
+"""Trees for a terminal, drawn with rich; `show.py` has the plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from heurgen import ir, passes
+from heurgen.audit.regions import edge_text, flags_of
+from heurgen.audit.show import chosen_selectors, config_text, evidence_text, selector_title, value_text
+from heurgen.errors import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+
+def draw(module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None) -> list[Tree]:
+    """One rich tree per selector (of one vendor, or all; of one parameter, or of whole configs).
+
+    Raises:
+        ModelError: the vendor is unknown.
+        UsageError: no selector sets the parameter.
+    """
+    flags, drawn = flags_of(module), []
+    for selector in chosen_selectors(module, vendor, parameter):
+        if parameter is None:
+            texts = [config_text(selector.parameters, c) for c in selector.configs]
+            tree = selector.tree
+        else:
+            values, tree = passes.project(selector, parameter)
+            texts = [f"{parameter} = {value_text(v)}" for v in values]
+        drawn.append(_drawn(selector_title(selector), tree, texts, flags))
+    return drawn
+
+
+def _drawn(title: str, tree: ir.Node, texts: list[str], flags: tuple[str, ...]) -> Tree:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    # Text, never markup: names and categories may hold brackets.
+    root = Tree(Text(printable(title), style="bold"), guide_style="dim")
+
+    def label(condition: str, node: ir.Node) -> Text:
+        text = Text(printable(condition))
+        if isinstance(node, ir.Leaf):
+            text.append("\n")
+            text.append(printable(texts[node.config]), style="cyan")
+            text.append(f"  {evidence_text(node)}", style="dim")
+        return text
+
+    def grow(branch: Tree, node: ir.Node) -> None:
+        if isinstance(node, ir.Leaf):
+            return
+        for child, left in ((node.left, True), (node.right, False)):
+            grow(branch.add(label(edge_text(node, left, flags), child)), child)
+
+    if isinstance(tree, ir.Leaf):
+        root.add(label("every launch", tree))
+    grow(root, tree)
+    return root

@@ -1,0 +1,242 @@
+"""A gate for CI: limits on the figures of an audit, and no regression against an older model.
+
+Limits hold for every vendor and every device of the log by itself, so that a good one cannot hide a bad one.
+A scenario regresses where the new choice is slower than the old one by more than the noise measured in that
+scenario (of its repeats, else the spec's), or where it is no longer valid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heurgen.audit.score import Choice, Score, Summary
+from heurgen.errors import UsageError, printable, quoted
+from heurgen.text import counted
+
+# Name on the command line -> field of `Summary`.
+LIMITS: Mapping[str, str] = {
+    "geomean": "geomean_slowdown",
+    "p95": "p95_slowdown",
+    "max": "max_slowdown",
+    "invalid": "invalid_share",
+}
+# A reader of CI output wants the worst few; the number of all of them is told.
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One limit that does not hold. `scenarios` are the offenders, worst first."""
+
+    group: str
+    what: str
+    limit: float | None
+    value: float | None
+    scenarios: tuple[Offender, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "what": self.what,
+            "limit": self.limit,
+            "value": self.value,
+            "scenarios": [o.to_dict() for o in self.scenarios],
+        }
+
+    def to_text(self) -> str:
+        lines = [f"{printable(self.group)}: {self._headline()}"]
+        lines += [f"  {o.to_text()}" for o in self.scenarios[:SHOWN]]
+        if len(self.scenarios) > SHOWN:
+            lines.append(f"  and {len(self.scenarios) - SHOWN} more")
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        if self.what == "regression":
+            n = len(self.scenarios)
+            return f"{counted(n, 'scenario')} {'regress' if n > 1 else 'regresses'} beyond the noise"
+        if self.value is None:
+            return f"{self.what} is unknown, the limit is {self.limit:g}"
+        return f"{self.what} {self.value:.4f} is above {self.limit:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """A scenario behind a finding. `slowdown` None: the choice was not valid (`status` says why).
+
+    `before` is the older model's slowdown, for a regression.
+    """
+
+    scenario: str
+    vendor: str
+    device: str
+    features: Mapping[str, Any]
+    chosen: Mapping[str, Any]
+    best: Mapping[str, Any]
+    slowdown: float | None
+    status: str
+    before: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "scenario": self.scenario,
+            "vendor": self.vendor,
+            "device": self.device,
+            "features": dict(self.features),
+            "chosen": dict(self.chosen),
+            "best": dict(self.best),
+            "slowdown": self.slowdown,
+            "status": self.status,
+            "before": self.before,
+        }
+
+    def to_text(self) -> str:
+        now = f"{self.slowdown:.3f}x" if self.slowdown is not None else f"invalid ({self.status})"
+        before = "" if self.before is None else f" (before {self.before:.3f}x)"
+        differ = {k: v for k, v in self.chosen.items() if self.best.get(k) != v}
+        instead = " ".join(f"{k}={v}" for k, v in differ.items())
+        best = " ".join(f"{k}={self.best[k]}" for k in differ)
+        choice = f"; chose {instead} where {best} won" if differ else ""
+        where = " ".join(f"{k}={v}" for k, v in self.features.items())
+        name = f"scenario {self.scenario}: " if self.scenario else ""
+        return printable(f"{now}{before}  {name}{where}{choice}")
+
+
+def parse_limits(text: str) -> dict[str, float]:
+    """`geomean=1.05,max=1.5,invalid=0` as a mapping.
+
+    Raises:
+        UsageError: a name is unknown or given twice, or a limit is no finite number.
+    """
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        name = name.strip()
+        if name not in LIMITS:
+            raise UsageError(
+                f"--fail-above: {quoted(name)} is no figure to limit",
+                hint=f"expected {', '.join(LIMITS)}, as in geomean=1.05,invalid=0",
+            )
+        if name in limits:
+            raise UsageError(f"--fail-above: {name} is given twice")
+        try:
+            limits[name] = float(number)
+        except ValueError:
+            limits[name] = math.nan
+        if not math.isfinite(limits[name]) or limits[name] < 0:
+            raise UsageError(
+                f"--fail-above: {name} is {quoted(number)}, expected a number that is not negative",
+                hint="slowdowns are ratios such as 1.05, invalid is a share such as 0.01",
+            )
+    return limits
+
+
+def check_limits(
+    score: Score, limits: Mapping[str, float], parameters: Mapping[str, Sequence[str]]
+) -> tuple[list[Finding], list[str]]:
+    """The limits that do not hold, and notes on groups whose slowdown the log cannot tell.
+
+    `parameters` names the config's fields per vendor. A limit on a figure that is unknown everywhere fails:
+    a gate that checks nothing must not pass.
+    """
+    found: list[Finding] = []
+    notes: list[str] = []
+    for group, summary in score.groups.items():
+        if summary.invalid_share is None:
+            notes.append(f"{group}: slowdown is unknown (winners only), the limits were not checked there")
+            continue
+        members = [c for c in score.choices if group in (c.vendor, f"{c.vendor} / {c.device}")]
+        found += _broken(group, summary, members, limits, parameters)
+    if limits and len(notes) == len(score.groups):
+        found += [Finding("all", name, limit, None, ()) for name, limit in limits.items()]
+    return _without_repeats(found), notes
+
+
+def _broken(
+    group: str,
+    summary: Summary,
+    members: Sequence[Choice],
+    limits: Mapping[str, float],
+    parameters: Mapping[str, Sequence[str]],
+) -> list[Finding]:
+    found = []
+    for name, limit in limits.items():
+        value = getattr(summary, LIMITS[name])
+        if value is None and summary.invalid_share == 1.0:
+            value = math.inf  # no choice was valid: no slowdown is low enough
+        if value is None or value <= limit:
+            continue
+        guilty = [c for c in members if _is_guilty(c, name, limit)]
+        guilty.sort(key=lambda c: (c.slowdown is not None, -(c.slowdown or 0.0), c.name))
+        offenders = tuple(offender(c, parameters[c.vendor]) for c in guilty)
+        found.append(Finding(group, name, limit, None if math.isinf(value) else value, offenders))
+    return found
+
+
+def _is_guilty(choice: Choice, name: str, limit: float) -> bool:
+    if name == "invalid" or choice.slowdown is None:
+        return choice.slowdown is None
+    return choice.slowdown > limit
+
+
+def _without_repeats(found: list[Finding]) -> list[Finding]:
+    """A vendor with one device fails once, not twice: the device's finding is dropped where it is equal."""
+    kept: list[Finding] = []
+    for finding in found:
+        same = (f for f in kept if finding.group.startswith(f"{f.group} / "))
+        if not any(f.what == finding.what and f.scenarios == finding.scenarios for f in same):
+            kept.append(finding)
+    return kept
+
+
+def regressions(
+    old: Score, new: Score, parameters: Mapping[str, Sequence[str]]
+) -> tuple[list[Finding], list[str]]:
+    """Scenarios in which `new` is slower than `old` beyond the noise, per vendor and device.
+
+    Both scores are over the same cost tables. Scenarios that the older model does not know are left out.
+    """
+    before = {(c.vendor, c.row): c for c in old.choices}
+    parts: dict[str, list[Offender]] = {}
+    unknown = 0
+    for choice in new.choices:
+        earlier = before.get((choice.vendor, choice.row))
+        if earlier is None or "unknown" in (choice.status, earlier.status):
+            unknown += 1
+        elif is_regression(earlier, choice):
+            group = f"{choice.vendor} / {choice.device}"
+            offence = offender(choice, parameters[choice.vendor], earlier.slowdown)
+            parts.setdefault(group, []).append(offence)
+    found = []
+    for group in sorted(parts):
+        worst = sorted(parts[group], key=_severity)
+        found.append(Finding(group, "regression", None, None, tuple(worst)))
+    note = f"{unknown} scenarios could not be compared with the baseline (slowdown or vendor unknown)"
+    return found, [note] if unknown else []
+
+
+def is_regression(old: Choice, new: Choice) -> bool:
+    if old.slowdown is None:
+        return False
+    return new.slowdown is None or new.slowdown > old.slowdown * (1.0 + new.noise)
+
+
+def _severity(offence: Offender) -> tuple[bool, float, str]:
+    ratio = (offence.slowdown or 0.0) / (offence.before or 1.0)
+    return offence.slowdown is not None, -ratio, offence.scenario
+
+
+def offender(choice: Choice, parameters: Sequence[str], before: float | None = None) -> Offender:
+    return Offender(
+        choice.scenario,
+        choice.vendor,
+        choice.device,
+        choice.features,
+        dict(zip(parameters, choice.chosen, strict=True)),
+        dict(zip(parameters, choice.best, strict=True)),
+        choice.slowdown,
+        choice.status,
+        before,
+    )

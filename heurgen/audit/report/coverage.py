@@ -1,0 +1,166 @@
+"""Where the log has data: range and density of every feature, and what lies between."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heurgen import ir
+from heurgen.audit.evidence import View, column_values, leaf_evidence
+from heurgen.audit.regions import leaf_regions
+from heurgen.audit.report.scales import Scale, category_scale, number_scale, placed, shortened
+from heurgen.audit.report.words import conditions, pretty
+from heurgen.text import counted, number_text
+
+if TYPE_CHECKING:
+    from heurgen.costs import Floats
+
+WIDTH, HEIGHT = 340, 64
+_BINS = 40
+# A stretch without data is told where it takes up this share of the axis.
+_GAP = 0.15
+_TOLD = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One feature: bars are (x, y, width, height) pixels; gaps (x, width); cuts are thresholds of the tree."""
+
+    name: str
+    about: str
+    seen: str
+    trained: str
+    n_distinct: int
+    bars: tuple[tuple[float, float, float, float], ...]
+    gaps: tuple[tuple[float, float], ...]
+    cuts: tuple[float, ...]
+    ticks: tuple[tuple[float, str], ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    strips: tuple[Strip, ...]
+    holes: tuple[str, ...]
+    n_more: int
+
+
+def coverage(module: ir.HeuristicModule, view: View, flags: tuple[str, ...]) -> Coverage:
+    strips, holes = [], []
+    for column in view.table.columns:
+        values = column_values(view, column.name)
+        feature = next((f for f in module.columns if f.name == column.name), None)
+        strip, found = _strip(view, feature, column.name, values)
+        strips.append(strip)
+        holes += found
+    holes += _thin_leaves(view, flags)
+    return Coverage(tuple(strips), tuple(holes[:_TOLD]), max(0, len(holes) - _TOLD))
+
+
+def _strip(
+    view: View, feature: ir.Feature | ir.Derived | None, name: str, values: Floats
+) -> tuple[Strip, list[str]]:
+    column = next(c for c in view.table.columns if c.name == name)
+    labels = (
+        column.values if column.type == "category" else ("false", "true") if column.type == "bool" else ()
+    )
+    scale = category_scale(labels) if labels else number_scale(values.tolist())
+    cuts = _cuts(view, name)
+    at = placed(scale, 6, WIDTH - 12)
+    counts, edges = _density(scale, values, len(labels))
+    top = max(counts) or 1
+    bars = [
+        (
+            round(6 + a * (WIDTH - 12), 1),
+            round(4 + 34 * (1 - math.sqrt(c / top)), 1),
+            b,
+            math.sqrt(c / top) * 34,
+        )
+        for c, a, b in zip(counts, edges, [_bar_width(len(counts))] * len(counts), strict=True)
+        if c
+    ]
+    gaps, told = _category_holes(name, labels, values) if labels else _number_holes(name, scale, values, cuts)
+    unit = f", {feature.unit}" if isinstance(feature, ir.Feature) and feature.unit else ""
+    about = feature.expression if isinstance(feature, ir.Derived) else f"{column.type}{unit}"
+    if labels:
+        seen = f"{len(set(values.tolist()))} of {len(labels)} values"
+    else:
+        seen = f"{number_text(float(values.min()))} to {number_text(float(values.max()))}"
+    trained = view.selector.ranges.get(name)
+    strip = Strip(
+        name,
+        shortened(pretty(about), 60),
+        seen,
+        "" if trained is None or labels else f"{number_text(trained[0])} to {number_text(trained[1])}",
+        len(np.unique(values)),
+        tuple((x, y, round(w, 1), round(h, 1)) for x, y, w, h in bars),
+        tuple((at(a), round(at(b) - at(a), 1)) for a, b in gaps),
+        tuple(at(c) for c in cuts if scale.low < c < scale.high),
+        tuple(
+            (round(6 + t.at * (WIDTH - 12), 1), t.label)
+            for t in scale.ticks[:: 2 if len(scale.ticks) > 6 else 1]
+        ),
+        scale.note,
+    )
+    return strip, told
+
+
+def _bar_width(n: int) -> float:
+    return max(1.0, (WIDTH - 12) / n - 1)
+
+
+def _density(scale: Scale, values: Floats, n_labels: int) -> tuple[list[int], list[float]]:
+    """Scenarios per bin, and where each bin starts (0..1)."""
+    bins = min(n_labels, 60) if n_labels else _BINS
+    counts = [0] * bins
+    for value in values.tolist():
+        counts[min(int(scale.place(value) * bins), bins - 1)] += 1
+    return counts, [i / bins for i in range(bins)]
+
+
+def _cuts(view: View, name: str) -> tuple[float, ...]:
+    tests = (n for n in ir.nodes(view.selector.tree) if isinstance(n, ir.Split))
+    return tuple(sorted({float(n.threshold) for n in tests if n.feature == name}))
+
+
+def _number_holes(
+    name: str, scale: Scale, values: Floats, cuts: tuple[float, ...]
+) -> tuple[list[tuple[float, float]], list[str]]:
+    """Stretches of the axis without a scenario, the widest first; a threshold inside is said so."""
+    distinct = np.unique(values).tolist()
+    gaps = [(a, b) for a, b in pairwise(distinct) if scale.place(b) - scale.place(a) >= _GAP]
+    gaps.sort(key=lambda g: scale.place(g[0]) - scale.place(g[1]))
+    told = []
+    for low, high in gaps:
+        inside = [number_text(c) for c in cuts if low <= c < high]
+        cut = f"; the tree decides at {', '.join(inside)} in there" if inside else ""
+        told.append(f"no scenario with {number_text(low)} < {name} < {number_text(high)}{cut}")
+    return gaps, told
+
+
+def _category_holes(
+    name: str, labels: tuple[str, ...], values: Floats
+) -> tuple[list[tuple[float, float]], list[str]]:
+    seen = set(values.tolist())
+    missing = [i for i in range(len(labels)) if float(i) not in seen]
+    listed = ", ".join(shortened(ascii(labels[i]), 30) for i in missing[:8])
+    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+    told = [f"no scenario with {name} = {listed}{more}"] if missing else []
+    return [(i - 0.5, i + 0.5) for i in missing], told
+
+
+def _thin_leaves(view: View, flags: tuple[str, ...]) -> list[str]:
+    """Leaves in which this log has no scenario, or one alone."""
+    regions = [region for _, region in leaf_regions(view.selector.tree)]
+    told = []
+    for own, region in zip(leaf_evidence(view), regions, strict=True):
+        if own.n <= 1:
+            where = " and ".join(conditions(region, flags)) or "every launch"
+            told.append(
+                f"{counted(own.n, 'scenario') if own.n else 'no scenario'} in leaf {own.index + 1}: {where}"
+            )
+    return told

@@ -1,0 +1,140 @@
+"""Axes: from values to places on a line of length 1, with ticks that a person would write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+# Log axes where the largest value is this many times the smallest.
+_LOG_FROM = 20.0
+# Room that a label needs, as a share of the axis.
+_APART = 0.13
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`place` maps a value to 0..1 (clipped). `kind` is linear, log, log1p or category."""
+
+    kind: str
+    low: float
+    high: float
+    ticks: tuple[Tick, ...]
+
+    def place(self, value: float) -> float:
+        if value != value:
+            return 0.0
+        low, high, at = (_warp(self.kind, v) for v in (self.low, self.high, value))
+        return min(1.0, max(0.0, (at - low) / (high - low))) if high > low else 0.5
+
+    @property
+    def note(self) -> str:
+        return "log scale" if self.kind in ("log", "log1p") else ""
+
+
+def _warp(kind: str, value: float) -> float:
+    if kind == "log":
+        return math.log(max(value, 1e-300))
+    return math.log1p(max(value, 0.0)) if kind == "log1p" else value
+
+
+def number_scale(values: Sequence[float], extra: Sequence[float] = ()) -> Scale:
+    """An axis for numbers: logarithmic where they span more than a factor of 20, linear otherwise.
+
+    `extra` are values that the axis shows too, such as thresholds within the range.
+    """
+    finite = [v for v in (*values, *extra) if math.isfinite(v)]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    if low == high:
+        low, high = (low - 0.5, high + 0.5) if low < 1 else (low * 0.9, high * 1.1)
+    kind = "linear"
+    if low > 0 and high / low > _LOG_FROM:
+        kind = "log"
+    elif low == 0 and high > _LOG_FROM:
+        kind = "log1p"
+    low, high = _padded(kind, low, high)
+    scale = Scale(kind, low, high, ())
+    ticks = tuple(Tick(scale.place(t), compact(t)) for t in _tick_values(kind, low, high))
+    return Scale(kind, low, high, ticks)
+
+
+def _padded(kind: str, low: float, high: float) -> tuple[float, float]:
+    """A little room at both ends, so that no mark lies on the frame."""
+    if kind == "log":
+        room = (high / low) ** 0.03
+        return low / room, high * room
+    if kind == "log1p":
+        return 0.0, math.expm1(math.log1p(high) * 1.03)
+    return low - 0.03 * (high - low), high + 0.03 * (high - low)
+
+
+def category_scale(labels: Sequence[str]) -> Scale:
+    """One place per category, in order."""
+    n = max(len(labels), 1)
+    shown = range(n) if n <= 12 else range(0, n, math.ceil(n / 12))
+    ticks = tuple(Tick((i + 0.5) / n, shortened(labels[i], 12)) for i in shown if i < len(labels))
+    return Scale("category", -0.5, n - 0.5, ticks)
+
+
+def slowdown_scale(highest: float) -> Scale:
+    """From 1.0 to the highest slowdown (at least 1.25, at most 10), logarithmic."""
+    top = min(max(highest, 1.25), 10.0)
+    scale = Scale("log", 1.0, top, ())
+    steps = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0)
+    ticks: list[Tick] = []
+    for step in (s for s in steps if s <= top):
+        place = scale.place(step)
+        if not ticks or place - ticks[-1].at >= _APART:
+            ticks.append(Tick(place, f"{step:g}×"))
+    return Scale("log", 1.0, top, tuple(ticks))
+
+
+def _tick_values(kind: str, low: float, high: float) -> list[float]:
+    if kind == "linear":
+        return _linear_ticks(low, high)
+    first = math.floor(math.log10(low)) if kind == "log" else 0
+    decades = range(first, math.floor(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= 2 else (1,)
+    values = [0.0] if kind == "log1p" else []
+    values += [m * 10.0**e for e in decades for m in steps]
+    shown = [v for v in values if low <= v <= high]
+    return shown[:: math.ceil(len(shown) / 8)] if len(shown) > 8 else shown
+
+
+def _linear_ticks(low: float, high: float) -> list[float]:
+    raw = (high - low) / 5
+    base = 10.0 ** math.floor(math.log10(raw))
+    step = next((base * m for m in (1, 2, 2.5, 5) if base * m >= raw), base * 10)
+    first = math.ceil(low / step)
+    return [i * step for i in range(first, math.floor(high / step) + 1)]
+
+
+def compact(value: float) -> str:
+    """1500 as 1.5k: at most three or four figures, for an axis."""
+    pairs: tuple[tuple[float, str], ...] = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+    if abs(value) >= 1e12:
+        return f"{value:.0e}"
+    for size, unit in pairs:
+        if abs(value) >= size:
+            return f"{round(value / size, 2):g}{unit}"
+    return f"{round(value, 6):.4g}"
+
+
+def shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def placed(scale: Scale, start: float, length: float, flip: bool = False) -> Callable[[float], float]:
+    """A function from values to pixels, rounded to a tenth."""
+
+    def at(value: float) -> float:
+        place = scale.place(value)
+        return round(start + length * (1.0 - place if flip else place), 1)
+
+    return at

@@ -1,0 +1,126 @@
+"""The difference between two models: exact regions, what they cost, text and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heurgen import ir
+from heurgen.audit.diff import diff
+from heurgen.cli import main
+from heurgen.errors import ModelError
+from heurgen.schema import to_json
+from tests.audit.learner import LOG, SPEC, load, module_of
+from tests.modules import two_vendors
+
+
+def changed(module: ir.HeuristicModule, vendor: str, **fields: object) -> ir.HeuristicModule:
+    selectors = tuple(replace(s, **fields) if s.vendor == vendor else s for s in module.selectors)  # type: ignore[arg-type]
+    return replace(module, selectors=selectors)
+
+
+def test_equal_models_differ_nowhere() -> None:
+    found = diff(two_vendors(), two_vendors())
+    assert (found.changes, found.to_text()) == ((), "no region changes config")
+
+
+def test_a_moved_threshold_changes_the_strip_between() -> None:
+    old = two_vendors()
+    new = changed(old, "amd", tree=ir.Split("num_seqs", 12, ir.Leaf(0, 2), ir.Leaf(1, 2)))
+    (change,) = diff(old, new).changes
+    assert change.region == ("8 < num_seqs <= 12",)
+    assert change.differing == {"BLOCK_M": (64, 16), "waves_per_eu": (2, None)}
+    assert diff(old, new).to_text() == (
+        "amd: 1 region with another config\n  8 < num_seqs <= 12\n    BLOCK_M 64 -> 16, waves_per_eu 2 -> none"
+    )
+
+
+def test_categories_and_flags_are_spelt_out() -> None:
+    old = two_vendors()
+    tree = old.selector("nvidia").tree
+    assert isinstance(tree, ir.Split)
+    flipped = replace(tree, left=ir.Leaf(0, 13, 1.0), right=ir.Leaf(1, 23, 1.2))
+    regions = [c.region for c in diff(old, changed(old, "nvidia", tree=flipped)).changes]
+    assert ("kv_tokens <= 4096", "dtype in {'float16', 'fp8'}") in regions
+    assert ("kv_tokens > 4096", "num_seqs > 64", "causal is true") in regions
+
+
+def test_vendors_that_come_and_go() -> None:
+    old = two_vendors()
+    one = replace(old, selectors=old.selectors[1:])
+    assert diff(old, one).to_text() == "vendor amd is gone\nno region changes config"
+    assert diff(one, old).added == ("amd",)
+
+
+def test_models_of_different_kernels_are_refused() -> None:
+    with pytest.raises(ModelError) as error:
+        diff(two_vendors(), replace(two_vendors(), kernel="matmul"))
+    assert str(error.value) == "models of different kernels: 'unified_attention' and 'matmul'"
+
+
+def test_a_derived_feature_that_changes_its_expression() -> None:
+    old = two_vendors()
+    new = replace(old, derived=(ir.Derived("kv_tokens", "num_seqs + avg_seqlen_k", 16.0, 1048576.0),))
+    assert any("kv_tokens (as before)" in text for c in diff(old, new).changes for text in c.region)
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    st.integers(0, 300),
+    st.floats(1, 2e4),
+    st.sampled_from(("bfloat16", "float16", "fp8", "new")),
+    st.booleans(),
+)
+def test_the_regions_hold_exactly_the_inputs_that_change(n: int, k: float, dtype: str, causal: bool) -> None:
+    old = two_vendors()
+    tree = ir.Split("num_seqs", 32, old.selector("nvidia").tree, ir.Leaf(2, 1, 1.0))
+    new = changed(old, "nvidia", tree=tree)
+    row = {"num_seqs": n, "avg_seqlen_k": k, "dtype": dtype, "causal": causal}
+    differs = ir.select(old, "nvidia", row) != ir.select(new, "nvidia", row)
+    full = {**ir.with_derived(new, row), "inf": math.inf}
+    inside = [c for c in diff(old, new).changes if all(_holds(text, full) for text in c.region)]
+    assert len(inside) == differs
+
+
+def _holds(text: str, row: dict[str, object]) -> bool:
+    """A condition of a region, read as Python."""
+    for flag in ("true", "false"):
+        text = text.replace(f"causal is {flag}", f"causal == {flag.title()}")
+    text = text.replace("dtype is not '", "dtype != '").replace("dtype is '", "dtype == '")
+    return bool(eval(text, {}, dict(row)))
+
+
+def test_with_a_log_every_changed_scenario_is_listed_once_with_its_gain() -> None:
+    spec, log, tables = load()
+    old, new = module_of(spec, log, tables, 2), module_of(spec, log, tables, 4)
+    found = diff(old, new, tables)
+    listed = [s for c in found.changes for s in c.scenarios]
+    from heurgen.audit.score import score
+
+    before, after = score(old, tables).choices, score(new, tables).choices
+    moved = [(a, b) for a, b in zip(before, after, strict=True) if a.chosen != b.chosen]
+    assert sorted(s.scenario for s in listed) == sorted(b.scenario for _, b in moved)
+    gains = {b.scenario: (a.slowdown or 0) / (b.slowdown or 1) for a, b in moved}
+    assert all(s.gain == pytest.approx(gains[s.scenario]) for s in listed)
+    whole = math.exp(sum(math.log(g) for g in gains.values()) / len(before))
+    assert found.gains["nvidia"] == pytest.approx(whole)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    spec, log, tables = load()
+    for name, depth in (("old", 2), ("new", 3)):
+        (tmp_path / f"{name}.json").write_text(to_json(module_of(spec, log, tables, depth)))
+    words = ["diff", str(tmp_path / "old.json"), str(tmp_path / "new.json")]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, "scenario" in result.stdout) == (0, False)
+    data = json.loads(CliRunner().invoke(main, [*words, str(LOG), "--spec", str(SPEC), "--json"]).stdout)
+    assert {"vendor", "device", "region", "old", "new", "gain", "scenarios"} == set(data["changes"][0])
+    bad = CliRunner().invoke(main, [*words, str(LOG)])
+    assert (bad.exit_code, bad.stderr) == (2, "error: logs and --spec go together (give both, or neither)\n")

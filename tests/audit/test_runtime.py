@@ -1,0 +1,176 @@
+"""observe: what it logs, how the file is bounded and survives a crash, and that a launch never suffers."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from heurgen.render.python import render_python
+from heurgen.runtime import observe
+from tests.modules import two_vendors
+
+ROW: dict[str, Any] = {"num_seqs": 8, "avg_seqlen_k": 100.0, "dtype": "fp8", "causal": True}
+
+
+@pytest.fixture(scope="module")
+def heuristics() -> ModuleType:
+    module = ModuleType("generated_for_observe")
+    exec(compile(render_python(two_vendors()), "generated", "exec"), module.__dict__)
+    return module
+
+
+def records(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_results_are_those_of_the_selector(heuristics: ModuleType, tmp_path: Path) -> None:
+    watched = observe(heuristics.select, path=tmp_path / "t.csv")
+    assert watched(vendor="nvidia", **ROW) is heuristics.select(vendor="nvidia", **ROW)
+    bound = observe(heuristics.SELECTORS["amd"], path=tmp_path / "t.csv")
+    assert bound(*ROW.values()) is heuristics.SELECTORS["amd"](**ROW)
+    assert bound(**ROW) is bound(*ROW.values())
+    with pytest.raises(ValueError, match="unknown vendor"):
+        watched(vendor="intel", **ROW)
+
+
+def test_every_nth_call_is_written_and_counts_for_n(heuristics: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    watched = observe(heuristics.select, sample=0.1, path=path)
+    for n in range(1, 101):
+        watched(vendor="nvidia", **{**ROW, "num_seqs": n})
+    assert [r["num_seqs"] for r in records(path)] == [str(n) for n in range(10, 101, 10)]
+    assert {r["count"] for r in records(path)} == {"10"}
+    first = {"vendor": "nvidia", "num_seqs": "10", "avg_seqlen_k": "100.0", "dtype": "fp8", "causal": "true"}
+    assert records(path)[0] == {**first, "count": "10"}
+
+
+def test_scenarios_outside_training_are_written_once(heuristics: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    watched = observe(heuristics.SELECTORS["nvidia"], sample=0, path=path)
+    for _ in range(3):
+        for change in ({}, {"num_seqs": 129}, {"avg_seqlen_k": float("nan")}, {"dtype": 'a,"b"\n'}):
+            watched(**{**ROW, **change})
+    found = records(path)
+    assert [r["num_seqs"] for r in found][:2] == ["129", "8"]
+    assert [r["dtype"] for r in found if r["dtype"] != "fp8"] == ['a,"b"\n']
+    assert {r["count"] for r in found} == {"1"}
+    assert sum(r["num_seqs"] == "129" for r in found) == 1
+
+
+def test_the_file_is_bounded_and_keeps_the_recent_rows(heuristics: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    watched = observe(heuristics.SELECTORS["nvidia"], sample=1, path=path, max_bytes=2000)
+    for n in range(1, 1001):
+        watched(**{**ROW, "num_seqs": n % 128 + 1, "avg_seqlen_k": float(n)})
+    old = tmp_path / "t.csv.old"
+    assert path.stat().st_size <= 2000
+    assert old.stat().st_size <= 2000
+    assert sorted(os.listdir(tmp_path)) == ["t.csv", "t.csv.old"]
+    both = [float(r["avg_seqlen_k"]) for p in (old, path) for r in records(p)]
+    assert both == [float(n) for n in range(1001 - len(both), 1001)]
+
+
+def test_a_torn_row_does_not_spoil_the_next(heuristics: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    watched = observe(heuristics.SELECTORS["nvidia"], sample=1, path=path)
+    watched(**ROW)
+    with path.open("a") as file:
+        file.write("8,10")
+    watched(**ROW)
+    assert path.read_text().splitlines()[1:] == ["8,100.0,fp8,true,1", "8,10", "8,100.0,fp8,true,1"]
+
+
+def test_another_header_begins_a_new_file(heuristics: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("m,n,count\n1,2,3\n")
+    observe(heuristics.SELECTORS["nvidia"], sample=1, path=path)(**ROW)
+    assert (tmp_path / "t.csv.old").read_text() == "m,n,count\n1,2,3\n"
+    assert len(records(path)) == 1
+
+
+def test_an_error_ends_the_logging_and_not_the_launch(heuristics: ModuleType, tmp_path: Path) -> None:
+    watched: Any = observe(heuristics.SELECTORS["nvidia"], sample=1, path=tmp_path / "missing" / "t.csv")
+    assert watched(**ROW) is heuristics.SELECTORS["nvidia"](**ROW)
+    assert isinstance(watched.log.error, FileNotFoundError)
+    assert watched(**ROW) is heuristics.SELECTORS["nvidia"](**ROW)
+
+
+def test_bad_arguments(heuristics: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"sample is 2, expected a share from 0 to 1"):
+        observe(heuristics.select, sample=2)
+    with pytest.raises(ValueError, match=r"max_bytes is 10, expected at least 1000"):
+        observe(heuristics.select, max_bytes=10)
+
+    def plain(m: int) -> int:
+        return m
+
+    with pytest.raises(ValueError, match=r"pass domain=module\.DOMAIN"):
+        observe(plain)
+    with pytest.raises(ValueError, match="expected `select` or a function of SELECTORS"):
+        observe(lambda *args: args, domain={})
+    assert observe(plain, domain={"m": {"low": 0, "high": 5}})(3) == 3
+
+
+WRITER = """
+import sys
+sys.path.insert(0, {root!r})
+from heurgen.runtime import observe
+def select(m): return m
+watched = observe(select, sample=1, path={path!r}, max_bytes=100_000_000, domain={{"m": {{"low": 0, "high": 5}}}})
+print("ready", flush=True)
+i = 0
+while True:
+    i += 1
+    watched(i % 5)
+"""
+
+
+def test_kill_leaves_whole_rows(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    code = WRITER.format(root=str(Path(__file__).parents[2]), path=str(path))
+    writers = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
+    for writer in writers:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+    time.sleep(0.2)
+    for writer in writers:
+        writer.send_signal(signal.SIGKILL)
+        writer.communicate()
+    lines = path.read_text().splitlines()
+    assert len(lines) > 20
+    assert set(lines) <= {"m,count", *(f"{m},1" for m in range(5))}
+
+
+def test_the_module_imports_nothing_but_the_standard_library() -> None:
+    code = "import sys; before = set(sys.modules); import heurgen.runtime; print(sorted(set(sys.modules) - before))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    new = set(eval(out))
+    assert not {m.split(".")[0] for m in new} - set(sys.stdlib_module_names) - {"heurgen"}
+
+
+def test_a_call_costs_little_more(heuristics: ModuleType, tmp_path: Path) -> None:
+    """Loose on purpose: a busy machine is noisy. benchmarks/lookup.py is where time is measured."""
+    bare = heuristics.SELECTORS["nvidia"]
+    watched = observe(bare, path=tmp_path / "t.csv")
+    assert best_ns(watched) - best_ns(bare) < 5000
+
+
+def best_ns(call: Callable[..., Any]) -> float:
+    values, best = list(ROW.values()), float("inf")
+    for _ in range(5):
+        began = time.perf_counter_ns()
+        for _ in range(2000):
+            call(*values)
+        best = min(best, (time.perf_counter_ns() - began) / 2000)
+    return best

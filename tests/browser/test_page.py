@@ -1,0 +1,209 @@
+"""The report in a real browser: silent, offline, linked, in both themes, on a phone and a desk, accessible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.audit.test_report import hostile, run
+
+pytestmark = pytest.mark.browser
+SIZES = {"phone": (360, 740), "desk": (1440, 900)}
+THEMES = ("light", "dark")
+
+
+class Opened:
+    """A page with everything that it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, size: tuple[int, int], theme: str, **more: Any) -> None:
+        self.context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, color_scheme=theme, **more
+        )
+        self.page = self.context.new_page()
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda m: self.problems.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda e: self.problems.append(f"error: {e}"))
+        self.page.on("request", lambda r: self.requests.append(r.url))
+        self.page.goto(path.as_uri())
+
+    def paper(self) -> str:
+        return str(self.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+@pytest.fixture(params=[(s, t) for s in SIZES for t in THEMES], ids="-".join)
+def opened(request: pytest.FixtureRequest, chromium: Any, report_page: Path) -> Iterator[Opened]:
+    size, theme = request.param
+    one = Opened(chromium, report_page, SIZES[size], theme)
+    yield one
+    one.context.close()
+
+
+@pytest.fixture
+def desk(chromium: Any, report_page: Path) -> Iterator[Opened]:
+    one = Opened(chromium, report_page, SIZES["desk"], "light")
+    yield one
+    one.context.close()
+
+
+def test_nothing_is_said_asked_for_or_wider_than_the_screen(opened: Opened) -> None:
+    page = opened.page
+    page.mouse.wheel(0, 5000)
+    page.wait_for_timeout(100)
+    assert opened.problems == []
+    assert len(opened.requests) == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    small = page.evaluate(
+        """() => [...document.querySelectorAll('svg text')].map(t => {
+             const s = t.ownerSVGElement, v = s.viewBox.baseVal;
+             const scale = v && v.width ? s.getBoundingClientRect().width / v.width : 1;
+             return parseFloat(getComputedStyle(t).fontSize) * scale; }).reduce((a, b) => Math.min(a, b))"""
+    )
+    assert small >= 9
+
+
+def test_both_themes_differ_and_the_button_switches(chromium: Any, report_page: Path) -> None:
+    papers = {}
+    for theme in THEMES:
+        one = Opened(chromium, report_page, SIZES["desk"], theme)
+        before = one.paper()
+        one.page.click("#theme")
+        papers[theme] = (before, one.paper())
+        assert one.problems == []
+        one.page.click("#theme")
+        assert one.paper() == before
+        one.context.close()
+    assert papers["light"] == papers["dark"][::-1]
+    assert papers["light"][0] == "rgb(255, 255, 255)"
+
+
+def lit(page: Any) -> tuple[set[str], set[str]]:
+    """The leaves of the marks, and of the tree rows, that are highlighted."""
+    found = page.evaluate(
+        """() => ['.first .mk.on', '.view svg.tree .leaf.on'].map(
+             s => [...document.querySelectorAll(s)].map(e => e.dataset.l))"""
+    )
+    marks, rows = found
+    return set(marks), {leaf for text in rows for leaf in text.split()}
+
+
+def test_a_leaf_lights_its_scenarios(desk: Opened) -> None:
+    page = desk.page
+    leaf = page.locator("svg.tree .leaf").nth(2)
+    number = leaf.get_attribute("data-l")
+    leaf.hover()
+    marks, rows = lit(page)
+    assert marks == {number}
+    assert number in rows
+    faded = page.locator(f'.first .mk:not([data-l="{number}"])').first
+    page.wait_for_timeout(200)
+    assert float(faded.evaluate("e => getComputedStyle(e).opacity")) < 0.3
+    page.mouse.move(5, 5)
+    assert lit(page) == (set(), set())
+    leaf.focus()
+    assert lit(page)[0] == {number}
+
+
+def test_a_scenario_lights_its_leaf_and_tells_about_itself(desk: Opened) -> None:
+    page = desk.page
+    mark = page.locator(".first .mk").nth(40)
+    mark.scroll_into_view_if_needed()
+    mark.hover(force=True)
+    on = page.evaluate("document.querySelector('.first .mk:hover').dataset.l")
+    marks, rows = lit(page)
+    assert marks == {on}
+    assert on in rows
+    assert "num_seqs=" in page.inner_text("#tip")
+    # The twin in the map of configs is lit with it, and pointing there does the same.
+    twin = page.locator("svg.fit:not(.first) .mk").nth(40)
+    twin.scroll_into_view_if_needed()
+    twin.hover(force=True)
+    assert len(lit(page)[0]) == 1
+    assert "num_seqs=" in page.inner_text("#tip")
+
+
+def test_a_leaf_of_a_parameter_lights_all_its_leaves(desk: Opened) -> None:
+    page = desk.page
+    leaf = page.locator(".small svg.tree .leaf[data-l*=' ']").first
+    wanted = set((leaf.get_attribute("data-l") or "").split())
+    leaf.hover()
+    assert lit(page)[0] == wanted
+
+
+def test_the_keyboard_does_what_the_mouse_does(desk: Opened) -> None:
+    page = desk.page
+    first = page.locator(".first .mk").first
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    second = page.locator(".first .mk").nth(1)
+    assert second.evaluate("e => e === document.activeElement")
+    assert lit(page)[0] == {second.get_attribute("data-l")}
+    assert "num_seqs=" in page.inner_text("#tip")
+    page.keyboard.press("End")
+    last = page.locator(".first .mk").last
+    assert last.evaluate("e => e === document.activeElement")
+    page.keyboard.press("Enter")
+    held = lit(page)
+    page.locator("#theme").focus()
+    assert lit(page) == held
+    last.focus()
+    page.keyboard.press("Escape")
+    assert lit(page) == (set(), set())
+    # Every stop on the way through the page shows where it is.
+    page.locator("body").press("Home")
+    stops = page.evaluate("document.querySelectorAll('a[href], button, [tabindex=\"0\"], summary').length")
+    assert 20 < stops < 200
+
+
+def test_a_click_holds_the_highlight(desk: Opened) -> None:
+    page = desk.page
+    chip = page.locator("ol.worst .chip").first
+    chip.click()
+    page.mouse.move(5, 5)
+    page.locator("#theme").focus()
+    assert lit(page)[0] == {chip.get_attribute("data-l")}
+    chip.click()
+    page.mouse.move(5, 5)
+    page.locator("#theme").focus()
+    assert lit(page)[0] == set()
+
+
+def test_axe_finds_no_serious_fault(opened: Opened, axe: str) -> None:
+    opened.page.evaluate(axe)
+    result = opened.page.evaluate("axe.run()")
+    grave = [v for v in result["violations"] if v["impact"] in ("serious", "critical")]
+    told = [(v["id"], v["help"], [n["html"][:160] for n in v["nodes"][:3]]) for v in grave]
+    assert told == []
+    assert len(result["passes"]) > 10
+
+
+def test_without_scripts_the_figures_are_there(chromium: Any, report_page: Path) -> None:
+    one = Opened(chromium, report_page, SIZES["desk"], "light", java_script_enabled=False)
+    assert one.page.locator(".first .mk").count() == 70
+    assert one.page.locator("svg.tree").count() == 7
+    one.context.close()
+
+
+def test_it_prints(desk: Opened) -> None:
+    desk.page.emulate_media(media="print")
+    assert desk.page.locator("#theme").is_hidden()
+    assert desk.page.pdf().startswith(b"%PDF")
+    assert desk.problems == []
+
+
+def test_hostile_strings_do_nothing_in_a_browser(chromium: Any, tmp_path: Path) -> None:
+    model, log, spec = hostile(tmp_path)
+    out = tmp_path / "hostile.html"
+    assert run("audit", model, log, "--spec", spec, "--html", out, "--baseline", model).exit_code == 0
+    one = Opened(chromium, out, SIZES["desk"], "light")
+    dialogs: list[str] = []
+    one.page.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
+    for selector in ("svg.tree .leaf", ".first .mk"):
+        one.page.locator(selector).first.hover(force=True)
+    assert (dialogs, one.problems, len(one.requests)) == ([], [], 1)
+    assert one.page.locator("img").count() == 0
+    assert one.page.locator("script").count() == 1
+    one.context.close()
