@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heurgen.trees.evaluate import evaluate as evaluate
-    from heurgen.trees.fit import fit as fit
+    from heurgen.trees.compare import evaluate as evaluate
+    from heurgen.trees.learn import fit as fit
     from heurgen.trees.options import FitOptions as FitOptions
     from heurgen.trees.suggest import suggest_derived as suggest_derived
 
-_HOME = {"FitOptions": "options", "evaluate": "evaluate", "fit": "fit", "suggest_derived": "suggest"}
+_HOME = {"FitOptions": "options", "evaluate": "compare", "fit": "learn", "suggest_derived": "suggest"}
 __all__ = ["FitOptions", "evaluate", "fit", "suggest_derived"]
 
 

@@ -69,7 +69,19 @@ def threshold(p: Problem, rows: Ints, tree: Branch) -> int | float:
         return _typed(column, float(x[left & real].max()))
     if tight_right:
         return _just_below(column, low, float(x[~left & real].min()))
-    return between_values(column, low, high)
+    return between_values(
+        column, *_widened(low, high, float(x[left & real].max()), float(x[~left & real].min()))
+    )
+
+
+# Points between scenarios place a threshold only so exactly: a rounder number this near is as good.
+ROOM = 1.15
+
+
+def _widened(low: float, high: float, real_low: float, real_high: float) -> tuple[float, float]:
+    """The gap between two points, widened by ROOM within the gap between the scenarios on either side."""
+    wide = sorted((low / ROOM, low * ROOM))[0], sorted((high / ROOM, high * ROOM))[1]
+    return max(real_low, wide[0]), min(real_high, wide[1])
 
 
 def between_values(column: TableColumn, low: float, high: float) -> int | float:
@@ -82,7 +94,7 @@ def between_values(column: TableColumn, low: float, high: float) -> int | float:
 
 def _exclusive(p: Problem, others: Ints, tree: Tree) -> bool:
     """Whether the tree ships a config that some scenario among `others` does not cover."""
-    configs = sorted({tip.config for tip in tips(tree)})
+    configs = np.array(sorted({tip.config for tip in tips(tree)}), dtype=np.int64)
     covered: Bools = p.covered[np.ix_(others[p.real[others]], configs)]
     return not bool(covered.all())
 
@@ -128,7 +140,5 @@ def choices(selector: Selector, table: CostTable, rows: Ints) -> Ints:
     """The table's config column that a selector chooses for each of the rows; -1 where the table lacks it."""
     order = [selector.parameters.index(name) for name in table.parameters]
     number = {config: i for i, config in enumerate(table.configs)}
-    column = np.array(
-        [number.get(tuple(c[i] for i in order), -1) for c in selector.configs], dtype=np.int64
-    )
+    column = np.array([number.get(tuple(c[i] for i in order), -1) for c in selector.configs], dtype=np.int64)
     return column[route(selector.tree, table.columns, table.X[rows])]

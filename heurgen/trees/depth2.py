@@ -12,29 +12,33 @@ import numpy as np
 from heurgen.trees.problem import Bools, Floats
 
 
-def stump_costs(B: Floats, cost: Floats, real: Bools, price: float) -> Floats:
-    """For every cut: cost of the best two leaves, `price` per leaf; inf where a side has no scenario [Q]."""
+def stump_costs(B: Floats, cost: Floats, real: Bools, price: float, own: Floats) -> Floats:
+    """For every cut: cost of the best two leaves; inf where a side has no scenario [Q].
+
+    A leaf costs `price`, and own [C] by its config.
+    """
     left = B.T @ cost
-    right = cost.sum(axis=0) - left
+    right = cost.sum(axis=0) - left + own
+    left += own
     total: Floats = left.min(axis=1) + right.min(axis=1) + 2 * price
     n_left = B[real].sum(axis=0)
     total[(n_left == 0) | (n_left == real.sum())] = np.inf
     return total
 
 
-def pair_costs(B: Floats, cost: Floats, real: Bools, price: float) -> Floats:
-    """For every cut as the root: the cost of the best tree of depth 2 below it, `price` per leaf [Q]."""
+def pair_costs(B: Floats, cost: Floats, real: Bools, price: float, own: Floats) -> Floats:
+    """For every cut as the root: the cost of the best tree of depth 2 below it [Q]; leaves as in `stump_costs`."""
     single = B.T @ cost
     whole = cost.sum(axis=0)
     shape = (B.shape[1], B.shape[1])
     ll, lr, rl, rr = (np.full(shape, np.inf) for _ in range(4))
     for c in range(cost.shape[1]):
-        both = (B * cost[:, c : c + 1]).T @ B
-        one = single[:, c]
+        both = (B * cost[:, c : c + 1]).T @ B + own[c]
+        one = single[:, c] + 2 * own[c]
         np.minimum(ll, both, out=ll)
         np.minimum(lr, one[:, None] - both, out=lr)
         np.minimum(rl, one[None, :] - both, out=rl)
-        np.minimum(rr, (whole[c] - one)[:, None] - one[None, :] + both, out=rr)
+        np.minimum(rr, (whole[c] + 4 * own[c] - one)[:, None] - one[None, :] + both, out=rr)
     n_both = B[real].T @ B[real]
     n_one, n = np.diag(n_both), real.sum()
     ll += lr
@@ -42,8 +46,8 @@ def pair_costs(B: Floats, cost: Floats, real: Bools, price: float) -> Floats:
     rl += rr
     n_right_left = n_one[None, :] - n_both
     rl[(n_right_left == 0) | (n_right_left == (n - n_one)[:, None])] = np.inf
-    left = np.minimum(ll.min(axis=1) + price, single.min(axis=1))
-    right = np.minimum(rl.min(axis=1) + price, (whole - single).min(axis=1))
+    left = np.minimum(ll.min(axis=1) + price, (single + own).min(axis=1))
+    right = np.minimum(rl.min(axis=1) + price, (whole - single + own).min(axis=1))
     total: Floats = left + right + 2 * price
     total[(n_one == 0) | (n_one == n)] = np.inf
     return total

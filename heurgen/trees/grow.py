@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -9,76 +10,46 @@ import numpy as np
 
 from heurgen.trees.candidates import candidates
 from heurgen.trees.depth2 import pair_costs, stump_costs
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, n_leaves, row_costs
-from heurgen.trees.problem import Bools, Floats, Ints, Problem
+from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, n_leaves, row_costs
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
+
+Score: TypeAlias = Callable[[Floats, Floats, Bools, float, Floats], Floats]
+# The best cut found for a set of rows, None where there is none: the same rows are met at many depths.
+Memo: TypeAlias = dict[tuple[bytes, bool], "tuple[Cut, Bools, float] | None"]
 
 
-# A tree of two levels is too small to spend one on coverage.
-SETTLE_DEPTH = 3
+def look_ahead(p: Problem, rows: Ints, depth: int, price: float, memo: Memo) -> Tree:
+    """Grown top down; each test is the root of the best tree of depth 2 below it. `price` per leaf.
 
-
-def look_ahead(p: Problem, rows: Ints, depth: int, price: float) -> Tree:
-    """Grown top down; each test is the root of the best tree of depth 2 below it. `price` per leaf."""
+    `memo` belongs to this problem and price.
+    """
     tip = best_tip(p, rows)
     if depth == 0 or p.real[rows].sum() < 2:
         return tip
-    cuts, B = candidates(p, rows)
-    if not cuts:
+    key = hashlib.blake2b(rows.tobytes(), digest_size=16).digest(), depth == 1
+    if key not in memo:
+        memo[key] = _best_cut(p, rows, stump_costs if depth == 1 else pair_costs, price)
+    found = memo[key]
+    alone = float(p.cost[rows, tip.config].sum()) + doubt(p, tip)
+    if found is None or not found[2] < alone + price:
         return tip
-    score = stump_costs if depth == 1 else pair_costs
-    costs = score(B, p.cost[rows], p.real[rows], price)
-    clean = clean_cuts(p, rows, B)
-    if depth >= SETTLE_DEPTH and clean.any():
-        costs[~clean] = np.inf
-    best = int(costs.argmin())
-    alone = float(p.cost[rows, tip.config].sum())
-    if not costs[best] < alone + price:
-        return tip
-    left = B[:, best] > 0
+    cut, left, _ = found
     tree = Branch(
-        cuts[best],
-        look_ahead(p, rows[left], depth - 1, price),
-        look_ahead(p, rows[~left], depth - 1, price),
+        cut,
+        look_ahead(p, rows[left], depth - 1, price, memo),
+        look_ahead(p, rows[~left], depth - 1, price, memo),
     )
-    grown = float(row_costs(p, rows, tree).sum()) + n_leaves(tree) * price
+    grown = float(row_costs(p, rows, tree).sum()) + doubt(p, tree) + n_leaves(tree) * price
     return tree if grown < alone + price else tip
 
 
-def clean_cuts(p: Problem, rows: Ints, B: Floats) -> Bools:
-    """Which cuts settle coverage: configs covered on a part of the scenarios are all or none on either side [Q].
-
-    Such a cut tells kinds of launches apart (decode and prefill). It is made first, alone: a region bounded by
-    it contains no launch of the other kind, whatever its other features are.
-    """
-    covered = p.covered[rows][p.real[rows]]
-    partial = np.flatnonzero(covered.any(axis=0) & ~covered.all(axis=0))
-    if not len(partial):
-        return np.zeros(B.shape[1], dtype=bool)
-    left = B[p.real[rows]]
-    n_left, n = left.sum(axis=0), len(left)
-    found: Bools = np.ones(B.shape[1], dtype=bool)
-    for c in partial.tolist():
-        both = left.T @ covered[:, c].astype(np.float64)
-        rest = covered[:, c].sum() - both
-        found &= ((both == 0) | (both == n_left)) & ((rest == 0) | (rest == n - n_left))
-    return found
-
-
-Maker: TypeAlias = Callable[[Problem, Ints, int, int], Tree]
-
-
-def settled(p: Problem, rows: Ints, depth: int, max_leaves: int, make: Maker) -> Tree:
-    """The cuts that settle coverage, and below them the trees that `make` gives on the scenarios."""
+def _best_cut(p: Problem, rows: Ints, score: Score, price: float) -> tuple[Cut, Bools, float] | None:
     cuts, B = candidates(p, rows)
-    clean = np.flatnonzero(clean_cuts(p, rows, B)) if depth >= SETTLE_DEPTH and cuts else []
-    if not len(clean):
-        return make(p, rows[p.real[rows]], depth, max_leaves)
-    left = B[:, clean[0]] > 0
-    return Branch(
-        cuts[clean[0]],
-        settled(p, rows[left], depth - 1, max_leaves, make),
-        settled(p, rows[~left], depth - 1, max_leaves, make),
-    )
+    if not cuts:
+        return None
+    costs = score(B, p.cost[rows], p.real[rows], price, p.leaf_price)
+    best = int(costs.argmin())
+    return cuts[best], B[:, best] > 0, float(costs[best])
 
 
 # --- scikit-learn -------------------------------------------------------------------------------------------
@@ -107,13 +78,16 @@ def regression_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree
     """scikit-learn's multi-output regression of the costs: variance of every config's cost falls."""
     from sklearn.tree import DecisionTreeRegressor
 
-    if depth == 0:
-        return best_tip(p, rows)
     X, meaning = encode(p, rows)
     estimator = DecisionTreeRegressor(
         max_depth=depth, max_leaf_nodes=max(max_leaves, 2), random_state=0, min_samples_leaf=1
-    ).fit(X, np.minimum(p.cost[rows], 4 * np.median(p.cost[rows]) + 1))
+    ).fit(X, capped(p.cost[rows]))
     return from_estimator(p, rows, estimator, X, meaning)
+
+
+def capped(cost: Floats) -> Floats:
+    """Costs for least squares: beyond e^2 = 7.4x, and unmeasured, all are equally bad."""
+    return np.minimum(cost / UNIT, 2.0)
 
 
 def winner_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
@@ -122,7 +96,7 @@ def winner_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
 
     cost = p.cost[rows]
     regret = cost.mean(axis=1) - cost.min(axis=1)
-    if depth == 0 or not regret.any():
+    if not regret.any():
         return best_tip(p, rows)
     X, meaning = encode(p, rows)
     estimator = DecisionTreeClassifier(
@@ -153,7 +127,9 @@ def from_estimator(
         below, above = own[left], own[~left]
         if not cut.left:
             cut = gap(p, rows[own], cut.column, left)
-        return Branch(cut, build(arrays.children_left[node], below), build(arrays.children_right[node], above))
+        return Branch(
+            cut, build(arrays.children_left[node], below), build(arrays.children_right[node], above)
+        )
 
     return build(0, np.arange(len(rows)))
 

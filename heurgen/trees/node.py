@@ -39,8 +39,9 @@ Tree: TypeAlias = Branch | Tip
 def goes_left(p: Problem, rows: Ints, cut: Cut) -> Bools:
     x = p.X[rows, cut.column]
     if p.columns[cut.column].type == "category":
-        return np.isin(x, cut.left)
-    return x <= cut.low
+        found: Bools = np.isin(x, cut.left)
+        return found
+    return np.asarray(x <= cut.low)
 
 
 def assign(p: Problem, rows: Ints, tree: Tree) -> Ints:
@@ -65,7 +66,7 @@ def real_cost(p: Problem, tree: Tree) -> float:
 
 
 def best_tip(p: Problem, rows: Ints) -> Tip:
-    return Tip(int(p.cost[rows].sum(axis=0).argmin()))
+    return Tip(int((p.cost[rows].sum(axis=0) + p.leaf_price).argmin()))
 
 
 def tips(tree: Tree) -> Iterator[Tip]:
@@ -74,6 +75,11 @@ def tips(tree: Tree) -> Iterator[Tip]:
     else:
         yield from tips(tree.left)
         yield from tips(tree.right)
+
+
+def doubt(p: Problem, tree: Tree) -> float:
+    """What the leaves pay for their configs' coverage."""
+    return float(sum(p.leaf_price[tip.config] for tip in tips(tree)))
 
 
 def n_leaves(tree: Tree) -> int:

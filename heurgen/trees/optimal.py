@@ -31,9 +31,7 @@ def fit_optimal(p: Problem, s: Settings) -> tuple[Fitted, dict[str, Any]]:
         UsageError: pystreed is not installed.
     """
     if not available():
-        raise UsageError(
-            "strategy optimal needs the package pystreed", hint="pip install 'heurgen[optimal]'"
-        )
+        raise UsageError("strategy optimal needs the package pystreed", hint="pip install 'heurgen[optimal]'")
     small = with_configs(p, config_set(p, s.max_configs))
     rows = np.arange(len(small.X))
     cuts, B = candidates(small, rows, MAX_CUTS.get(s.depth, MAX_CUTS_DEEP))

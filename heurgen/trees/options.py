@@ -30,7 +30,9 @@ class FitOptions:
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
-            raise UsageError(f"unknown strategy {quoted(self.strategy)}", hint=f"one of {', '.join(STRATEGIES)}")
+            raise UsageError(
+                f"unknown strategy {quoted(self.strategy)}", hint=f"one of {', '.join(STRATEGIES)}"
+            )
         if self.prefer not in ("accuracy", "small"):
             raise UsageError(f"unknown preference {quoted(self.prefer)}", hint="accuracy or small")
         for name in ("max_depth", "max_leaves", "max_configs"):

@@ -15,31 +15,35 @@ import numpy as np
 from heurgen.costs import CostTable
 from heurgen.trees.configs import choose
 from heurgen.trees.grow import encode, from_estimator
-from heurgen.trees.joint import Fitted, Settings, config_set, or_single
+from heurgen.trees.joint import Fitted, Settings, or_single
 from heurgen.trees.node import Branch, Tip, Tree, goes_left, real_cost
 from heurgen.trees.problem import UNIT, Floats, Ints, Problem, with_configs
 
 
-def fit_per_parameter(p: Problem, table: CostTable, s: Settings, overlay_depth: int = 90) -> tuple[Fitted, dict[str, Any]]:
+def fit_per_parameter(
+    p: Problem, table: CostTable, s: Settings, chosen: Ints, overlay_depth: int
+) -> tuple[Fitted, dict[str, Any]]:
     """The repaired tree, and what repair cost.
 
-    `s.depth` and `s.max_leaves` limit each parameter's tree; `overlay_depth` the joint one. Of all depths up to
-    the limit the deepest ships unless a shallower one has a lower training objective.
+    `chosen` are the configs that winners are taken from. `s.depth` and `s.max_leaves` limit each parameter's
+    tree; `overlay_depth` the joint one. Of all depths up to the limit the deepest ships unless a shallower one
+    has a lower training objective.
     """
-    best, repair = _at_depth(p, table, replace(s, depth=1), overlay_depth)
+    best, repair = _at_depth(p, table, replace(s, depth=1), chosen, overlay_depth)
     for depth in range(2, s.depth + 1):
-        found, repaired = _at_depth(p, table, replace(s, depth=depth), overlay_depth)
+        found, repaired = _at_depth(p, table, replace(s, depth=depth), chosen, overlay_depth)
         if real_cost(found.p, found.tree) <= real_cost(best.p, best.tree):
             best, repair = found, repaired
     return or_single(p, best), repair
 
 
-def parameter_trees(p: Problem, table: CostTable, s: Settings) -> tuple[list[Tree], list[list[Any]]]:
+def parameter_trees(
+    p: Problem, table: CostTable, s: Settings, chosen: Ints
+) -> tuple[list[Tree], list[list[Any]]]:
     """For each parameter: its tree, whose tips are numbers of values, and the values."""
     from sklearn.tree import DecisionTreeClassifier
 
     rows = np.arange(len(p.X))
-    chosen = config_set(p, s.max_configs)
     cost = p.cost[:, chosen]
     winner = p.configs[chosen[cost.argmin(axis=1)]]
     regret = cost.mean(axis=1) - cost.min(axis=1)
@@ -63,8 +67,10 @@ def parameter_trees(p: Problem, table: CostTable, s: Settings) -> tuple[list[Tre
     return trees, domains
 
 
-def _at_depth(p: Problem, table: CostTable, s: Settings, overlay_depth: int) -> tuple[Fitted, dict[str, Any]]:
-    trees, domains = parameter_trees(p, table, s)
+def _at_depth(
+    p: Problem, table: CostTable, s: Settings, chosen: Ints, overlay_depth: int
+) -> tuple[Fitted, dict[str, Any]]:
+    trees, domains = parameter_trees(p, table, s, chosen)
     cells: list[tuple[Ints, tuple[Any, ...]]] = []
     number = {config: i for i, config in enumerate(table.configs)}
     place = {column: i for i, column in enumerate(p.configs.tolist())}
@@ -102,7 +108,11 @@ def _labelled(tree: Tree, labels: list[int]) -> Tree:
 
 
 def _repaired(
-    p: Problem, table: CostTable, cells: list[tuple[Ints, tuple[Any, ...]]], wanted: list[int], max_configs: int
+    p: Problem,
+    table: CostTable,
+    cells: list[tuple[Ints, tuple[Any, ...]]],
+    wanted: list[int],
+    max_configs: int,
 ) -> list[int]:
     """The config (index into the problem's) of each cell."""
     every = np.arange(len(p.configs))

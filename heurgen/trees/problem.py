@@ -42,6 +42,7 @@ class Problem:
     noise    float64 [N]     whole numbers, as `cost`: a lead up to this is within the noise
     index    int64 [N]       row of the table; of a point between, one of its ends
     configs  int64 [C]       column of the table
+    leaf_price  float64 [C]  what a leaf pays for its config on top of its rows' costs, see `priced`
     """
 
     columns: tuple[TableColumn, ...]
@@ -53,6 +54,7 @@ class Problem:
     index: Ints
     configs: Ints
     labels_only: bool
+    leaf_price: Floats
 
     @property
     def n_real(self) -> int:
@@ -62,27 +64,30 @@ class Problem:
 def problem(table: CostTable, rows: Ints | None = None) -> Problem:
     """The problem of a table, or of some of its rows (indices in any order)."""
     rows = np.arange(table.n_scenarios) if rows is None else np.sort(rows)
-    order = column_order(table.columns)
-    configs = config_order(table)
+    order = np.array(column_order(table.columns), dtype=np.int64)
+    configs = np.array(config_order(table), dtype=np.int64)
     X = table.X[np.ix_(rows, order)]
     log = table.log_slowdown[np.ix_(rows, configs)]
     covered = np.isfinite(log)
     if table.costs_known:
         cost = np.where(covered, np.minimum(log, UNCOVERED - 1), UNCOVERED)
     else:
+        # The other configs were not measured because they lost, not because they do not apply.
         cost = np.where(covered, 0.0, NOT_WINNER)
+        covered = np.ones_like(covered)
     cost = np.rint(np.where(np.isfinite(cost), cost, UNCOVERED) * UNIT)
     sort = _row_order(X, [table.device[r] for r in rows.tolist()], cost)
     return Problem(
-        columns=tuple(table.columns[i] for i in order),
+        columns=tuple(table.columns[i] for i in order.tolist()),
         X=X[sort],
         cost=cost[sort],
         covered=covered[sort],
         real=np.ones(len(rows), dtype=bool),
         noise=np.rint(np.log1p(table.noise[rows][sort]) * UNIT),
         index=rows[sort].astype(np.int64),
-        configs=np.array(configs, dtype=np.int64),
+        configs=configs,
         labels_only=not table.costs_known,
+        leaf_price=np.zeros(len(configs)),
     )
 
 
@@ -103,7 +108,9 @@ def config_order(table: CostTable) -> list[int]:
 
 
 def _row_order(X: Floats, device: list[str], cost: Floats) -> Ints:
-    keys = [(x, d, c) for x, d, c in zip(X.tolist(), device, map(bytes, np.ascontiguousarray(cost)), strict=True)]
+    keys = [
+        (x, d, c) for x, d, c in zip(X.tolist(), device, map(bytes, np.ascontiguousarray(cost)), strict=True)
+    ]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
 
 
@@ -126,6 +133,7 @@ def with_configs(p: Problem, chosen: Ints) -> Problem:
         cost=np.ascontiguousarray(p.cost[:, chosen]),
         covered=np.ascontiguousarray(p.covered[:, chosen]),
         configs=p.configs[chosen],
+        leaf_price=p.leaf_price[chosen],
     )
 
 
@@ -140,6 +148,21 @@ def subset(p: Problem, rows: Ints | Bools) -> Problem:
         noise=p.noise[rows],
         index=p.index[rows],
     )
+
+
+# Uncovered scenarios, beyond those seen, that a leaf is taken to meet per share uncovered around it.
+UNSEEN = 0.1
+
+
+def priced(p: Problem) -> Problem:
+    """The problem with a price on every leaf for the doubt about its config's coverage.
+
+    A config that is covered on all scenarios of a leaf, but on few around it, probably fails somewhere in the
+    leaf's region. A leaf pays UNCOVERED for UNSEEN scenarios times the share of all scenarios that its config
+    does not cover: little where a leaf has many scenarios that speak for the config.
+    """
+    share = 1 - p.covered[p.real].mean(axis=0)
+    return replace(p, leaf_price=np.rint(UNSEEN * UNCOVERED * UNIT * share))
 
 
 # --- points between scenarios -------------------------------------------------------------------------------
@@ -188,7 +211,7 @@ def between(p: Problem) -> Problem:
 
 def _scaled(p: Problem) -> tuple[Floats, Bools]:
     """Columns as distances see them: logs where positive, each with unit spread; and which are logs."""
-    logs = (p.X > 0).all(axis=0)
+    logs: Bools = np.asarray((p.X > 0).all(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         Z = np.where(logs, np.log(p.X), p.X)
     return Z, logs
@@ -217,4 +240,6 @@ def _line(p: Problem, a: Ints, b: Ints, w: float) -> Floats:
     mixed = (1 - w) * Z[a] + w * Z[b]
     with np.errstate(over="ignore"):
         mixed = np.where(logs, np.exp(mixed), mixed)
-    return np.where(p.X[a] == p.X[b], p.X[a], np.clip(mixed, np.minimum(p.X[a], p.X[b]), np.maximum(p.X[a], p.X[b])))
+    return np.where(
+        p.X[a] == p.X[b], p.X[a], np.clip(mixed, np.minimum(p.X[a], p.X[b]), np.maximum(p.X[a], p.X[b]))
+    )

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from heurgen.trees.grow import SETTLE_DEPTH, clean_cuts, gap, look_ahead
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, height, n_leaves, row_costs, tips
+from heurgen.trees.grow import Memo, gap, look_ahead
+from heurgen.trees.node import (
+    Branch,
+    Cut,
+    Tip,
+    Tree,
+    best_tip,
+    doubt,
+    goes_left,
+    height,
+    n_leaves,
+    row_costs,
+    tips,
+)
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
 ROUNDS = 4
 
 
-def refine(p: Problem, tree: Tree, depth: int, price: float, rounds: int = ROUNDS) -> Tree:
+def refine(p: Problem, tree: Tree, depth: int, price: float, memo: Memo) -> Tree:
     """The tree after passes over its nodes, top down, until none lowers `cost + price * leaves`."""
     rows = np.arange(len(p.X))
     tree = relabel(p, rows, tree)
     best = total(p, rows, tree, price)
-    for _ in range(rounds):
-        tree = _pass(p, rows, tree, depth, price)
+    for _ in range(ROUNDS):
+        tree = _pass(p, rows, tree, depth, price, memo)
         now = total(p, rows, tree, price)
         if not now < best:
             break
@@ -26,7 +38,7 @@ def refine(p: Problem, tree: Tree, depth: int, price: float, rounds: int = ROUND
 
 
 def total(p: Problem, rows: Ints, tree: Tree, price: float) -> float:
-    return float(row_costs(p, rows, tree).sum()) + price * n_leaves(tree)
+    return float(row_costs(p, rows, tree).sum()) + doubt(p, tree) + price * n_leaves(tree)
 
 
 def relabel(p: Problem, rows: Ints, tree: Tree) -> Tree:
@@ -42,21 +54,13 @@ def relabel(p: Problem, rows: Ints, tree: Tree) -> Tree:
     return Branch(cut, relabel(p, rows[left], tree.left), relabel(p, rows[~left], tree.right))
 
 
-def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
+def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float, memo: Memo) -> Tree:
     options: list[Tree] = [tree]
-    if isinstance(tree, Branch) and depth >= SETTLE_DEPTH and settles_coverage(p, rows, tree.cut):
-        depth_left = depth - 1
-        left = goes_left(p, rows, tree.cut)
-        return Branch(
-            tree.cut,
-            _pass(p, rows[left], tree.left, depth_left, price),
-            _pass(p, rows[~left], tree.right, depth_left, price),
-        )
     if isinstance(tree, Branch):
         options += [relabel(p, rows, child) for child in (tree.left, tree.right)]
         options.append(relabel(p, rows, Branch(_moved(p, rows, tree), tree.left, tree.right)))
     if depth > 0 and height(tree) <= 2:
-        options.append(look_ahead(p, rows, min(depth, 2), price))
+        options.append(look_ahead(p, rows, min(depth, 2), price, memo))
     costs = [total(p, rows, option, price) for option in options]
     tree = options[int(np.argmin(costs))]
     if isinstance(tree, Tip):
@@ -64,13 +68,9 @@ def _pass(p: Problem, rows: Ints, tree: Tree, depth: int, price: float) -> Tree:
     left = goes_left(p, rows, tree.cut)
     return Branch(
         tree.cut,
-        _pass(p, rows[left], tree.left, depth - 1, price),
-        _pass(p, rows[~left], tree.right, depth - 1, price),
+        _pass(p, rows[left], tree.left, depth - 1, price, memo),
+        _pass(p, rows[~left], tree.right, depth - 1, price, memo),
     )
-
-
-def settles_coverage(p: Problem, rows: Ints, cut: Cut) -> bool:
-    return bool(clean_cuts(p, rows, goes_left(p, rows, cut).astype(np.float64)[:, None])[0])
 
 
 # --- the best test above two given subtrees -----------------------------------------------------------------
@@ -131,9 +131,10 @@ def _prune(p: Problem, rows: Ints, tree: Tree, price: float) -> tuple[Tree, Floa
     n = n_below + n_above
     if below == above and isinstance(below, Tip):
         return tip, alone, 1
-    pays = float((alone - costs).sum()) > price * (n - 1)
-    if pays and beyond_noise(p, rows, alone, costs):
-        return Branch(tree.cut, below, above), costs, n
+    kept = Branch(tree.cut, below, above)
+    gain = float((alone - costs).sum()) + doubt(p, tip) - doubt(p, kept)
+    if gain > price * (n - 1) and beyond_noise(p, rows, alone, costs):
+        return kept, costs, n
     return tip, alone, 1
 
 

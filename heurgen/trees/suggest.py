@@ -16,10 +16,12 @@ from heurgen.errors import UsageError
 from heurgen.trees import joint
 from heurgen.trees.auto import losses
 from heurgen.trees.joint import Fitted
+from heurgen.trees.learn import one_thread
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.problem import Floats, column_order, groups, problem
 
-REPEATS = 2
+# Splits into folds: the finalists' are not those that made them finalists.
+SCREEN, FINAL = range(1), range(1, 4)
 FOLDS = 5
 # Products and ratios tried in full, after all were ranked by one split into folds.
 FINALISTS = 6
@@ -29,7 +31,7 @@ FINALISTS = 6
 class Suggestion:
     """A derived feature, with held-out geometric mean slowdowns with it and without it.
 
-    `pays`: the mean log-slowdown falls by more than one standard error of the paired difference and by 0.002.
+    `pays`: the mean log-slowdown falls by more than two standard errors of the paired difference and by 0.002.
     """
 
     expression: str
@@ -62,7 +64,7 @@ class Suggestions:
 def suggest_derived(table: CostTable) -> Suggestions:
     """Try every product and ratio of two number features with the joint strategy, best first.
 
-    All are tried on one split into folds, the FINALISTS best on REPEATS splits.
+    All are tried on one split into folds, the FINALISTS best on FINAL splits.
 
     Raises:
         UsageError: the log has winners only, or too few groups of scenarios for held-out numbers.
@@ -74,12 +76,15 @@ def suggest_derived(table: CostTable) -> Suggestions:
             f"{int(table.group.max()) + 1} groups of scenarios are too few to compare derived features",
             hint=f"at least {2 * FOLDS}",
         )
-    base = _held_out(table, 1)
-    tried = [(text, _with(table, text, values)) for text, values in _expressions(table)]
-    first = sorted(((_mean(_held_out(t, 1) - base), text, t) for text, t in tried), key=lambda f: f[:2])
-    base = _held_out(table, REPEATS)
-    ranked = [_compared(text, base, _held_out(t, REPEATS)) for _, text, t in first[:FINALISTS]]
-    return Suggestions(table.vendor, tuple(sorted(ranked, key=lambda s: (s.with_it, s.expression))))
+    with one_thread():
+        base = _held_out(table, SCREEN)
+        tried = [(text, _with(table, text, values)) for text, values in _expressions(table)]
+        first = sorted(
+            ((_mean(_held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2]
+        )
+        base = _held_out(table, FINAL)
+        ranked = [_compared(text, base, _held_out(t, FINAL)) for _, text, t in first[:FINALISTS]]
+        return Suggestions(table.vendor, tuple(sorted(ranked, key=lambda s: (s.with_it, s.expression))))
 
 
 def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:
@@ -113,20 +118,20 @@ def _with(table: CostTable, text: str, values: Floats) -> CostTable:
     return replace(table, columns=(*table.columns, column), X=np.column_stack([table.X, values]))
 
 
-def _held_out(table: CostTable, repeats: int) -> Floats:
+def _held_out(table: CostTable, repeats: range) -> Floats:
     """Held-out costs of every scenario, one block a repeat."""
     p = problem(table)
     group = groups(p)
     cap = leaf_cap(FitOptions(), p.n_real)
     found = []
-    for repeat in range(repeats):
+    for repeat in repeats:
         fold = (np.random.RandomState(repeat).permutation(int(group.max()) + 1) % FOLDS)[group]
         loss = np.zeros(table.n_scenarios)
         for k in range(FOLDS):
             part, test = problem(table, p.index[fold != k]), p.index[fold == k]
-            small = joint.prepared(part, FitOptions().max_configs)
+            small = joint.prepared(part, joint.config_set(part, FitOptions().max_configs))
             price = joint.price_units(joint.DEFAULT_PRICE, part.n_real)
-            tree = joint.finish(small, joint.grow(small, DEFAULT_DEPTH, cap), price, cap)
+            tree = joint.finish(small, joint.grow(small, DEFAULT_DEPTH, cap, {}), price, cap)
             loss[test] = losses(table, p, Fitted(small, tree), test)
         found.append(loss)
     return np.concatenate(found)
@@ -137,8 +142,8 @@ def _mean(x: Floats) -> float:
 
 
 def _compared(text: str, base: Floats, found: Floats) -> Suggestion:
-    gain = (base - found).reshape(REPEATS, -1).mean(axis=0)
+    gain = (base - found).reshape(len(FINAL), -1).mean(axis=0)
     mean = _mean(gain)
     error = math.sqrt(math.fsum(((gain - mean) ** 2).tolist())) / len(gain)
-    pays = mean > max(error, 0.002)
+    pays = mean > max(2 * error, 0.002)
     return Suggestion(text, math.exp(_mean(base)), math.exp(_mean(found)), round(error, 6), bool(pays))

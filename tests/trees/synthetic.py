@@ -121,14 +121,21 @@ def matmul(n_scenarios: int = 2000, seed: int = 0, noise: float = 0.01) -> CostT
         speed = (bm * bn) ** 0.35 / (128 * 128) ** 0.35 * (1 - 0.25 / stages) * min(1.0, bk / 32) ** 0.2
         work = np.ceil(tiles / slots) * (2 * bm * bn * np.ceil(k / bk) * bk * slots / 230e12) / speed
         start = 5e-6 + 0.3e-6 * stages + 0.8e-6 * transposed * (bk > 32)
-        fits = (bm <= np.maximum(_power(m), 16)) & (bn <= np.maximum(_power(n), 16)) & (bk <= np.maximum(_power(k), 16))
+        fits = (
+            (bm <= np.maximum(_power(m), 16))
+            & (bn <= np.maximum(_power(n), 16))
+            & (bk <= np.maximum(_power(k), 16))
+        )
         times[:, i + 1] = np.where(fits, start + np.maximum(work, memory) * (1 + 0.1 * dtype), np.nan)
     times *= np.exp(noise * rng.randn(*times.shape)) * 1e3
     columns = [TableColumn(name, "int") for name in ("m", "k", "n")]
     columns += [TableColumn("mat1_stride_0", "int"), TableColumn("mat2_stride_0", "int")]
     columns += [TableColumn("mat1_dtype", "category", values=("bfloat16", "float16"))]
     columns += [TableColumn("mat2_iscontig", "bool")]
-    columns += [TableColumn(name, "float", derived=True) for name in ("m_times_k", "m_times_n", "k_times_n", "intensity")]
+    columns += [
+        TableColumn(name, "float", derived=True)
+        for name in ("m_times_k", "m_times_n", "k_times_n", "intensity")
+    ]
     X = np.column_stack([m, k, n, m * k, n * k, dtype, transposed, m * k, m * n, k * n])
     X = np.column_stack([X, m * n * k / (m * k + k * n + m * n)])
     configs = [("extern_mm", None, None, None, None, None), *(("triton", *c) for c in MM_CONFIGS)]
@@ -143,7 +150,7 @@ def _sizes(rng: np.random.RandomState, n: int) -> Floats:
 
 
 def _power(x: Floats) -> Floats:
-    return 2.0 ** np.ceil(np.log2(x))
+    return np.asarray(2.0 ** np.ceil(np.log2(x)))
 
 
 def winners_only(full: CostTable) -> CostTable:

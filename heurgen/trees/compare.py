@@ -14,7 +14,7 @@ from heurgen.costs import CostTable
 from heurgen.errors import UsageError
 from heurgen.trees import baselines, optimal
 from heurgen.trees.build import choices
-from heurgen.trees.fit import fit_rows
+from heurgen.trees.learn import fit_rows
 from heurgen.trees.options import FitOptions, Strategy
 from heurgen.trees.problem import Ints, column_order
 
@@ -63,7 +63,11 @@ class Report:
         title = f"{self.vendor}: {self.folds} folds over scenarios, {self.repeats} repeat(s)"
         parts = [title, _table(self.rows)]
         if self.extrapolation:
-            parts += ["", f"{self.vendor}: trained on low {self.dominant}, tested beyond", _table(self.extrapolation)]
+            parts += [
+                "",
+                f"{self.vendor}: trained on low {self.dominant}, tested beyond",
+                _table(self.extrapolation),
+            ]
         return "\n".join(parts)
 
 
@@ -88,7 +92,8 @@ def evaluate(
     splits = [split for r in range(repeats) for split in _splits(table, folds, r)]
     beyond = _beyond(table)
     done, total = 0, len(methods) * (len(splits) + (beyond is not None))
-    rows, extra = [], []
+    rows: list[Row] = []
+    extra: list[Row] = []
     for name, method in methods.items():
         for parts, found in ((splits, rows), ([beyond[1]] if beyond else [], extra)):
             answers = []
@@ -163,7 +168,7 @@ def _beyond(table: CostTable) -> tuple[str, tuple[Ints, Ints]] | None:
 
 def _ranks(x: Any) -> list[float]:
     """Ranks; equal values share their mean rank."""
-    values, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     mean = (last - counts + last - 1) / 2
     return [float(r) for r in mean[place.reshape(-1)]]
@@ -209,7 +214,9 @@ def _table(rows: tuple[Row, ...]) -> str:
     cells = [HEADER, *(_cells(r) for r in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
     lines = (
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
         for row in cells
     )
     return "\n".join(line.rstrip() for line in lines)

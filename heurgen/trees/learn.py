@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from heurgen.costs import CostTable
 from heurgen.ir import MAX_DEPTH, Selector
 from heurgen.trees import auto, optimal
 from heurgen.trees.build import to_ir
-from heurgen.trees.joint import Fitted, Settings, fit_joint
+from heurgen.trees.joint import Fitted, Settings, config_set, fit_joint
 from heurgen.trees.node import tips
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.per_parameter import fit_per_parameter
@@ -34,6 +35,19 @@ def fit(table: CostTable, options: FitOptions | None = None) -> Selector:
 
 def fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
     """`fit` on some of a table's scenarios."""
+    with one_thread():
+        return _fit_rows(table, rows, options)
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """BLAS on one thread: its matrices are small here, and spinning threads on a busy host cost 20x."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+    found: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+    return found
+
+
+def _fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
     p = problem(table, rows)
     cap = leaf_cap(options, p.n_real)
     told: dict[str, Any] = {"requested": options.strategy}
@@ -47,7 +61,7 @@ def fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
         settings = Settings(options.max_configs, depth=depth, max_leaves=cap)
     if strategy == "per-parameter":
         overlay = DEFAULT_DEPTH if options.strategy == "auto" else MAX_DEPTH
-        fitted, extra = fit_per_parameter(p, table, settings, overlay)
+        fitted, extra = fit_per_parameter(p, table, settings, config_set(p, settings.max_configs), overlay)
     elif strategy == "optimal":
         fitted, extra = optimal.fit_optimal(p, settings)
     else:
@@ -95,4 +109,3 @@ def selector(fitted: Fitted, table: CostTable, rows: Ints, strategy: str, choice
         strategy=strategy,
         choice=choice,
     )
-

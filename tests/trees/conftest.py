@@ -1,0 +1,30 @@
+"""Cost tables that the tests of trees share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heurgen.costs import CostTable, cost_tables
+from heurgen.logs import read_logs
+from heurgen.spec import read_spec
+from tests.trees.synthetic import matmul, surface
+
+DATA = Path(__file__).parent.parent.parent / "data"
+
+
+@pytest.fixture(scope="session")
+def h200() -> CostTable:
+    spec = read_spec(DATA / "unified_attention.toml")
+    return cost_tables(read_logs([DATA / "h200_unified_attention.csv"], spec), spec)[0]
+
+
+@pytest.fixture(scope="session")
+def mm() -> CostTable:
+    return matmul(700)
+
+
+@pytest.fixture(scope="session")
+def small() -> CostTable:
+    return surface(60, 8, 3, holes=0.2, categories=3)

@@ -1,0 +1,75 @@
+"""The provably optimal strategy, and how far the default is from it."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heurgen import ir
+from heurgen.costs import CostTable
+from heurgen.errors import UsageError
+from heurgen.trees import FitOptions, fit, optimal
+from heurgen.trees.joint import Settings, config_set, fit_joint
+from heurgen.trees.node import real_cost
+from heurgen.trees.problem import UNIT, problem, subset, with_configs
+from tests.trees.synthetic import surface
+
+needs_pystreed = pytest.mark.skipif(
+    importlib.util.find_spec("pystreed") is None, reason="pystreed (extra heurgen[optimal]) is not installed"
+)
+
+
+def test_without_the_solver_it_says_what_to_install(
+    small: CostTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optimal, "available", lambda: False)
+    with pytest.raises(UsageError) as caught:
+        fit(small, FitOptions(strategy="optimal"))
+    assert str(caught.value) == (
+        "strategy optimal needs the package pystreed (pip install 'heurgen[optimal]')"
+    )
+
+
+@needs_pystreed
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_depth_two_optimum_is_that_of_the_exhaustive_search(seed: int) -> None:
+    p = problem(surface(40, 6, 2, seed=seed))
+    fitted, told = optimal.fit_optimal(p, Settings(4, depth=2))
+    small = with_configs(p, config_set(p, 4))
+    from heurgen.trees.candidates import candidates
+    from heurgen.trees.depth2 import pair_costs
+
+    _, B = candidates(small, np.arange(40))
+    best = pair_costs(B, small.cost, small.real, 0.0, np.zeros(4)).min()
+    assert told == {"candidate_cuts": B.shape[1], "proved_optimal": True}
+    assert real_cost(fitted.p, fitted.tree) == best
+
+
+@needs_pystreed
+@pytest.mark.parametrize("depth", [2, 3])
+def test_the_default_is_near_the_optimum_of_its_depth(h200: CostTable, depth: int) -> None:
+    """Mean log-slowdown on the log itself: within 0.01 of the optimum over the same configs."""
+    p = problem(h200)
+    best, told = optimal.fit_optimal(p, Settings(8, depth=depth))
+    ours = fit_joint(p, Settings(8, price=0.0, depth=depth))
+    assert told["proved_optimal"]
+    gap = (real_cost(ours.p, ours.tree) - real_cost(best.p, best.tree)) / UNIT / 70
+    assert gap < 0.01
+
+
+@needs_pystreed
+def test_limits_hold_and_the_same_bytes_come_back(small: CostTable) -> None:
+    options = FitOptions(strategy="optimal", max_depth=3, max_leaves=4)
+    selector = fit(small, options)
+    assert len(list(ir.leaves(selector.tree))) <= 4
+    assert ir.depth(selector.tree) <= 3
+    assert fit(small, options) == selector
+
+
+@needs_pystreed
+def test_one_scenario_or_config_needs_no_solver(small: CostTable) -> None:
+    p = subset(problem(small), np.array([0]))
+    assert isinstance(optimal.fit_optimal(replace(p), Settings(8))[0].tree.config, int)  # type: ignore[union-attr]
