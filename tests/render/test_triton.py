@@ -83,7 +83,7 @@ def check_row(source: ir.HeuristicModule, names: dict[str, Any], row: dict[str, 
 
 
 numbers = st.sampled_from([-(2**40), -17, -16, -1, 0, 1, 2, 3, 7, 8, 63, 64, 65, 4096, 2**31 - 1, 2**31])
-COLUMNS = (SEQS, Q, K, CAUSAL, *DERIVED)
+COLUMNS: tuple[ir.Feature | ir.Derived, ...] = (SEQS, Q, K, CAUSAL, *DERIVED)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
