@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from heurgen.logs import read_logs as read_logs
     from heurgen.render.python import render_python as render_python
     from heurgen.render.reader import read_module as read_module
+    from heurgen.render.triton import render_triton as render_triton
     from heurgen.schema import from_json as from_json
     from heurgen.schema import json_schema as json_schema
     from heurgen.schema import read_model as read_model
@@ -73,6 +74,7 @@ _HOME = {
     ),
     "logs": ("TuningLog", "read_logs"),
     "render.python": ("render_python",),
+    "render.triton": ("render_triton",),
     "render.reader": ("read_module",),
     "schema": ("from_json", "json_schema", "read_model", "to_json"),
     "spec": ("KernelSpec", "read_spec"),

@@ -16,19 +16,44 @@ from heurgen.cli.common import (
     path_argument,
     print_json,
 )
-from heurgen.errors import printable
+from heurgen.errors import UsageError, printable
 
 
-@click.command(epilog=examples("heurgen emit model.json -o heuristics.py"))
+@click.command(
+    epilog=examples(
+        "heurgen emit model.json -o heuristics.py",
+        "heurgen emit model.json -o device_heuristics.py --target triton --vendor nvidia --parameter BLOCK_M",
+    )
+)
 @path_argument("MODEL")
 @output_option("MODULE.py")
-def emit(model: str, output: str) -> None:
-    """Render a model as a Python module that needs nothing but Python."""
+@click.option(
+    "--target",
+    type=click.Choice(("python", "triton")),
+    default="python",
+    show_default=True,
+    help="python: needs nothing but Python. triton: @triton.jit functions over runtime integers.",
+)
+@click.option("--vendor", metavar="V", help="Vendor of a triton module.")
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="P",
+    help="Parameter of a triton module; default: all that are numbers.",
+)
+def emit(model: str, output: str, target: str, vendor: str | None, parameters: tuple[str, ...]) -> None:
+    """Render a model as a Python module that needs nothing but Python, or as Triton device functions."""
     from heurgen.emit import write_atomic
     from heurgen.render.python import render_python
+    from heurgen.render.triton import render_triton
     from heurgen.schema import read_model
 
-    written = write_atomic(output, render_python(read_model(model)))
+    if (target == "triton") != (vendor is not None) or (parameters and vendor is None):
+        raise UsageError("--vendor and --parameter go with --target triton, which needs --vendor")
+    module = read_model(model)
+    text = render_python(module) if vendor is None else render_triton(module, vendor, parameters)
+    written = write_atomic(output, text)
     click.echo(f"{'wrote' if written else 'unchanged'} {printable(output)}")
 
 

@@ -19,7 +19,7 @@ Test = ir.Split | ir.Membership
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class Shape:
     """What the layout needs to know of a subtree: derived features it reads, nesting as read (the left branch
     indented) and at its least.
     """
@@ -36,7 +36,7 @@ class _Writer:
     returned: Returned
     grouped: bool
     flips: bool
-    shapes: Mapping[int, _Shape]
+    shapes: Mapping[int, Shape]
     lines: list[str] = field(default_factory=list)
 
     def write(self, node: ir.Node, level: int, assigned: frozenset[str]) -> None:
@@ -85,28 +85,29 @@ def body(
     `returned` gives the return statement of a leaf. `grouped` joins tests that lead to equal leaves.
     """
     derived = {d.name: _expression(d) for d in module.derived}
-    shapes = _shapes(tree, frozenset(derived))
-    flips = shapes[id(tree)].natural > NATURAL_NESTING
-    writer = _Writer(column_types(module), derived, returned, grouped, flips, shapes)
+    layout = shapes(tree, frozenset(derived))
+    flips = layout[id(tree)].natural > NATURAL_NESTING
+    writer = _Writer(column_types(module), derived, returned, grouped, flips, layout)
     writer.write(tree, level, frozenset())
     return Code("\n".join(writer.lines))
 
 
-def _shapes(tree: ir.Node, derived: frozenset[str]) -> dict[int, _Shape]:
-    shapes: dict[int, _Shape] = {}
+def shapes(tree: ir.Node, derived: frozenset[str]) -> dict[int, Shape]:
+    """The shape of every subtree, by the `id` of its root."""
+    found: dict[int, Shape] = {}
     # `nodes` gives parents first, so the reverse order sees children first.
     for node in reversed(list(ir.nodes(tree))):
         if isinstance(node, ir.Leaf):
-            shapes[id(node)] = _Shape()
+            found[id(node)] = Shape()
             continue
-        left, right = shapes[id(node.left)], shapes[id(node.right)]
+        left, right = found[id(node.left)], found[id(node.right)]
         low, high = sorted((left.least, right.least))
-        shapes[id(node)] = _Shape(
+        found[id(node)] = Shape(
             (derived & {node.feature}) | left.uses | right.uses,
             max(left.natural + 1, right.natural),
             max(low + 1, high),
         )
-    return shapes
+    return found
 
 
 def _expression(derived: ir.Derived) -> str:

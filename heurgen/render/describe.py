@@ -25,14 +25,14 @@ def evidence(leaf: ir.Leaf) -> Code:
     return Code(f"  # {', '.join(parts)}" if parts else "")
 
 
-def header(module: ir.HeuristicModule) -> Code:
-    """The comment lines above the docstring, without the checksum."""
+def header(module: ir.HeuristicModule, command: str = "heurgen build heurgen.toml") -> Code:
+    """The comment lines above the docstring, without the checksum; `command` is fixed text of ours."""
     said = _made_from(module)
     return block(
         [
             f"# SPDX-License-Identifier: {LICENSE}",
             *wrapped(comment(said).replace("sha256<U+003A>", "sha256:"), "# ", "#     "),
-            "# Regenerate: heurgen build heurgen.toml",
+            f"# Regenerate: {command}",
         ]
     )
 
@@ -80,7 +80,7 @@ def docstring(module: ir.HeuristicModule) -> Code:
     lines += ["", *_edge_cases(module)]
     for selector in module.selectors:
         if not selector.costs_known:
-            lines += wrapped(prose(f"{_owner(selector)}: {_unknown(selector)}"), "", "")
+            lines += wrapped(prose(f"{owner(selector)}: {_unknown(selector)}"), "", "")
     return block(lines)
 
 
@@ -109,7 +109,8 @@ def _edge_cases(module: ir.HeuristicModule) -> list[Code]:
     return wrapped(said, "", "")
 
 
-def _owner(selector: ir.Selector) -> str:
+def owner(selector: ir.Selector) -> str:
+    """The vendor, and the device where the selector is for one alone."""
     return selector.vendor if selector.device is None else f"{selector.vendor}, {selector.device}"
 
 
@@ -127,7 +128,7 @@ def select_docstring(module: ir.HeuristicModule, by_device: bool) -> Code:
 
 def selector_docstring(selector: ir.Selector) -> Code:
     """The body of the docstring of `select_<vendor>`, indented by one level."""
-    first = prose(f"The config for {_owner(selector)}.")
+    first = prose(f"The config for {owner(selector)}.")
     counts = []
     if selector.n_scenarios:
         counts.append(f"{selector.n_scenarios} scenarios")
@@ -149,7 +150,7 @@ def selector_docstring(selector: ir.Selector) -> Code:
 
 
 def parameter_docstring(selector: ir.Selector, parameter: str) -> Code:
-    return prose(f"{parameter} of the config that `select` returns for {_owner(selector)}.")
+    return prose(f"{parameter} of the config that `select` returns for {owner(selector)}.")
 
 
 def _expected(selector: ir.Selector) -> float | None:

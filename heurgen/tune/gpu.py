@@ -196,15 +196,17 @@ def difference(tunable: Any, output: Any, expected: Any) -> str | None:
 
 @contextmanager
 def compiling_only() -> Iterator[list[Any]]:
-    """Inside, Triton compiles launched kernels and launches none; the list collects what it compiled."""
+    """Inside, Triton compiles launched kernels and launches none; the list collects what it compiled.
+
+    A launch gives None instead of the compiled kernel, so that no caller keeps it and launches it past Triton.
+    """
     from triton.runtime.jit import JITFunction
 
     kernels: list[Any] = []
     original = JITFunction.run
 
-    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
         kernels.append(original(self, *arguments, grid=grid, warmup=True, **options))
-        return kernels[-1]
 
     JITFunction.run = run
     try:

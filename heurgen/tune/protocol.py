@@ -17,7 +17,7 @@ The rest is optional. The tuner looks for an attribute of that name and uses the
                     code path (decode, prefill). Default: the category and bool features, and of each int
                     whether it is 1, a multiple of 16 or neither, as Triton specialises them.
     work            (scenario) -> a number that grows with the run time. The check of a class uses its
-                    smallest scenario. Default: the first in the workload.
+                    smallest scenario. Default: the product of the int and float features.
     applies         (config, scenario) -> False where the config makes no sense; such pairs are left out of
                     the log, as with a constraint of the space
     fits            (config, scenario, device) -> None, or the reason why it cannot run: asked once per class,

@@ -26,6 +26,7 @@ BUNDLED = {"paged_attention": "heurgen_kernels.tunable:tunable"}
 # The interpreter is some 10,000 times slower than a GPU: it gets the smallest scenarios and a few configs.
 INTERPRETED_SCENARIOS = 4
 INTERPRETED_CONFIGS = 4
+INTERPRETED_METHOD = Method(samples=1, repeats=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ def run_tune(
         LogError: the log to resume is not this sweep's.
     """
     started = clock()
+    if options.interpret:
+        options = replace(options, method=INTERPRETED_METHOD)
     if options.budget is not None and not options.budget > 0:
         raise UsageError(f"the budget must be more than 0 seconds, found {options.budget:g}")
     if options.output.exists() and not options.resume:

@@ -196,11 +196,12 @@ class Sweep:
         return sorted(keys, key=lambda k: (means.get(k, math.inf), _spread(k)))
 
     def _learn(self, scenario: Scenario, seen: _Seen) -> None:
+        best = seen.best
         for key, time in seen.first.items():
             if time is not None:
                 for scores in (self._scores[self._class[scenario.id]], self._scores[""]):
                     total, count = scores.get(key, (0.0, 0))
-                    scores[key] = (total + math.log(time / seen.best), count + 1)
+                    scores[key] = (total + math.log(time / best), count + 1)
 
     def _few(self, scenario: Scenario) -> list[str]:
         first = self._seen[scenario.id].first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import math
 import os
 import re
 import sys
@@ -40,7 +41,12 @@ class Target:
 
     def work(self, scenario: Scenario) -> float:
         given = getattr(self.tunable, "work", None)
-        return 1.0 if given is None else float(given(scenario))
+        if given is not None:
+            return float(given(scenario))
+        numbers = [
+            scenario.features[k] for k, kind in self.tunable.features.items() if kind in ("int", "float")
+        ]
+        return math.prod(max(1.0, abs(float(n))) for n in numbers)
 
     def applies(self, config: Settings, scenario: Scenario) -> bool:
         given = getattr(self.tunable, "applies", None)

@@ -68,7 +68,8 @@ def serve(connection: Connection[Any, Any], session: Session) -> None:
                         continue
                     opened = scenario.id
                 reason = _attempt(session, "compile_error", partial(session.compile, config))
-                connection.send(Failure("unfit", bounded(reason)) if isinstance(reason, str) else reason)
+                answer = Failure("unfit", bounded(reason)) if isinstance(reason, str) else reason
+                _reply(connection, session, answer)
             case ("check", configs):
                 for config in configs:
                     reason = _attempt(session, "error", partial(session.check, config))

@@ -37,7 +37,7 @@ def check(module: ir.HeuristicModule, names: dict[str, Any], row: dict[str, Any]
         assert single == expected
 
 
-@settings(max_examples=250, suppress_health_check=SLOW_TO_BUILD)
+@settings(max_examples=150, suppress_health_check=SLOW_TO_BUILD)
 @given(st.data())
 def test_every_function_is_the_ir(data: st.DataObject) -> None:
     module = data.draw(modules())
@@ -47,19 +47,20 @@ def test_every_function_is_the_ir(data: st.DataObject) -> None:
             check(module, names, row)
 
 
-@settings(max_examples=100, suppress_health_check=SLOW_TO_BUILD)
+@settings(max_examples=60, suppress_health_check=SLOW_TO_BUILD)
 @given(st.data())
 def test_a_module_read_back_chooses_the_same(data: st.DataObject) -> None:
     module = data.draw(modules())
     again = read_module(render_python(module))
     assert again.vendors == module.vendors
-    for row in data.draw(st.lists(rows(module), min_size=4, max_size=12)):
-        for selector in module.selectors:
-            expected = ir.select(module, selector.vendor, row, selector.device)
-            assert spelled(ir.select(again, selector.vendor, row, selector.device)) == spelled(expected)
+    with np.errstate(all="ignore"):
+        for row in data.draw(st.lists(rows(module), min_size=4, max_size=12)):
+            for selector in module.selectors:
+                expected = ir.select(module, selector.vendor, row, selector.device)
+                assert spelled(ir.select(again, selector.vendor, row, selector.device)) == spelled(expected)
 
 
-@settings(max_examples=40, suppress_health_check=SLOW_TO_BUILD)
+@settings(max_examples=25, suppress_health_check=SLOW_TO_BUILD)
 @given(modules())
 def test_a_module_read_back_renders_to_itself(module: ir.HeuristicModule) -> None:
     once = render_python(read_module(render_python(module)))
@@ -97,10 +98,10 @@ def test_the_deepest_tree_stays_flat_and_exact(tree: ir.Node) -> None:
     module = one_feature(tree)
     text = render_python(module)
     assert max(len(line) - len(line.lstrip(" ")) for line in text.splitlines()) <= 12
-    names = executed(text)
+    names, again = executed(text), read_module(text)
     for x in [*range(-2, 203), math.nan, math.inf, -math.inf]:
         check(module, names, {"x": x})
-        assert ir.select(read_module(text), "nvidia", {"x": x}) == ir.select(module, "nvidia", {"x": x})
+        assert ir.select(again, "nvidia", {"x": x}) == ir.select(module, "nvidia", {"x": x})
 
 
 def test_a_balanced_tree_of_depth_10() -> None:

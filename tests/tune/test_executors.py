@@ -60,11 +60,15 @@ def test_check(executor: ProcessExecutor) -> None:
 
 
 def test_parallel_compilation_survives_its_compilers(executor: ProcessExecutor) -> None:
-    jobs = [CompileJob(w, SCENARIO, config(w)) for w in (1, 9, 2, 10, 11, 4)]
+    jobs = [CompileJob(w, SCENARIO, config(w)) for w in (1, 9, 2, 12, 10, 11, 4, 8, 15, 14)]
     assert dict(executor.compile(jobs)) == {
         1: None,
         9: Failure("compile_error", "the process ended with signal SIGABRT"),
         2: None,
+        12: Failure("compile_error", "RuntimeError: CUDA error: an illegal memory access was encountered"),
+        8: None,
+        14: None,
+        15: None,
         10: Failure("compile_error", "RuntimeError: PassManager::run failed"),
         11: Failure("unfit", "needs 300000 bytes of shared memory"),
         4: None,

@@ -89,7 +89,7 @@ def test_defaults() -> None:
         return target.scenario_class(Scenario("s", {"M": m, "flag": True, "x": 0.5}))
 
     assert of(1) != of(2) == of(3) != of(16) == of(64)
-    assert target.work(Scenario("s", {})) == 1.0
+    assert target.work(Scenario("s", {"M": -6, "flag": True, "x": 0.5})) == 6.0
     assert target.applies({}, Scenario("s", {}))
     assert target.fits({}, Scenario("s", {}), DEVICE) is None
     with pytest.raises(UsageError, match="has no file to hash"):

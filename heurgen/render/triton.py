@@ -1,0 +1,288 @@
+"""IR -> `@triton.jit` functions of the same trees, for choices that a kernel makes on the device.
+
+A function takes every int and bool feature in spec order, as runtime integers or constants. Derived features
+over them are computed in int64, a quotient in float64: the same numbers as in the Python module while they stay
+below 2**53.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from heurgen import expr, ir, passes
+from heurgen.errors import EmitError, quoted
+from heurgen.render import checksum, describe, names
+from heurgen.render.body import Shape, shapes
+from heurgen.render.environment import environment
+from heurgen.render.layout import INDENT, block, bracketed, wrapped
+from heurgen.render.text import Code, code, identifier, literal, prose
+
+HELPERS = ("_floor_div", "_modulo", "_ratio")
+USED_INSIDE = frozenset((*HELPERS, "triton", "tl"))
+_INT32, _INT64 = 2**31, 2**63
+
+
+def render_triton(
+    module: ir.HeuristicModule, vendor: str, parameters: Sequence[str] = (), *, device: str | None = None
+) -> str:
+    """The text of a module with one device function per parameter, `<vendor>_<PARAMETER>`.
+
+    `parameters` defaults to every int and bool parameter of the vendor.
+
+    Raises:
+        EmitError: a parameter is unknown or no int or bool, a value does not fit int32, a tree reads a float or
+            a category, or a derived feature cannot be computed exactly from ints.
+        ModelError: the vendor is unknown.
+    """
+    selector = module.selector(vendor, device)
+    arguments = [f.name for f in module.features if f.type in ("int", "bool")]
+    wanted = tuple(parameters) or _whole_numbers(module, selector)
+    if taken := sorted({c.name for c in module.columns} & USED_INSIDE):
+        raise EmitError(f"the feature name {quoted(taken[0])} is one that the generated functions use")
+    prefix = names.plan(module).prefixes[selector.vendor, selector.device]
+    functions = [_function(module, selector, p, prefix, arguments) for p in wanted]
+    text = (
+        environment()
+        .get_template("triton_module.py.jinja")
+        .render(
+            header=describe.header(module, "heurgen emit MODEL.json --target triton"),
+            docstring=_docstring(module, vendor),
+            helpers=any(h in function.body for h in HELPERS for function in functions),
+            functions=functions,
+        )
+    )
+    check(text)
+    return checksum.seal(text)
+
+
+def _whole_numbers(module: ir.HeuristicModule, selector: ir.Selector) -> tuple[str, ...]:
+    fits = {p.name for p in module.parameters if p.type in ("int", "bool")}
+    found = tuple(p for p in selector.parameters if p in fits)
+    if not found:
+        raise EmitError(f"{selector.vendor} has no int or bool parameter for a Triton function to return")
+    return found
+
+
+def _docstring(module: ir.HeuristicModule, vendor: str) -> Code:
+    lines: list[str] = [
+        f"Launch heuristics of {prose(module.kernel)} on {prose(vendor)}, for Triton kernels.",
+        "",
+    ]
+    lines += wrapped(
+        "Every function takes the integers that the host functions know, in the same order, as run-time values. "
+        "Derived features are int64, quotients float64: exact below 2**53. A zero divisor gives 0.",
+        "",
+        "",
+    )
+    return block(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    signature: Code
+    doc: Code
+    body: Code
+
+
+def _function(
+    module: ir.HeuristicModule, selector: ir.Selector, parameter: str, prefix: str, arguments: Sequence[str]
+) -> _Function:
+    if parameter not in selector.parameters:
+        known = ", ".join(selector.parameters)
+        raise EmitError(f"{selector.vendor} has no parameter {quoted(parameter)}", hint=f"known: {known}")
+    values, tree = passes.project(selector, parameter)
+    derived = {d.name: _Column(d, arguments) for d in module.derived}
+    read = {n.feature for n in ir.nodes(tree) if not isinstance(n, ir.Leaf)}
+    if other := sorted(read - set(arguments) - set(derived)):
+        raise EmitError(
+            f"{parameter} depends on {quoted(other[0])}, which is no integer on the device",
+            hint="choose other parameters, or train without that feature",
+        )
+    chosen = next(n for n in ("chosen", "chosen_", "chosen__") if n not in {c.name for c in module.columns})
+    flags = frozenset(f.name for f in module.features if f.type == "bool")
+    writer = _Writer(
+        derived, flags, [_value(v, parameter) for v in values], chosen, shapes(tree, frozenset(derived))
+    )
+    writer.write(tree, 1, frozenset(), "if")
+    signature = bracketed(
+        f"def {identifier(f'{prefix}_{parameter}')}(", list(map(identifier, arguments)), "):"
+    )
+    doc = prose(f"{parameter} of the config that `select` returns for {describe.owner(selector)}.")
+    writer.lines.append(f"{INDENT}return {identifier(chosen)}")
+    return _Function(signature, doc, block(writer.lines))
+
+
+def _value(value: ir.Value, parameter: str) -> Code:
+    if type(value) is bool or (type(value) is int and -_INT32 <= value < _INT32):
+        return literal(value)
+    raise EmitError(f"{parameter} takes the value {quoted(value)}, expected only int32 or bool values")
+
+
+# --- trees ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes `if`, `elif` and `else` that assign one variable: Triton has no early return inside its loops."""
+
+    derived: Mapping[str, _Column]
+    flags: frozenset[str]
+    values: Sequence[Code]
+    chosen: str
+    shapes: Mapping[int, Shape]
+    lines: list[str] = field(default_factory=list)
+
+    def write(self, node: ir.Node, level: int, assigned: frozenset[str], word: str) -> None:
+        """`word` is "elif" where the node may continue the chain that the last line belongs to."""
+        pad = INDENT * level
+        if isinstance(node, ir.Leaf):
+            if word == "elif":
+                self.lines.append(f"{INDENT * (level - 1)}else:")
+            self.lines.append(f"{pad}{self.chosen} = {self.values[node.config]}{describe.evidence(node)}")
+            return
+        assert isinstance(node, ir.Split)
+        due = self._due(node, assigned)
+        if word == "elif" and not due:
+            level -= 1
+        elif word == "elif":
+            self.lines.append(f"{INDENT * (level - 1)}else:")
+            word = "if"
+        for name in due:
+            self.lines.append(f"{INDENT * level}{identifier(name)} = {self.derived[name].text}")
+        assigned |= frozenset(due)
+        # Integers have no NaN, so the negation of `<=` is `>`.
+        flip = self.shapes[id(node.left)].least > self.shapes[id(node.right)].least
+        first, second = (node.right, node.left) if flip else (node.left, node.right)
+        self.lines.append(f"{INDENT * level}{word} {self._test(node, flip)}:")
+        self.write(first, level + 1, assigned, "if")
+        self.write(second, level + 1, assigned, "elif")
+
+    def _due(self, node: ir.Split, assigned: frozenset[str]) -> list[str]:
+        both = self.shapes[id(node.left)].uses & self.shapes[id(node.right)].uses
+        return [n for n in self.derived if n not in assigned and (n == node.feature or n in both)]
+
+    def _test(self, node: ir.Split, negate: bool) -> Code:
+        name, sign = identifier(node.feature), " > " if negate else " <= "
+        if node.feature in self.flags:
+            return code(name, " != 0" if negate else " == 0")
+        column = self.derived.get(node.feature)
+        if column is not None and column.is_quotient:
+            return code(name, sign, f"tl.full((), {literal(float(node.threshold))}, tl.float64)")
+        threshold = math.floor(node.threshold)
+        if not -_INT64 <= threshold < _INT64:
+            raise EmitError(f"the threshold {node.threshold!r} of {node.feature} does not fit int64")
+        wide = column is None and not -_INT32 <= threshold < _INT32
+        return code(f"tl.cast({name}, tl.int64)" if wide else name, sign, literal(threshold))
+
+
+# --- derived features -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A derived feature as device code, written when a tree reads it."""
+
+    derived: ir.Derived
+    arguments: Sequence[str]
+
+    @property
+    def is_quotient(self) -> bool:
+        tree = expr.parse(self.derived.expression)
+        return isinstance(tree, expr.Binary) and tree.operator == "/"
+
+    @property
+    def text(self) -> Code:
+        tree = expr.parse(self.derived.expression)
+        if isinstance(tree, expr.Binary) and tree.operator == "/":
+            return code("_ratio(", self._bare(tree.left), ", ", self._bare(tree.right), ")")
+        return self._whole(tree)
+
+    def _whole(self, tree: expr.Expr) -> Code:
+        """An int64 expression."""
+        match tree:
+            case expr.Number(value) if value.is_integer() and abs(value) < 2**53:
+                return literal(int(value))
+            case expr.Name(name) if name in self.arguments:
+                return code("tl.cast(", identifier(name), ", tl.int64)")
+            case expr.Negate(operand):
+                return code("-(", self._whole(operand), ")")
+            case expr.Call(function, arguments):
+                return self._folded("tl.minimum" if function == "min" else "tl.maximum", arguments)
+            case expr.Binary(("+" | "-" | "*") as operator, left, right):
+                return code(self._operand(left), f" {operator} ", self._operand(right))
+            case expr.Binary(("//" | "%") as operator, left, right):
+                helper = "_floor_div" if operator == "//" else "_modulo"
+                return code(helper, "(", self._bare(left), ", ", self._bare(right), ")")
+        raise EmitError(
+            f"the derived feature {self.derived.name} is not exact in integers: {quoted(expr.to_text(tree))}",
+            hint="on the device: + - * // % min max over int features and whole numbers, one / at the outside",
+        )
+
+    def _bare(self, tree: expr.Expr) -> Code:
+        """An argument of a helper, which casts it itself."""
+        if isinstance(tree, expr.Name) and tree.name in self.arguments:
+            return identifier(tree.name)
+        return self._whole(tree)
+
+    def _operand(self, tree: expr.Expr) -> Code:
+        text = self._whole(tree)
+        return code("(", text, ")") if isinstance(tree, expr.Binary) and tree.operator in "+-*" else text
+
+    def _folded(self, function: str, arguments: Sequence[expr.Expr]) -> Code:
+        text = self._whole(arguments[0])
+        for argument in arguments[1:]:
+            text = code(function, "(", text, ", ", self._whole(argument), ")")
+        return text
+
+
+# --- the allow-list ---------------------------------------------------------------------------------------
+
+_NODES = (
+    *(ast.Module, ast.Expr, ast.Constant, ast.Import, ast.alias, ast.FunctionDef, ast.arguments, ast.arg),
+    *(ast.Assign, ast.If, ast.Return, ast.Compare, ast.LtE, ast.Gt, ast.Lt, ast.Eq, ast.NotEq, ast.Call),
+    *(ast.Name, ast.Attribute, ast.Load, ast.Store, ast.Tuple, ast.BinOp, ast.Add, ast.Sub, ast.Mult),
+    *(ast.Div, ast.FloorDiv, ast.UnaryOp, ast.USub),
+)
+_CALLS = frozenset(f"tl.{n}" for n in ("cast", "full", "where", "abs", "minimum", "maximum")) | set(HELPERS)
+_TYPES = frozenset(("tl.int64", "tl.float64", "triton.jit"))
+
+
+def check(text: str) -> None:
+    """Parse a generated Triton module and check it against an allow-list; nothing is executed.
+
+    Raises:
+        EmitError: the text is not ASCII, does not compile, or has a construct that we do not write.
+    """
+    if not text.isascii() or not text.replace("\n", "").isprintable():
+        raise EmitError("the generated text holds characters outside printable ASCII")
+    try:
+        tree = ast.parse(text)
+        compile(tree, "<generated>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EmitError(f"the generated text is no Python module: {error}") from error
+    imports = [s for s in tree.body if isinstance(s, ast.Import)]
+    plain = [ast.unparse(s) for s in imports] == ["import triton", "import triton.language as tl"]
+    functions = [s for s in tree.body[3:] if isinstance(s, ast.FunctionDef)]
+    if not plain or len(functions) != len(tree.body) - 3:
+        raise EmitError("a generated Triton module holds two imports and functions")
+    for node in ast.walk(tree):
+        if not _is_allowed(node):
+            raise EmitError(f"generated modules do not contain {quoted(ast.unparse(node))}")
+
+
+def _is_allowed(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=function, keywords=keywords):
+            return ast.unparse(function) in _CALLS and not keywords
+        case ast.Attribute():
+            return ast.unparse(node) in _CALLS | _TYPES
+        case ast.FunctionDef(decorator_list=decorators, returns=returns):
+            return [ast.unparse(d) for d in decorators] == ["triton.jit"] and returns is None
+        case ast.arg(annotation=annotation):
+            return annotation is None
+        case ast.arguments(defaults=defaults, vararg=vararg, kwarg=kwarg, kwonlyargs=others):
+            return not (defaults or vararg or kwarg or others)
+    return isinstance(node, _NODES)

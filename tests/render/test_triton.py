@@ -1,0 +1,306 @@
+"""Triton functions are the same trees: as text, run with plain integers, and in Triton where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from heurgen import expr, ir
+from heurgen.errors import EmitError, ModelError
+from heurgen.render.reader import read_module
+from heurgen.render.triton import check, render_triton
+from tests.render.examples import K, Q, listing2
+from tests.strategies import trees
+
+LEAF = ir.Leaf
+SEQS, CAUSAL = ir.Feature("num_seqs", "int"), ir.Feature("causal", "bool")
+EXPRESSIONS = {
+    "kv_tokens": "num_seqs * max_seqlen_k",
+    "per_seq": "max_seqlen_k / num_seqs",
+    "odd": "min(num_seqs, max_seqlen_k // 64, 7) - max_seqlen_q % -16",
+    "mean": "(max_seqlen_q - 3) / -(num_seqs + 1)",
+    "floor": "-max_seqlen_q // num_seqs",
+}
+DERIVED = tuple(ir.Derived(name, text) for name, text in EXPRESSIONS.items())
+PARAMETERS = (
+    ir.Parameter("TILE_SIZE", "int"),
+    ir.Parameter("flag", "bool"),
+    ir.Parameter("variant", "category"),
+)
+CONFIGS = ((16, True, "2d"), (32, False, "3d"), (-64, True, "3d"))
+
+
+def module(
+    tree: ir.Node,
+    features: tuple[ir.Feature, ...] = (SEQS, Q, K, CAUSAL),
+    derived: tuple[ir.Derived, ...] = DERIVED,
+) -> ir.HeuristicModule:
+    names = tuple(p.name for p in PARAMETERS)
+    selector = ir.Selector("nvidia", names, CONFIGS, tree)
+    return ir.HeuristicModule("kernel", features, PARAMETERS, (selector,), derived)
+
+
+# --- plain integers in place of Triton's tensors ----------------------------------------------------------
+
+
+def _cast(value: Any, kind: type) -> Any:
+    return kind(value)
+
+
+TL = SimpleNamespace(
+    cast=_cast,
+    int64=int,
+    float64=float,
+    full=lambda shape, value, kind: kind(value),
+    where=lambda test, yes, no: yes if test else no,
+    abs=abs,
+    minimum=min,
+    maximum=max,
+)
+
+
+def executed(text: str) -> dict[str, Any]:
+    """The functions of the module, with `tl` replaced by arithmetic on Python numbers."""
+    plain = text.replace("import triton.language as tl\n", "").replace("import triton\n", "")
+    names: dict[str, Any] = {"__name__": "generated", "tl": TL, "triton": SimpleNamespace(jit=lambda f: f)}
+    exec(compile(plain, "<generated>", "exec", dont_inherit=True), names)
+    return names
+
+
+def check_row(source: ir.HeuristicModule, names: dict[str, Any], row: dict[str, int]) -> None:
+    expected = ir.select(source, "nvidia", row)
+    for parameter in ("TILE_SIZE", "flag"):
+        assert names[f"nvidia_{parameter}"](*row.values()) == expected[parameter]
+
+
+numbers = st.sampled_from([-(2**40), -17, -16, -1, 0, 1, 2, 3, 7, 8, 63, 64, 65, 4096, 2**31 - 1, 2**31])
+COLUMNS: tuple[ir.Feature | ir.Derived, ...] = (SEQS, Q, K, CAUSAL, *DERIVED)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.data())
+def test_functions_are_the_ir(data: st.DataObject) -> None:
+    # Thresholds beyond int64 are refused, see below.
+    tree = data.draw(
+        trees(COLUMNS, len(CONFIGS)).filter(lambda t: all(abs(n) < 2**63 for n in _thresholds(t)))
+    )
+    source = module(tree)
+    names = executed(render_triton(source, "nvidia"))
+    for _ in range(6):
+        row = {
+            f.name: data.draw(st.sampled_from([0, 1]) if f.type == "bool" else numbers)
+            for f in source.features
+        }
+        check_row(source, names, row)
+
+
+def _thresholds(tree: ir.Node) -> list[float]:
+    return [n.threshold for n in ir.nodes(tree) if isinstance(n, ir.Split)]
+
+
+def test_a_deep_chain_is_one_chain_of_elif() -> None:
+    node: ir.Node = LEAF(0)
+    for i in range(80):
+        node = ir.Split("num_seqs", 100 + i, node, LEAF(1 + i % 2))
+    source = module(node)
+    text = render_triton(source, "nvidia", ["TILE_SIZE"])
+    assert max(len(line) - len(line.lstrip(" ")) for line in text.splitlines()) == 8
+    names = executed(text)
+    for x in range(95, 185):
+        row = {"num_seqs": x, "max_seqlen_q": 1, "max_seqlen_k": 1, "causal": 0}
+        assert names["nvidia_TILE_SIZE"](*row.values()) == ir.select(source, "nvidia", row)["TILE_SIZE"]
+
+
+# --- the text ---------------------------------------------------------------------------------------------
+
+
+def test_the_text_of_a_function() -> None:
+    inner = ir.Split("causal", 0, LEAF(0, 12, 1.02), ir.Split("per_seq", 2.5, LEAF(1), LEAF(2)))
+    text = render_triton(module(ir.Split("kv_tokens", 4096.5, LEAF(1, 3), inner)), "nvidia", ["TILE_SIZE"])
+    assert text[text.index("@triton.jit\ndef nvidia") :] == (
+        "@triton.jit\n"
+        "def nvidia_TILE_SIZE(num_seqs, max_seqlen_q, max_seqlen_k, causal):\n"
+        '    """TILE_SIZE of the config that `select` returns for nvidia."""\n'
+        "    kv_tokens = tl.cast(num_seqs, tl.int64) * tl.cast(max_seqlen_k, tl.int64)\n"
+        "    if kv_tokens <= 4096:\n"
+        "        chosen = 32  # 3 scenarios\n"
+        "    elif causal == 0:\n"
+        "        chosen = 16  # 12 scenarios, 1.02x\n"
+        "    else:\n"
+        "        per_seq = _ratio(max_seqlen_k, num_seqs)\n"
+        "        if per_seq <= tl.full((), 2.5, tl.float64):\n"
+        "            chosen = 32\n"
+        "        else:\n"
+        "            chosen = -64\n"
+        "    return chosen\n"
+    )
+
+
+def test_the_header_and_what_is_left_out() -> None:
+    text = render_triton(module(LEAF(0)), "nvidia")
+    assert "# Regenerate: heurgen emit MODEL.json --target triton" in text
+    assert "_ratio" not in text
+    assert "nvidia_variant" not in text
+    assert "nvidia_flag" in text
+    with pytest.raises(ModelError):
+        read_module(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "parameters", "message"),
+    [
+        (
+            listing2(),
+            (),
+            "BLOCK_M depends on 'avg_seqlen_q', which is no integer on the device "
+            "(choose other parameters, or train without that feature)",
+        ),
+        (
+            module(ir.Split("num_seqs", 1, LEAF(0), LEAF(1))),
+            ["variant"],
+            "variant takes the value '2d', expected only int32 or bool values",
+        ),
+        (module(LEAF(0)), ["x"], "nvidia has no parameter 'x' (known: TILE_SIZE, flag, variant)"),
+        (
+            module(ir.Split("num_seqs", 2**63, LEAF(0), LEAF(1))),
+            (),
+            "the threshold 9223372036854775808 of num_seqs does not fit int64",
+        ),
+        (
+            module(LEAF(0), features=(SEQS, Q, K, CAUSAL, ir.Feature("tl", "int"))),
+            (),
+            "the feature name 'tl' is one that the generated functions use",
+        ),
+    ],
+)
+def test_what_has_no_device_function(source: ir.HeuristicModule, parameters: list[str], message: str) -> None:
+    with pytest.raises(EmitError) as caught:
+        render_triton(source, "nvidia", parameters)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "text", ["num_seqs / 2 + 1", "num_seqs * 0.5", "min(num_seqs / 3, 1)", "-(num_seqs / 2)"]
+)
+def test_arithmetic_that_is_not_exact_is_refused(text: str) -> None:
+    source = module(ir.Split("d", 1.0, LEAF(0), LEAF(1)), derived=(ir.Derived("d", text),))
+    with pytest.raises(EmitError, match="the derived feature d is not exact in integers"):
+        render_triton(source, "nvidia")
+
+
+def test_an_unread_derived_feature_may_be_anything() -> None:
+    source = module(LEAF(0), derived=(ir.Derived("d", "num_seqs * 0.5"),))
+    assert "chosen = 16" in render_triton(source, "nvidia")
+    assert expr.names(expr.parse("num_seqs * 0.5")) == {"num_seqs"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os",
+        "canary()",
+        "x = 1",
+        "def f(x):\n    return 1",
+        "@triton.jit\ndef f(x=1):\n    return 1",
+        "@triton.jit\ndef f(x: int):\n    return 1",
+        "@triton.jit\ndef f(x):\n    return canary(x)",
+        "@triton.jit\ndef f(x):\n    return tl.load(x)",
+        "@triton.jit\ndef f(x):\n    return tl.cast(x, dtype=tl.int64)",
+        "@triton.jit\ndef f(x):\n    return [x]",
+        "@canary\ndef f(x):\n    return x",
+    ],
+)
+def test_the_allow_list(line: str) -> None:
+    text = render_triton(module(LEAF(0)), "nvidia")
+    check(text)
+    with pytest.raises(EmitError):
+        check(f"{text}{line}\n")
+
+
+# --- Triton -----------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import importlib.util, json, sys
+import torch, triton
+import triton.language as tl
+spec = importlib.util.spec_from_file_location("generated", sys.argv[1])
+generated = importlib.util.module_from_spec(spec)
+sys.modules["generated"] = generated
+spec.loader.exec_module(generated)
+choose, second = generated.nvidia_TILE_SIZE, generated.nvidia_flag
+
+@triton.jit
+def kernel(rows, out, n):
+    for i in range(n):
+        a, b = tl.load(rows + 4 * i), tl.load(rows + 4 * i + 1)
+        c, d = tl.load(rows + 4 * i + 2), tl.load(rows + 4 * i + 3)
+        tl.store(out + 2 * i, choose(a, b, c, d))
+        tl.store(out + 2 * i + 1, second(a, b, c, d).to(tl.int32))
+"""
+INTERPRET = """
+rows = torch.tensor(json.load(sys.stdin), dtype=torch.int64)
+out = torch.zeros((len(rows), 2), dtype=torch.int32)
+kernel[(1,)](rows, out, len(rows))
+print(json.dumps(out.tolist()))
+"""
+COMPILE = """
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+for target in (GPUTarget("cuda", 90, 32), GPUTarget("cuda", 80, 32), GPUTarget("hip", "gfx942", 64)):
+    for kind in ("*i64", "*i32"):
+        source = ASTSource(fn=kernel, signature={"rows": kind, "out": "*i32", "n": "i32"})
+        assert triton.compile(source, target=target).asm
+print("compiled")
+"""
+needs_triton = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("triton", "torch"))), reason="triton and torch are not installed"
+)
+
+
+def in_triton(tmp_path: Path, program: str, stdin: str, interpret: bool) -> str:
+    tree = ir.Split(
+        "per_seq",
+        2.5,
+        ir.Split("kv_tokens", 65536.0, ir.Split("odd", -3.5, LEAF(0), LEAF(1)), LEAF(2)),
+        ir.Split(
+            "causal", 0, ir.Split("floor", -2.0, LEAF(2), ir.Split("mean", 0.1, LEAF(1), LEAF(0))), LEAF(1)
+        ),
+    )
+    (tmp_path / "generated.py").write_text(render_triton(module(tree), "nvidia"), encoding="utf-8")
+    (tmp_path / "program.py").write_text(PROGRAM + program, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1" if interpret else "0",
+        "TRITON_CACHE_DIR": str(tmp_path),
+    }
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "generated.py")]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    if interpret:
+        expected = [ir.select(module(tree), "nvidia", dict(zip(NAMES, r, strict=True))) for r in ROWS]
+        assert done.stdout.strip() == str([[e["TILE_SIZE"], int(bool(e["flag"]))] for e in expected])
+    return done.stdout
+
+
+NAMES = ("num_seqs", "max_seqlen_q", "max_seqlen_k", "causal")
+VALUES = (-65, -16, 0, 1, 7, 5000)
+ROWS = [[a, b, c, d] for a in VALUES for b in VALUES for c in VALUES for d in (0, 1)]
+
+
+@needs_triton
+def test_triton_interprets_the_same_tree(tmp_path: Path) -> None:
+    in_triton(tmp_path, INTERPRET, str(ROWS), True)
+
+
+@needs_triton
+def test_triton_compiles_it_for_every_target(tmp_path: Path) -> None:
+    assert in_triton(tmp_path, COMPILE, "", False) == "compiled\n"
