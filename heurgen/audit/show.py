@@ -32,7 +32,7 @@ def selector_title(selector: ir.Selector) -> str:
     n_leaves = sum(1 for _ in ir.leaves(selector.tree))
     size = f"depth {ir.depth(selector.tree)}, {n_leaves} leaves, {len(selector.configs)} configs"
     name = f"{selector.vendor} ({where})" if where else selector.vendor
-    return f"{name}: {selector.n_scenarios} scenarios, {size}{unknown}"
+    return f"{name}: {counted(selector.n_scenarios, 'scenario')}, {size}{unknown}"
 
 
 def show(module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None) -> str:

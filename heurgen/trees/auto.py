@@ -16,13 +16,13 @@ from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.node import n_leaves
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import UNIT, Floats, Ints, Problem, groups, problem
+from heurgen.trees.problem import UNCOVERED, UNIT, Floats, Ints, Problem, groups, problem
 
 FOLDS = 5
 MIN_GROUPS = 6
-# A smaller tree wins within this mean log-slowdown of the best candidate's, by preference.
 # A held-out choice that was never measured, as a log-slowdown (20x).
 INVALID = 3.0
+# A smaller tree wins within this mean log-slowdown of the best candidate's, by preference.
 TOLERANCE = {"accuracy": 0.002, "small": 0.01}
 # With more than joint.SMALL scenarios a difference of 0.002 is no tie, and large trees are within the leaf cap.
 LARGE_TOLERANCE = 0.0002
@@ -32,13 +32,20 @@ PARAMETER_DEPTH = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """What cross-validation compares, with the held-out log-slowdowns, their mean, and the mean of leaves."""
+    """What cross-validation compares: held-out costs, the mean of their log-slowdowns, and the mean of leaves.
+
+    `cost` is UNCOVERED where the choice was invalid; such a choice counts as INVALID in `loss` and `mean`.
+    """
 
     strategy: str
     settings: Settings
     mean: float = math.nan
     leaves: float = 0.0
-    loss: Floats = field(default_factory=lambda: np.zeros(0))
+    cost: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def loss(self) -> Floats:
+        return np.minimum(self.cost, INVALID)
 
 
 def choose(
@@ -61,8 +68,8 @@ def choose(
         test = p.index[fold == held]
         part = problem(table, p.index[fold != held])
         for strategy, settings, fitted in _fits(part, table, options, cap):
-            loss = losses(table, p, fitted, test)
-            found.setdefault((strategy, settings), []).append((loss, n_leaves(fitted.tree)))
+            cost = held_out_costs(table, p, fitted, test)
+            found.setdefault((strategy, settings), []).append((cost, n_leaves(fitted.tree)))
     scored = [_scored(strategy, settings, folds) for (strategy, settings), folds in found.items()]
     default = next(c for c in scored if c.settings.price == joint.DEFAULT_PRICE)
     return pick(scored, default, options.prefer), scored
@@ -86,22 +93,21 @@ def _fits(
     yield "per-parameter", settings, fit_per_parameter(p, table, settings, sets[0], DEFAULT_DEPTH)[0]
 
 
-def losses(table: CostTable, p: Problem, fitted: Fitted, rows: Ints) -> Floats:
-    """Costs [n] of what a fit chooses for rows of the table, as the problem prices them (per UNIT)."""
+def held_out_costs(table: CostTable, p: Problem, fitted: Fitted, rows: Ints) -> Floats:
+    """Costs [n] of what a fit chooses for rows of the table: log-slowdowns, UNCOVERED where it is invalid."""
     numbers = {i: i for i in range(fitted.p.cost.shape[1])}
     tree = to_ir(fitted.p, fitted.tree, numbers, table)
     chosen = fitted.p.configs[route(tree, table.columns, table.X[rows])]
     column = {c: i for i, c in enumerate(p.configs.tolist())}
     row = {r: i for i, r in enumerate(p.index.tolist())}
-    cost = p.cost[[row[r] for r in rows.tolist()], [column[c] for c in chosen.tolist()]] / UNIT
-    capped: Floats = np.minimum(cost, INVALID)
-    return capped
+    cost: Floats = p.cost[[row[r] for r in rows.tolist()], [column[c] for c in chosen.tolist()]] / UNIT
+    return cost
 
 
 def _scored(strategy: str, settings: Settings, folds: list[tuple[Floats, int]]) -> Candidate:
-    loss = np.concatenate([f[0] for f in folds])
-    mean = math.fsum(loss.tolist()) / len(loss)
-    return Candidate(strategy, settings, mean, sum(f[1] for f in folds) / len(folds), loss)
+    cost = np.concatenate([f[0] for f in folds])
+    mean = math.fsum(np.minimum(cost, INVALID).tolist()) / len(cost)
+    return Candidate(strategy, settings, mean, sum(f[1] for f in folds) / len(folds), cost)
 
 
 def pick(scored: list[Candidate], default: Candidate, prefer: str) -> Candidate:
@@ -137,15 +143,28 @@ def _error(a: Candidate, b: Candidate) -> float:
     return math.sqrt(math.fsum((spread**2).tolist())) / len(difference)
 
 
-def record(chosen: Candidate, compared: list[Candidate]) -> dict[str, Any]:
-    """The choice as JSON data."""
+def record(chosen: Candidate, compared: list[Candidate], costs_known: bool) -> dict[str, Any]:
+    """The choice as JSON data; held-out figures of the chosen candidate where costs are known."""
     if not compared:
         return {"note": f"fewer than {MIN_GROUPS} groups of scenarios: no cross-validation, a small default"}
     return {
-        "held_out": _described(chosen),
+        "held_out": _described(chosen) | (_figures(chosen.cost) if costs_known else {}),
         "alternatives": [_described(c) for c in compared],
         "folds": FOLDS,
     }
+
+
+def _figures(cost: Floats) -> dict[str, Any]:
+    """Figures as `heurgen audit` gives them, over the held-out scenarios of all folds."""
+    valid = sorted(cost[cost < UNCOVERED].tolist())
+    n = len(valid)
+    figures: dict[str, Any] = {"n_scenarios": len(cost), "invalid_share": round(1 - n / len(cost), 6)}
+    if n:
+        figures["geomean_slowdown"] = round(math.exp(math.fsum(valid) / n), 6)
+        figures["p95_slowdown"] = round(math.exp(valid[min(n - 1, int(0.95 * n))]), 6)
+        figures["max_slowdown"] = round(math.exp(valid[-1]), 6)
+        figures["within_1_1"] = round(sum(x <= math.log(1.1) for x in valid) / n, 6)
+    return figures
 
 
 def _described(c: Candidate) -> dict[str, Any]:

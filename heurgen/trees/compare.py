@@ -12,6 +12,7 @@ import numpy as np
 from heurgen import ir
 from heurgen.costs import CostTable
 from heurgen.errors import UsageError
+from heurgen.text import SUMMARY_HEADER, counted, summary_cells, table
 from heurgen.trees import baselines, optimal
 from heurgen.trees.build import choices
 from heurgen.trees.learn import fit_rows
@@ -40,7 +41,7 @@ class Row:
     p95_slowdown: float | None
     max_slowdown: float | None
     within_1_1: float | None
-    invalid_share: float
+    invalid_share: float | None
     leaves: float
     configs: float
 
@@ -60,7 +61,7 @@ class Report:
         return asdict(self)
 
     def to_text(self) -> str:
-        title = f"{self.vendor}: {self.folds} folds over scenarios, {self.repeats} repeat(s)"
+        title = f"{self.vendor}: {self.folds} folds over scenarios, {counted(self.repeats, 'repeat')}"
         parts = [title, _table(self.rows)]
         if self.extrapolation:
             parts += [
@@ -184,52 +185,29 @@ def _correlation(a: list[float], b: list[float]) -> float:
 # --- numbers ------------------------------------------------------------------------------------------------
 
 
-def _row(table: CostTable, name: str, answers: list[tuple[Answer, Ints]]) -> Row:
+def _row(t: CostTable, name: str, answers: list[tuple[Answer, Ints]]) -> Row:
     logs: list[float] = []
     n = 0
     for (chosen, _, _), test in answers:
-        found = np.where(chosen >= 0, table.log_slowdown[test, chosen], np.nan)
+        found = np.where(chosen >= 0, t.log_slowdown[test, chosen], np.nan)
         logs += found[np.isfinite(found)].tolist()
         n += len(test)
     logs.sort()
-    known = bool(logs) and table.costs_known
+    known = bool(logs) and t.costs_known
     return Row(
-        vendor=table.vendor,
+        vendor=t.vendor,
         strategy=name,
         n_scenarios=n,
         geomean_slowdown=math.exp(math.fsum(logs) / len(logs)) if known else None,
         p95_slowdown=math.exp(logs[min(len(logs) - 1, int(0.95 * len(logs)))]) if known else None,
         max_slowdown=math.exp(logs[-1]) if known else None,
         within_1_1=sum(x <= math.log(1.1) for x in logs) / len(logs) if known else None,
-        invalid_share=1 - len(logs) / n,
+        invalid_share=1 - len(logs) / n if t.costs_known else None,
         leaves=sum(a[1] for a, _ in answers) / len(answers),
         configs=sum(a[2] for a, _ in answers) / len(answers),
     )
 
 
-HEADER = ("strategy", "geomean", "p95", "max", "within 1.1x", "invalid", "leaves", "configs", "scenarios")
-
-
 def _table(rows: tuple[Row, ...]) -> str:
-    cells = [HEADER, *(_cells(r) for r in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
-    lines = (
-        "  ".join(
-            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    )
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cells(r: Row) -> tuple[str, ...]:
-    slowdowns = (r.geomean_slowdown, r.p95_slowdown, r.max_slowdown)
-    return (
-        r.strategy,
-        *("unknown" if s is None else f"{s:.4f}" for s in slowdowns),
-        "unknown" if r.within_1_1 is None else f"{100 * r.within_1_1:.1f} %",
-        f"{100 * r.invalid_share:.2f} %",
-        f"{r.leaves:.1f}",
-        f"{r.configs:.1f}",
-        str(r.n_scenarios),
-    )
+    cells = [[r.strategy, f"{r.leaves:.1f}", f"{r.configs:.1f}", *summary_cells(r)] for r in rows]
+    return table(("strategy", "leaves", "configs", *SUMMARY_HEADER), cells)

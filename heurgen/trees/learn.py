@@ -41,7 +41,7 @@ def fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
 
 def one_thread() -> AbstractContextManager[object]:
     """BLAS on one thread: its matrices are small here, and spinning threads on a busy host cost 20x."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+    from threadpoolctl import threadpool_limits
 
     found: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
     return found
@@ -53,7 +53,7 @@ def _fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
     told: dict[str, Any] = {"requested": options.strategy}
     if options.strategy == "auto":
         chosen, compared = auto.choose(table, options, rows)
-        told |= auto.record(chosen, compared)
+        told |= auto.record(chosen, compared, table.costs_known)
         strategy, settings = chosen.strategy, _limited(chosen.settings, options, bool(compared))
     else:
         strategy = options.strategy

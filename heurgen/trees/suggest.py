@@ -14,7 +14,7 @@ from heurgen import expr
 from heurgen.costs import CostTable, TableColumn
 from heurgen.errors import UsageError
 from heurgen.trees import joint
-from heurgen.trees.auto import losses
+from heurgen.trees.auto import INVALID, held_out_costs
 from heurgen.trees.joint import Fitted
 from heurgen.trees.learn import one_thread
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
@@ -132,7 +132,8 @@ def _held_out(table: CostTable, repeats: range) -> Floats:
             small = joint.prepared(part, joint.config_set(part, FitOptions().max_configs))
             price = joint.price_units(joint.DEFAULT_PRICE, part.n_real)
             tree = joint.finish(small, joint.grow(small, DEFAULT_DEPTH, cap, {}), price, cap)
-            loss[test] = losses(table, p, Fitted(small, tree), test)
+            cost = held_out_costs(table, p, Fitted(small, tree), test)
+            loss[test] = np.minimum(cost, INVALID)
         found.append(loss)
     return np.concatenate(found)
 

@@ -58,7 +58,7 @@ def test_the_report_is_json_and_text(report: Report) -> None:
     data = report.to_dict()
     assert json.loads(json.dumps(data))["rows"][0]["strategy"] == "oracle"
     lines = report.to_text().splitlines()
-    assert lines[0] == "nvidia: 4 folds over scenarios, 1 repeat(s)"
+    assert lines[0] == "nvidia: 4 folds over scenarios, 1 repeat"
     assert lines[1].split() == (
         "strategy geomean p95 max within 1.1x invalid leaves configs scenarios".split()
     )
