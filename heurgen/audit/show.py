@@ -8,6 +8,7 @@ from heurgen import ir, passes
 from heurgen.audit.explain import test_text
 from heurgen.errors import UsageError, quoted
 from heurgen.schema import node_data, to_dict
+from heurgen.text import counted
 
 
 def config_text(names: tuple[str, ...], config: ir.Config) -> str:
