@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,8 @@ def speed() -> None:
     for scenarios, configs, features in ((6000, 50, 10), (5000, 200, 12)):
         table = surface(scenarios, configs, features, holes=0.3, seed=1)
         size = f"{scenarios} x {configs} x {features}"
-        timed(f"{size}, joint, depth 6", lambda t=table: fit(t, FitOptions(strategy="joint", max_depth=6)))
-        timed(f"{size}, auto", lambda t=table: fit(t))
+        timed(f"{size}, joint, depth 6", partial(fit, table, FitOptions(strategy="joint", max_depth=6)))
+        timed(f"{size}, auto", partial(fit, table))
 
 
 def comparison() -> None:

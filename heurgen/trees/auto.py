@@ -16,7 +16,8 @@ from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.node import n_leaves
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import UNCOVERED, UNIT, Floats, Ints, Problem, groups, problem
+from heurgen.trees.problem import UNIT, Floats, Ints, Problem, groups, problem
+from heurgen.trees.refine import with_max_leaves
 
 FOLDS = 5
 MIN_GROUPS = 6
@@ -90,7 +91,8 @@ def _fits(
             pruned = joint.finish(small, tree, joint.price_units(price, p.n_real), cap)
             yield "joint", Settings(count, price, DEFAULT_DEPTH, cap), Fitted(small, pruned)
     settings = Settings(options.max_configs, 0.0, PARAMETER_DEPTH, cap)
-    yield "per-parameter", settings, fit_per_parameter(p, table, settings, sets[0], DEFAULT_DEPTH)[0]
+    found = fit_per_parameter(p, table, settings, sets[0], DEFAULT_DEPTH)[0]
+    yield "per-parameter", settings, Fitted(found.p, with_max_leaves(found.p, found.tree, cap))
 
 
 def held_out_costs(table: CostTable, p: Problem, fitted: Fitted, rows: Ints) -> Floats:

@@ -13,11 +13,12 @@ from heurgen.costs import CostTable
 from heurgen.ir import MAX_DEPTH, Selector
 from heurgen.trees import auto, optimal
 from heurgen.trees.build import to_ir
-from heurgen.trees.joint import Fitted, Settings, config_set, fit_joint
+from heurgen.trees.joint import Fitted, Settings, config_set, fit_joint, or_single
 from heurgen.trees.node import tips
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.per_parameter import fit_per_parameter
 from heurgen.trees.problem import Ints, config_order, problem
+from heurgen.trees.refine import with_max_leaves
 
 
 def fit(table: CostTable, options: FitOptions | None = None) -> Selector:
@@ -41,7 +42,7 @@ def fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
 
 def one_thread() -> AbstractContextManager[object]:
     """BLAS on one thread: its matrices are small here, and spinning threads on a busy host cost 20x."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     found: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
     return found
@@ -60,8 +61,10 @@ def _fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
         depth = options.max_depth or (optimal.DEFAULT_DEPTH if strategy == "optimal" else DEFAULT_DEPTH)
         settings = Settings(options.max_configs, depth=depth, max_leaves=cap)
     if strategy == "per-parameter":
-        overlay = DEFAULT_DEPTH if options.strategy == "auto" else MAX_DEPTH
+        overlay = (options.max_depth or DEFAULT_DEPTH) if options.strategy == "auto" else MAX_DEPTH
         fitted, extra = fit_per_parameter(p, table, settings, config_set(p, settings.max_configs), overlay)
+        if options.strategy == "auto" or options.max_leaves is not None:
+            fitted = or_single(p, Fitted(fitted.p, with_max_leaves(fitted.p, fitted.tree, cap)))
     elif strategy == "optimal":
         fitted, extra = optimal.fit_optimal(p, settings)
     else:

@@ -83,10 +83,9 @@ def test_many_categories_find_the_best_of_two_configs() -> None:
     """With two configs the best subset is a prefix of the order by effect: checked over all subsets."""
     rng = np.random.RandomState(3)
     kind = np.arange(40) % 8
+    X = np.asarray(kind[:, None], dtype=np.float64)
     times = np.asarray(np.exp(rng.rand(8, 2)[kind] + 0.1 * rng.rand(40, 2)), dtype=np.float64)
-    p = problem(
-        table([TableColumn("kind", "category", values=tuple("abcdefgh"))], kind[:, None] + 0.0, times)
-    )
+    p = problem(table([TableColumn("kind", "category", values=tuple("abcdefgh"))], X, times))
     _, B = candidates(p, np.arange(40))
     x = p.X[:, 0].astype(int)
     masks = (np.array(bits)[x] > 0 for bits in product((0, 1), repeat=8) if 0 < sum(bits) < 8)

@@ -234,6 +234,12 @@ def test_few_configs_lose_almost_nothing(h200: CostTable, count: int, limit: flo
     assert selector.choice["configs_uncovered_scenarios"] == 0
 
 
+def test_per_parameter_limits(h200: CostTable) -> None:
+    selector = fit(h200, FitOptions(strategy="per-parameter", max_leaves=6, max_configs=3))
+    assert len(list(ir.leaves(selector.tree))) <= 6
+    assert len(selector.configs) <= 3
+
+
 def test_per_parameter_is_repaired_and_says_what_it_cost(h200: CostTable) -> None:
     selector = fit(h200, FitOptions(strategy="per-parameter", max_depth=3))
     assert all(math.isfinite(x) for x in losses(selector, h200))
