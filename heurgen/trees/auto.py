@@ -16,7 +16,7 @@ from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.node import n_leaves
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import UNIT, Floats, Ints, Problem, groups, problem
+from heurgen.trees.problem import UNCOVERED, UNIT, Floats, Ints, Problem, groups, problem
 from heurgen.trees.refine import with_max_leaves
 
 FOLDS = 5
