@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import os
 import torch
 import triton
 import triton.language as tl
+from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from . import gather
+from . import block, gather, mixed, naive, q_block, split_kv, static_grid, tiles
 from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
@@ -30,6 +32,22 @@ GATHER_LIMIT = 4 << 30
 COUNTERS = 1 << 20
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+
+def settle_cache_keys() -> None:
+    """Hash all kernels in one order, callees first.
+
+    Triton 3.6 takes the constexpr globals of a callee into the hash of its caller only where the callee was hashed
+    before: the key in the disk cache then depends on which kernel a process compiled first, and kernels compiled in
+    parallel by a tuner's workers would be compiled again.
+    """
+    for module in (tiles, block, q_block, split_kv, static_grid, mixed, naive, gather):
+        for function in vars(module).values():
+            if isinstance(function, JITFunction):
+                function.cache_key  # noqa: B018
+
+
+settle_cache_keys()
 
 
 @dataclass(slots=True)
@@ -159,6 +177,8 @@ def _row_view(cache: torch.Tensor) -> tuple[int, int, int] | None:
 def _tma(call: Call, config: Any, d_pad: int) -> tuple[bool, bool]:
     """Which sources are read through host-side tensor descriptors: (cached pages, new tokens)."""
     cuda = call.q.device.type == "cuda" and torch.version.hip is None
+    if os.environ.get('HK_NOTMA') == '1':
+        return False, False
     if not cuda or torch.cuda.get_device_capability(call.q.device) < (9, 0) or config.variant == "naive":
         return False, False
     size = call.k.shape[3]
@@ -212,7 +232,7 @@ def _variant_constants(
     if variant == "q_block" or (variant == "split_kv" and segments == 1 and not decode):
         return q_block_kernel, ()
     if variant == "split_kv":
-        return split_kv_kernel, (segments, kept, chunk, True, decode)
+        return split_kv_kernel, (segments, kept, chunk, os.environ.get('HK_UNFUSED') != '1', decode)
     if variant == "static_grid":
         return static_grid_kernel, (segments, kept, chunk, decode, call.choose)
     if variant == "mixed":
@@ -222,6 +242,8 @@ def _variant_constants(
 
 def _options(config: Any) -> dict[str, Any]:
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    if os.environ.get("HK_MAXNREG"):
+        options["maxnreg"] = int(os.environ["HK_MAXNREG"])
     if torch.version.hip is not None:
         for name in ("waves_per_eu", "matrix_instr_nonkdim"):
             if getattr(config, name, None) is not None:
@@ -311,6 +333,19 @@ def _run(plan: Plan, call: Call) -> None:
     if plan.variant == "mixed":
         head = (*head, prompt_blocks)
     dispatch(plan, grid, stream, (*head, *plan.constants))
+    if plan.variant == "split_kv" and not plan.constants[-2]:
+        _reduce(plan, call, grid, part, rows)
+
+
+def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], part: torch.Tensor | None, rows: int) -> None:
+    """The second launch of an unfused split: one program per row."""
+    names = dict(zip(plan.kernel.arg_names[-len(plan.constants) :], plan.constants, strict=True))
+    keep = "G HKV BLOCK_M TILE D D_PAD O_TOK O_HEAD CAUSAL WINDOW FRESH FP8_MAX SEGMENTS KEPT DECODE".split()
+    chunk = min(triton.next_power_of_2(plan.segments), max(1, 8192 // plan.d_pad))
+    reduce_kernel[(plan.kept, grid[1], plan.heads_kv)](
+        call.out, call.cu, call.blocks, call.lens, call.sinks, call.v_scale, call.out_scale, part, rows, call.left,
+        call.right, call.lens.shape[0], **{name: names[name] for name in keep}, CHUNK=chunk, num_warps=4,
+    )  # fmt: skip
 
 
 def _descriptors_first(plan: Plan, call: Call) -> tuple[Any, ...]:
@@ -329,7 +364,7 @@ def dispatch(plan: Plan, grid: tuple[int, ...], stream: int, arguments: tuple[An
         bound(*grid, stream, *arguments)
         return
     compiled = plan.kernel[grid](*arguments, **plan.options)
-    if compiled is not None and hasattr(compiled, "packed_metadata") and bind_launches():
+    if bind_launches() and compiled is not None and hasattr(compiled, "packed_metadata"):
         plan.bound = _bind(compiled)
 
 

@@ -56,13 +56,13 @@ def longest(seq_lens_ptr, num_seqs, WIDTH: tl.constexpr):
 @triton.jit
 def load_tile(
     src, desc, table, row0, col0, start, limit,
-    SOURCE: tl.constexpr, MASKED: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
+    SOURCE: tl.constexpr, PARTIAL: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
 ):  # fmt: skip
-    """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. Masked rows are 0, never page tails."""
+    """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from `limit` on are 0."""
     offs_t = tl.arange(0, TILE)
     offs_d = tl.arange(0, D_PAD)
-    if TMA and not MASKED:
+    if TMA and not PARTIAL:
         if SOURCE == PAGES:
             row = tl.load(table + start // PAGE) * (S_PAGE // S_TOK) + start % PAGE + row0
         else:
@@ -75,14 +75,14 @@ def load_tile(
         elif TILE % PAGE == 0:
             # start is a multiple of TILE, hence of PAGE: only the page numbers change from tile to tile
             entries = table + start // PAGE + offs_t // PAGE
-            if MASKED:
+            if PARTIAL:
                 page = tl.load(entries, mask=start + offs_t < limit, other=0).to(tl.int64)
             else:
                 page = tl.load(entries).to(tl.int64)
             offset = page * S_PAGE + (offs_t % PAGE) * S_TOK
         else:
             position = start + offs_t
-            if MASKED:
+            if PARTIAL:
                 page = tl.load(table + position // PAGE, mask=position < limit, other=0).to(tl.int64)
             else:
                 page = tl.load(table + position // PAGE).to(tl.int64)
@@ -90,7 +90,7 @@ def load_tile(
     else:
         offset = (start + offs_t).to(tl.int64) * S_TOK
     pointers = src + offset[:, None] + offs_d[None, :]
-    if MASKED:
+    if PARTIAL:
         keep = (start + offs_t < limit)[:, None]
         if D != D_PAD:
             keep = keep & (offs_d < D)[None, :]
@@ -117,18 +117,19 @@ def keep_mask(
 def attend_tiles(
     acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, first, last, limit, q_pos, left, right,
     qk_scale, cap, slope,
-    MASKED: tl.constexpr, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr,
+    TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr,
+    V_PAGE: tl.constexpr, V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
 ):  # fmt: skip
     """The online softmax over the tiles that start at first, first + TILE, .. < last.
 
+    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are not read.
     qk_scale is scale * log2(e), or with SOFTCAP 2 * scale * log2(e) / cap, and cap then is cap * log2(e).
     """
     for start in range(first, last, TILE):
         k = load_tile(
             k_src, k_desc, table, row0, col0, start, limit,
-            SOURCE, MASKED, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
+            SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
         )  # fmt: skip
         s = tl.dot(q, k.to(q.dtype).T)
         position = start + tl.arange(0, TILE)
@@ -153,7 +154,7 @@ def attend_tiles(
         acc = acc * alpha[:, None]
         v = load_tile(
             v_src, v_desc, table, row0, col0, start, limit,
-            SOURCE, MASKED, TMA, PAGE, TILE, D, D_PAD, V_PAGE, V_TOK,
+            SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD, V_PAGE, V_TOK,
         )  # fmt: skip
         acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
         M = m_new
@@ -187,17 +188,27 @@ def attend_source(
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, start, tl.minimum(lead_end, key_high),
             high, q_pos, left, right, qk_scale, cap, slope,
-            True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
     acc, M, L = attend_tiles(
         acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, lead_end, bulk_end,
         high, q_pos, left, right, qk_scale, cap, slope,
-        False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        False, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
     )  # fmt: skip
+    if TMA and CAUSAL:
+        # the diagonal: whole tiles of real keys, so that descriptors may load them and only scores are masked
+        diagonal_end = bulk_end + tl.maximum(tl.minimum(high, key_high + TILE - 1) - bulk_end, 0) // TILE * TILE
+        acc, M, L = attend_tiles(
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, diagonal_end,
+            high, q_pos, left, right, qk_scale, cap, slope,
+            True, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP,
+            ALIBI,
+        )  # fmt: skip
+        bulk_end = diagonal_end
     return attend_tiles(
         acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, key_high,
         high, q_pos, left, right, qk_scale, cap, slope,
-        True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
     )  # fmt: skip
 
 
