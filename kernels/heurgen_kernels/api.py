@@ -35,6 +35,7 @@ def paged_attention(
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
     output_scale: torch.Tensor | None = None,
+    has_prefix: bool | None = None,
     metadata: Metadata | None = None,
     out: torch.Tensor | None = None,
     config: Any = None,
@@ -53,6 +54,8 @@ def paged_attention(
     alibi_slopes  [query heads]: slope * (key position - query position) is added to the score
     sinks         [query heads]: exp(sink) joins the denominator of each row
     *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones
+    has_prefix    False: with key and value given, no sequence has cached tokens, and the code that reads pages is
+                  left out of the kernel. A server's scheduler knows; None (unknown) is always right
     metadata      exact Q-block starts (see metadata.py); used by launches whose block_q matches
     config        any object with the fields of `defaults.Config`; heuristics: a generated module, or a callable
                   of the features of `select.FEATURES`; neither: the shipped heuristics
@@ -80,6 +83,7 @@ def paged_attention(
         config = choose(call, heuristics)
     if metadata is not None and metadata.block_q == max(config.BLOCK_M // (q.shape[1] // key_cache.shape[2]), 1):
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
+    call.prefix = key is None or has_prefix is not False
     call.choose = getattr(heuristics, "choose_segments", default_segments)
     return launch(call, config)
 

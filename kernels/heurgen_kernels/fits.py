@@ -17,6 +17,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from .launch import register_cap
 from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
@@ -74,6 +75,12 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     kernel, constants = _kernel_constants(config, shape, target)
     signature, attrs = _signature(kernel, constants, shape)
     options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    block_m = constants[(kernel.arg_names.index("BLOCK_M"),)]
+    d_pad = constants[(kernel.arg_names.index("D_PAD"),)]
+    descriptors = any(constants[(kernel.arg_names.index(name),)] for name in ("TMA", "TMA_NEW"))
+    cap = register_cap(config, block_m, d_pad, descriptors)
+    if target.startswith("sm_") and cap is not None:
+        options["maxnreg"] = cap
     if target.startswith("gfx"):
         for name in ("waves_per_eu", "matrix_instr_nonkdim"):
             if getattr(config, name, None) is not None:

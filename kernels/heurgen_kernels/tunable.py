@@ -114,19 +114,23 @@ class Tunable:
                 "variant": ("q_block", "split_kv", "mixed", "gather"),
                 "BLOCK_M": (16, 32, 64, 128),
                 "TILE_SIZE": (16, 32, 64, 128),
-                "num_warps": (2, 4, 8),
-                "num_stages": (2, 3, 4, 5),
+                "num_warps": (1, 2, 4, 8),
+                "num_stages": (1, 2, 3, 4, 5),
                 "num_segments": (1, 2, 4, 8, 16, 32, 64),
             },
             constraints=(
                 "num_segments == 1 or variant in ('split_kv', 'mixed')",
                 "variant != 'split_kv' or num_segments > 1",
-                "BLOCK_M * TILE_SIZE <= 16384",
-                "num_warps * 8 <= BLOCK_M or BLOCK_M <= 32",
-                "num_warps < 8 or BLOCK_M >= 64",
-                "TILE_SIZE >= 32 or BLOCK_M == 16",
-                "BLOCK_M >= 64 or variant in ('q_block', 'split_kv')",
                 "TILE_SIZE * num_stages <= 320",
+                # decodes: mma.sync, few warps; a warp more than the keys of a tile feed is idle
+                "BLOCK_M > 32 or (num_warps <= 4 and num_warps * 32 >= TILE_SIZE and num_stages >= 2)",
+                "BLOCK_M > 32 or num_warps * 4 <= TILE_SIZE",
+                # prompts: wgmma; 16 rows per warp, since 32 rows per warp spill and were no faster
+                "BLOCK_M < 64 or (BLOCK_M == 16 * num_warps and 32 <= TILE_SIZE)",
+                "BLOCK_M < 64 or (TILE_SIZE == 128) == (num_warps == 8 and num_stages == 2) or TILE_SIZE <= 64",
+                "BLOCK_M < 64 or num_stages <= 4",
+                "num_stages > 1 or TILE_SIZE == 64",
+                "BLOCK_M >= 64 or variant in ('q_block', 'split_kv')",
             ),
         )
 
