@@ -46,14 +46,36 @@ def default_config(
     fresh: bool,
     multiprocessors: int,
 ) -> Config:
-    """A reasonable config. Decodes: keys are split until the processors are busy. Prompts: larger blocks for longer
-    prompts (the crossings follow the first H200 measurements in /data, rounded)."""
-    tile = 64 if head_size <= 128 else 32
-    if max_seqlen_q == 1 or total_query_tokens * num_query_heads <= 16 * num_seqs * num_kv_heads:
-        wanted = -(-2 * multiprocessors // (num_seqs * num_kv_heads))
-        segments = 1 << max(min(wanted, -(-max_seqlen_k // 128), 64) - 1, 0).bit_length()
-        variant = "split_kv" if segments > 1 else "q_block"
-        return Config(variant, 16, tile, 4, 3 if vendor == "nvidia" else 2, segments)
-    long = max_seqlen_q * num_query_heads // num_kv_heads
-    block = 16 if long <= 32 else 64 if long <= 2048 or head_size > 128 else 128
-    return Config("q_block", block, tile, 4 if block < 128 else 8, 2, 1)
+    """A reasonable config, from a first look at one H200 (bf16, 32/8 heads of 128), not from a full log.
+
+    Decodes: about 600 programs by splitting keys, at least 64 keys a segment. Prompts: wgmma blocks of 64 rows, two
+    stages more where descriptors load K and V. Batches that mix both: `mixed`.
+    """
+    group = num_query_heads // num_kv_heads
+    wide = head_size > 128
+    if max_seqlen_q * group <= 16:
+        items = num_seqs * num_kv_heads
+        most = 32 if max_seqlen_k >= 32768 else 16
+        segments = _power_below(min(-(-5 * multiprocessors // max(items, 1)), max_seqlen_k // 64, most))
+        if segments == 1:
+            return Config("q_block", 16, 32 if wide else 64, 4, 2, 1)
+        return Config("split_kv", 16, 32 if wide else 64, 2, 2 if vendor == "amd" else 5, segments)
+    if vendor == "amd" or wide:
+        return Config("q_block", 64, 32, 4, 1 if vendor == "amd" else 2, 1)
+    if num_seqs > 1 and 2 * total_query_tokens < num_seqs * max_seqlen_q:
+        return Config("mixed", 64, 64, 4, 2 if fresh else 3, 4 if num_seqs <= 20 else 1)
+    programs = total_query_tokens * num_query_heads // 64
+    if programs <= 8 * multiprocessors:
+        return Config("q_block", 64, 64, 4, 3, 1)
+    if max_seqlen_q < 2048:
+        return Config("q_block", 64, 32, 4, 2, 1)
+    if fresh or page_size % 64 == 0:
+        return Config("q_block", 64, 64, 4, 3, 1)
+    if max_seqlen_q >= 4096:
+        return Config("gather", 64, 64, 4, 3, 1)
+    return Config("q_block", 128, 64, 8, 2, 1)
+
+
+def _power_below(count: int) -> int:
+    """The largest power of two that is at most `count`, and at least 1."""
+    return 1 << (max(count, 1).bit_length() - 1)

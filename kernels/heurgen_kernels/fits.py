@@ -79,7 +79,7 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     d_pad = constants[(kernel.arg_names.index("D_PAD"),)]
     descriptors = any(constants[(kernel.arg_names.index(name),)] for name in ("TMA", "TMA_NEW"))
     cap = register_cap(config, block_m, d_pad, descriptors)
-    if target.startswith("sm_") and cap is not None:
+    if target == "sm_90" and cap is not None:
         options["maxnreg"] = cap
     if target.startswith("gfx"):
         for name in ("waves_per_eu", "matrix_instr_nonkdim"):

@@ -7,7 +7,8 @@ constexprs, the grid's shape and, after the first call, the compiled kernel. Lat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -241,6 +242,10 @@ def _variant_constants(
     raise ValueError(f"config.variant is {variant!r}; known: naive, q_block, split_kv, static_grid, mixed, gather")
 
 
+def _hopper() -> bool:
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
+
+
 def register_cap(config: Any, block_m: int, d_pad: int, tma: bool) -> int | None:
     """Registers per thread that let as many programs share a processor as shared memory has room for, or None.
 
@@ -262,7 +267,7 @@ def register_cap(config: Any, block_m: int, d_pad: int, tma: bool) -> int | None
 def _options(config: Any, block_m: int, d_pad: int, tma: bool) -> dict[str, Any]:
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
     cap = register_cap(config, block_m, d_pad, tma)
-    if cap is not None and torch.version.hip is None and torch.cuda.is_available():
+    if cap is not None and torch.version.hip is None and _hopper():
         options["maxnreg"] = cap
     if torch.version.hip is not None:
         for name in ("waves_per_eu", "matrix_instr_nonkdim"):
@@ -373,18 +378,27 @@ def _descriptors_first(plan: Plan, call: Call) -> tuple[Any, ...]:
     return k_desc, v_desc, call.new_k, call.new_v, new_k_desc, new_v_desc
 
 
-# A hook for tools that must see every launch as `kernel[grid](...)` (ahead-of-time compilation in a tuner).
-bind_launches: Callable[[], bool] = lambda: True  # noqa: E731
+_binding = [True]
+
+
+@contextmanager
+def unbound() -> Iterator[None]:
+    """Inside, every launch goes through Triton's own dispatch: for tools that turn it into compilation alone."""
+    _binding[0] = False
+    try:
+        yield
+    finally:
+        _binding[0] = True
 
 
 def dispatch(plan: Plan, grid: tuple[int, ...], stream: int, arguments: tuple[Any, ...]) -> None:
     """Triton's own dispatch the first time, the bound compiled kernel afterwards."""
     bound = plan.bound
-    if bound is not None:
+    if bound is not None and _binding[0]:
         bound(*grid, stream, *arguments)
         return
     compiled = plan.kernel[grid](*arguments, **plan.options)
-    if bind_launches() and compiled is not None and hasattr(compiled, "packed_metadata"):
+    if _binding[0] and compiled is not None and hasattr(compiled, "packed_metadata"):
         plan.bound = _bind(compiled)
 
 

@@ -37,8 +37,8 @@ def reference_attention(
         first, last = starts[index], starts[index + 1]
         if last == first or k_len == 0:
             continue
-        keys = _keys(key_cache, block_table[index], k_len, key, first, last).to(dtype) * k_scale
-        values = _keys(value_cache, block_table[index], k_len, value, first, last).to(dtype) * v_scale
+        keys = _keys(key_cache, block_table[index], k_len, key, first, last, k_scale, dtype)
+        values = _keys(value_cache, block_table[index], k_len, value, first, last, v_scale, dtype)
         step = max(1, 2**27 // max(k_len * q.shape[1], 1))
         for begin in range(first, last, step):
             end = min(begin + step, last)
@@ -50,14 +50,24 @@ def reference_attention(
 
 
 def _keys(
-    cache: torch.Tensor, pages: torch.Tensor, k_len: int, new: torch.Tensor | None, first: int, last: int
+    cache: torch.Tensor,
+    pages: torch.Tensor,
+    k_len: int,
+    new: torch.Tensor | None,
+    first: int,
+    last: int,
+    scale: float,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
-    """[k_len, KV heads, head size] of one sequence: its pages in order, then the new tokens where given."""
+    """[k_len, KV heads, head size] of one sequence: its pages in order, then the new tokens where given.
+
+    `scale` belongs to the cache; new tokens are not quantised.
+    """
     page_size = cache.shape[1]
     cached = k_len if new is None else k_len - (last - first)
     used = pages[: -(-cached // page_size)].long()
-    old = cache[used].reshape(-1, *cache.shape[2:])[:cached]
-    return old if new is None else torch.cat([old.to(new.dtype), new[first:last]])
+    old = cache[used].reshape(-1, *cache.shape[2:])[:cached].to(dtype) * scale
+    return old if new is None else torch.cat([old, new[first:last].to(dtype)])
 
 
 def _scores(
