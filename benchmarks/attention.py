@@ -1,11 +1,15 @@
 """Attention side by side in one run: FlashAttention-3, vLLM's Triton kernel, and ours.
 
-    PYTHONPATH=kernels:benchmarks python benchmarks/attention.py -o results [--budget 400] [--heuristics MODULE]
+    PYTHONPATH=kernels:benchmarks python benchmarks/attention.py -o results [--budget 400] [--heuristics
+    MODULE]
 
-Scenarios are drawn with a fixed seed that no training workload uses. Ours is timed with every config of a short
-list (the best of them is `oracle`, the best over all scenarios `single`) and as `paged_attention` chooses by itself
-(`selector`). Times are medians of interleaved launches, the cache flushed before each, the GPU kept behind the host
-by a spin, so that host time is in none of them; host time of a launch is a column of its own. `graph` columns replay
+Scenarios are drawn with a fixed seed that no training workload uses. Ours is timed with every config of a
+short list (the best of them is `oracle`,
+the best over all scenarios `single`) and as `paged_attention` chooses by itself
+(`selector`). Times are medians of interleaved launches, the cache flushed before each,
+the GPU kept behind the host
+by a spin,
+so that host time is in none of them; host time of a launch is a column of its own. `graph` columns replay
 a recorded CUDA graph. FlashAttention-3's scheduler metadata is computed outside the timing.
 Writes attention.csv, attention.json (summary), attention.png where matplotlib is installed; prints the table.
 """
@@ -17,10 +21,13 @@ import csv
 import importlib
 import json
 import math
+import multiprocessing
+import os
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,13 +40,19 @@ from heurgen_kernels.tunable import make_inputs
 
 Lengths = tuple[tuple[int, int], ...]
 FEATURES = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "dtype": "bfloat16"}
-DECODE = [Config("split_kv", 16, t, w, s, g) for t, w, s in ((16, 1, 5), (32, 1, 2), (32, 2, 5), (64, 2, 5), (64, 4, 2))
-          for g in (2, 4, 8, 16, 32, 64)] + [Config("q_block", 16, 64, 4, 2), Config("q_block", 16, 128, 4, 2)]  # fmt: skip
+DECODE = [Config("split_kv", 16, t, w, s, g) for t, w, s in ((16, 1, 5), (32, 1, 2), (32, 2, 5), (64, 2, 5),
+(64, 4, 2))
+          for g in (2, 4, 8, 16, 32, 64)] + [Config("q_block", 16, 64, 4, 2), Config("q_block", 16, 128, 4,
+          2)]  # fmt: skip
 PROMPT = [Config(v, m, t, w, s) for v in ("q_block", "gather")
-          for m, t, w, s in ((64, 32, 4, 2), (64, 64, 4, 1), (64, 64, 4, 2), (64, 64, 4, 3), (128, 64, 8, 2))]  # fmt: skip
-MIXED = [Config("mixed", m, t, w, s, g) for m, t, w, s in ((64, 32, 4, 2), (64, 64, 4, 2), (64, 64, 4, 3), (128, 64, 8, 2))
+          for m, t, w, s in ((64, 32, 4, 2), (64, 64, 4, 1), (64, 64, 4, 2), (64, 64, 4, 3), (128, 64, 8,
+          2))]  # fmt: skip
+MIXED = [Config("mixed", m, t, w, s, g) for m, t, w, s in ((64, 32, 4, 2), (64, 64, 4, 2), (64, 64, 4, 3),
+(128, 64, 8, 2))
          for g in (1, 2, 4, 8, 16)] + PROMPT[:5]  # fmt: skip
-CHUNK = PROMPT + [Config("split_kv", m, 64, w, s, g) for m, w, s in ((64, 4, 3), (128, 8, 2)) for g in (2, 4, 8)]
+CHUNK = PROMPT + [
+    Config("split_kv", m, 64, w, s, g) for m, w, s in ((64, 4, 3), (128, 8, 2)) for g in (2, 4, 8)
+]
 STAIRCASE = {
     "naive": Config("naive", 16, 16, 4, 1),
     "q_block": Config("q_block", 16, 16, 4, 2),
@@ -49,14 +62,17 @@ STAIRCASE = {
 
 
 def scenarios(seed: int) -> list[tuple[str, str, Lengths]]:
-    """(class, name, lengths): decode, prefill (fresh and chunked) and mixed, Llama-3-8B shapes, 256 to 65536 tokens."""
+    """(class, name, lengths): decode, prefill (fresh and chunked) and mixed, Llama-3-8B shapes, 256 to
+    65536 tokens.
+    """
     random = Random(seed)
 
     def draw(count: int, top: int, low: float = 0.5) -> list[int]:
         return [max(1, int(top * random.uniform(low, 1))) for _ in range(count)]
 
     found: list[tuple[str, str, Lengths]] = []
-    for count, top in ((1, 700), (1, 5000), (1, 50000), (3, 2500), (6, 12000), (12, 700), (12, 3000), (24, 6000),
+    for count, top in ((1, 700), (1, 5000), (1, 50000), (3, 2500), (6, 12000), (12, 700), (12, 3000), (24,
+    6000),
                        (48, 1500), (96, 3000), (192, 900)):  # fmt: skip
         found.append(("decode", f"{count}x{top}", tuple((1, k) for k in draw(count, top))))
     for count, top in ((1, 400), (1, 900), (2, 1500), (6, 700), (24, 350), (3, 3000)):
@@ -65,8 +81,10 @@ def scenarios(seed: int) -> list[tuple[str, str, Lengths]]:
         found.append(("long", f"{count}x{top}", tuple((k, k) for k in draw(count, top, 0.9))))
     for count, top, share in ((1, 12000, 0.94), (3, 6000, 0.9), (6, 2000, 0.75)):
         found.append(("chunk", f"{count}x{top}", tuple((k - int(k * share), k) for k in draw(count, top))))
-    for decodes, k, prompts, q, share in ((24, 1500, 2, 900, 0.0), (48, 800, 6, 300, 0.0), (6, 6000, 1, 3000, 0.0),
-                                          (12, 3000, 2, 6000, 0.9), (96, 1000, 1, 2000, 0.0), (28, 4000, 3, 1200, 0.5)):  # fmt: skip
+    for decodes, k, prompts, q, share in ((24, 1500, 2, 900, 0.0), (48, 800, 6, 300, 0.0), (6, 6000, 1,
+    3000, 0.0),
+                                          (12, 3000, 2, 6000, 0.9), (96, 1000, 1, 2000, 0.0), (28, 4000, 3,
+                                          1200, 0.5)):  # fmt: skip
         lengths = [(1, n) for n in draw(decodes, k)]
         lengths += [(n - int(n * share), n) for n in draw(prompts, q)]
         found.append(("mixed", f"{decodes}x{k}+{prompts}x{q}", tuple(lengths)))
@@ -166,7 +184,8 @@ def our_call(inputs: Any, config: Config | None, heuristics: Any = None) -> Call
 
     def call() -> torch.Tensor:
         return paged_attention(
-            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q, inputs.seq_lens,
+            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q,
+            inputs.seq_lens,
             out=out, config=config, heuristics=heuristics, **inputs.arguments,
         )  # fmt: skip
 
@@ -217,6 +236,35 @@ def measure(kind: str, lengths: Lengths, page: int, fresh: bool, clock: Clock, t
     return dict(zip(working, clock.medians(list(working.values())), strict=True)) | hosts
 
 
+def compile_one(job: tuple[Config, int, bool]) -> str | None:
+    """Launch a config once in a process of its own, on a small batch, so that its kernel is in Triton's
+    cache.
+    """
+    config, page, fresh = job
+    small: Lengths = ((40, 400), (300, 300)) if config.BLOCK_M > 16 else ((1, 400), (1, 30))
+    try:
+        inputs = inputs_of(small, page, fresh, 0)
+        our_call(inputs, config)()
+        if fresh:
+            inputs.arguments["has_prefix"] = False
+            our_call(inputs, config)()
+        torch.cuda.synchronize()
+    except Exception as error:  # the measurement meets it again, and says so
+        return f"{config}: {type(error).__name__}"
+    return None
+
+
+def compile_all() -> None:
+    jobs = [(c, 16, False) for c in dict.fromkeys([*DECODE, *PROMPT, *CHUNK, *MIXED, *STAIRCASE.values()])]
+    jobs += [(c, 16, True) for c in dict.fromkeys([*PROMPT, *CHUNK, *MIXED])]
+    jobs += [(c, 128, False) for c in dict.fromkeys([*DECODE, *PROMPT, *CHUNK, *MIXED])]
+    workers = max(1, min(14, (os.cpu_count() or 2) - 2))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for failure in pool.map(compile_one, jobs):
+            if failure:
+                print(failure)
+
+
 def mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
@@ -250,7 +298,9 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def finish_rows(rows: list[dict[str, Any]]) -> None:
-    """oracle: the best of our times in a scenario. single: the config that is best on average over its group."""
+    """oracle: the best of our times in a scenario. single: the config that is best on average over its
+    group.
+    """
     groups = defaultdict(list)
     for row in rows:
         configs = {k: v for k, v in row.items() if k.startswith("(")}
@@ -277,7 +327,11 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     steps = [*(f"stair {name}" for name in STAIRCASE), "selector", "stair static grid, graph"]
     figure, axes = pyplot.subplots(figsize=(9, 4.5))
     for kind in dict.fromkeys(row["class"] for row in rows):
-        chosen = [row for row in rows if row["class"] == kind and row["page"] == 16 and not row["fresh"] and "fa3" in row]
+        chosen = [
+            row
+            for row in rows
+            if row["class"] == kind and row["page"] == 16 and not row["fresh"] and "fa3" in row
+        ]
         heights = [mean([row["fa3"] / row[step] for row in chosen if row.get(step)]) for step in steps]
         axes.plot(range(len(steps)), heights, marker="o", label=kind)
     axes.axhline(1.0, color="grey", linewidth=0.8)
@@ -290,11 +344,17 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("results"))
-    parser.add_argument("--budget", type=float, default=400.0, help="seconds; scenarios that do not fit are left out")
+    parser.add_argument(
+        "--budget", type=float, default=400.0, help="seconds; scenarios that do not fit are left out"
+    )
     parser.add_argument("--seed", type=int, default=20261121)
-    parser.add_argument("--heuristics", help="a generated module; default: what paged_attention uses by itself")
+    parser.add_argument(
+        "--heuristics", help="a generated module; default: what paged_attention uses by itself"
+    )
     chosen = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("benchmarks/attention.py needs a GPU: torch sees none")
@@ -306,6 +366,8 @@ def main() -> None:
         if message:
             print(f"skipped: {message}")
     heuristics = importlib.import_module(chosen.heuristics) if chosen.heuristics else None
+    compile_all()
+    print(f"compiled after {time.monotonic() - start:.0f} s", flush=True)
     clock = Clock()
     rates = ceilings(clock)
     print(f"copy {rates[0] / 1e12:.2f} TB/s, bf16 product {rates[1] / 1e12:.0f} TFLOP/s")
@@ -318,18 +380,29 @@ def main() -> None:
                 print(f"left out for want of time: page {page} fresh {fresh} {kind} {name}")
                 continue
             stairs = page == 16 and not fresh
-            times = measure(kind, lengths, page, fresh, clock, {"fa3": reason is None, "vllm": vllm}, heuristics, stairs)
-            row = {"class": kind, "name": name, "page": page, "fresh": fresh, "floor": floor_ms(lengths, rates), **times}
+            times = measure(
+                kind, lengths, page, fresh, clock, {"fa3": reason is None, "vllm": vllm}, heuristics, stairs
+            )
+            row = {
+                "class": kind,
+                "name": name,
+                "page": page,
+                "fresh": fresh,
+                "floor": floor_ms(lengths, rates),
+                **times,
+            }
             rows.append(row)
             ours = {k: v for k, v in times.items() if k.startswith("(")}
             best = min(ours, key=lambda k: ours[k])
-            print(
-                f"{page:4d} {'fresh' if fresh else 'pages'} {kind:8s} {name:18s} fa3 {times.get('fa3', math.nan):8.4f} "
-                f"vllm {times.get('vllm', math.nan):8.4f} selector {times['selector']:8.4f} best {ours[best]:8.4f} {best}",
-                flush=True,
-            )
+            print(line_of(row, best), flush=True)
             torch.cuda.empty_cache()
     write(rows, chosen.output)
+
+
+def line_of(row: dict[str, Any], best: str) -> str:
+    source = "fresh" if row["fresh"] else "pages"
+    times = [f"{name} {row.get(name, math.nan):8.4f}" for name in ("fa3", "vllm", "selector", best)]
+    return f"{row['page']:4d} {source} {row['class']:8s} {row['name']:18s} " + "  ".join(times)
 
 
 def write(rows: list[dict[str, Any]], folder: Path) -> None:

@@ -1,6 +1,8 @@
-"""Other implementations to measure beside ours: FlashAttention-3 and vLLM's Triton kernel, from vLLM 0.33.0's wheel.
+"""Other implementations to measure beside ours: FlashAttention-3 and vLLM's Triton kernel, from vLLM
+0.33.0's wheel.
 
-Set HEURGEN_PEERS to a folder with `_vllm_fa3_C.abi3.so` and the two files of `vllm/v1/attention/ops/`, or install
+Set HEURGEN_PEERS to a folder with `_vllm_fa3_C.abi3.so` and the two files of `vllm/v1/attention/ops/`,
+or install
 vLLM. A peer that is not there is skipped with a message. Nothing of either is part of this project.
 """
 
@@ -40,22 +42,28 @@ def load_fa3() -> str | None:
 
 
 def fa3_call(inputs: Any, pages_only: Any = None, metadata: bool = True) -> Callable[[], torch.Tensor]:
-    """A paged FlashAttention-3 call over the batch; its scheduler metadata is computed here, outside any timing."""
+    """A paged FlashAttention-3 call over the batch; its scheduler metadata is computed here, outside any
+    timing.
+    """
     a = inputs.arguments
     heads, heads_kv, size = inputs.q.shape[1], inputs.key_cache.shape[2], inputs.q.shape[2]
     plan = None
     if metadata:
         plan = torch.ops._vllm_fa3_C.get_scheduler_metadata(
-            inputs.seq_lens.shape[0], a["max_seqlen_q"], a["max_seqlen_k"], heads, heads_kv, size, size, inputs.q.dtype,
-            inputs.seq_lens, inputs.cu_seqlens_q, None, None, None, None, inputs.key_cache.shape[1], 0, True, -1, -1,
+            inputs.seq_lens.shape[0], a["max_seqlen_q"], a["max_seqlen_k"], heads, heads_kv, size, size,
+            inputs.q.dtype,
+            inputs.seq_lens, inputs.cu_seqlens_q, None, None, None, None, inputs.key_cache.shape[1], 0,
+            True, -1, -1,
             False, 0, None, 0,
         )  # fmt: skip
     out = torch.empty_like(inputs.q)
 
     def call() -> torch.Tensor:
         torch.ops._vllm_fa3_C.fwd(
-            inputs.q, inputs.key_cache, inputs.value_cache, None, None, None, out, inputs.cu_seqlens_q, None, None,
-            None, inputs.seq_lens, a["max_seqlen_q"], a["max_seqlen_k"], inputs.block_table, None, None, None, None,
+            inputs.q, inputs.key_cache, inputs.value_cache, None, None, None, out, inputs.cu_seqlens_q,
+            None, None,
+            None, inputs.seq_lens, a["max_seqlen_q"], a["max_seqlen_k"], inputs.block_table, None, None,
+            None, None,
             None, None, None, None, a["scale"], True, -1, -1, 0.0, True, plan, 0, None, 0, None, 1, 0, None,
         )  # fmt: skip
         return out
@@ -132,14 +140,17 @@ def vllm_call(unified: Any, inputs: Any) -> Callable[[], torch.Tensor]:
     padded = 1 << (size - 1).bit_length()
     rows = threshold * 8
     scratch = torch.empty((rows, heads, SEGMENTS, padded), dtype=torch.float32, device=inputs.q.device)
-    top, total = (torch.empty((rows, heads, SEGMENTS), dtype=torch.float32, device=inputs.q.device) for _ in "ml")
+    top, total = (
+        torch.empty((rows, heads, SEGMENTS), dtype=torch.float32, device=inputs.q.device) for _ in "ml"
+    )
     out = torch.empty_like(inputs.q)
 
     def call() -> torch.Tensor:
         unified(
             q=inputs.q, k=inputs.key_cache, v=inputs.value_cache, out=out, cu_seqlens_q=inputs.cu_seqlens_q,
             max_seqlen_q=a["max_seqlen_q"], seqused_k=inputs.seq_lens, max_seqlen_k=a["max_seqlen_k"],
-            softmax_scale=a["scale"], causal=True, alibi_slopes=None, use_alibi_sqrt=False, window_size=(-1, -1),
+            softmax_scale=a["scale"], causal=True, alibi_slopes=None, use_alibi_sqrt=False, window_size=(-1,
+            -1),
             block_table=inputs.block_table, softcap=0, q_descale=None, k_descale=None, v_descale=None,
             seq_threshold_3D=threshold, num_par_softmax_segments=SEGMENTS, softmax_segm_output=scratch,
             softmax_segm_max=top, softmax_segm_expsum=total, sinks=None, output_scale=None,

@@ -45,19 +45,24 @@ def paged_attention(
 
     q             [tokens, query heads, head size], fp16, bf16 (or fp32, fp8)
     key_cache, value_cache  [pages, page size, KV heads, head size], q's type or fp8 with k_scale and v_scale
-    block_table   int32 [num_seqs, pages per sequence]; cu_seqlens_q int32 [num_seqs + 1]; seq_lens int32 [num_seqs],
+    block_table   int32 [num_seqs,
+    pages per sequence]; cu_seqlens_q int32 [num_seqs + 1]; seq_lens int32 [num_seqs],
                   the tokens a sequence attends to, its new ones included
-    key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given, pages are read
+    key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given,
+    pages are read
                   for the cached prefix alone, and the new tokens' slots in the cache are not touched
-    causal        a query sees keys up to its own position; window = (left, right) bounds the distance, -1 for none
+    causal        a query sees keys up to its own position; window = (left, right) bounds the distance,
+    -1 for none
     softcap       scores become softcap * tanh(scores / softcap); 0 is off
     alibi_slopes  [query heads]: slope * (key position - query position) is added to the score
     sinks         [query heads]: exp(sink) joins the denominator of each row
     *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones
-    has_prefix    False: with key and value given, no sequence has cached tokens, and the code that reads pages is
+    has_prefix    False: with key and value given, no sequence has cached tokens,
+    and the code that reads pages is
                   left out of the kernel. A server's scheduler knows; None (unknown) is always right
     metadata      exact Q-block starts (see metadata.py); used by launches whose block_q matches
-    config        any object with the fields of `defaults.Config`; heuristics: a generated module, or a callable
+    config        any object with the fields of `defaults.Config`; heuristics: a generated module,
+    or a callable
                   of the features of `select.FEATURES`; neither: the shipped heuristics
 
     ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together.
@@ -71,17 +76,21 @@ def paged_attention(
     validate.check_extras(q, out, scale, softcap, alibi_slopes, sinks, output_scale)
     validate.check_devices(
         q, key_cache=key_cache, value_cache=value_cache, block_table=block_table, cu_seqlens_q=cu_seqlens_q,
-        seq_lens=seq_lens, key=key, value=value, out=out, alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_scale,
+        seq_lens=seq_lens, key=key, value=value, out=out, alibi_slopes=alibi_slopes, sinks=sinks,
+        q_scale=q_scale,
         k_scale=k_scale, v_scale=v_scale, output_scale=output_scale,
     )  # fmt: skip
     right = 0 if causal else window[1]
     call = Call(
-        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, out, max_seqlen_q, max_seqlen_k, scale,
+        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, out, max_seqlen_q, max_seqlen_k,
+        scale,
         key, value, window[0], right, softcap, alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale,
     )  # fmt: skip
     if config is None:
         config = choose(call, heuristics)
-    if metadata is not None and metadata.block_q == max(config.BLOCK_M // (q.shape[1] // key_cache.shape[2]), 1):
+    if metadata is not None and metadata.block_q == max(
+        config.BLOCK_M // (q.shape[1] // key_cache.shape[2]), 1
+    ):
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
     call.prefix = key is None or has_prefix is not False
     call.choose = getattr(heuristics, "choose_segments", default_segments)
@@ -129,7 +138,8 @@ def unified_attention(
 ) -> None:
     """The keyword signature that vLLM 0.33.0's Triton backend calls; writes to `out`.
 
-    The segment scratch and `use_td` are hints of that kernel's own launch and are not needed here. Features that
+    The segment scratch and `use_td` are hints of that kernel's own launch and are not needed here.
+    Features that
     these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal
     window is symmetric, its right side equal to its left.
     """
@@ -151,9 +161,11 @@ def unified_attention(
     scaled = k.dtype in validate.FP8
     paged_attention(
         q, k, v, block_table, cu_seqlens_q, seqused_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,
-        scale=softmax_scale, causal=bool(causal), window=(left, -1 if causal else left), softcap=softcap or 0.0,
+        scale=softmax_scale, causal=bool(causal), window=(left, -1 if causal else left),
+        softcap=softcap or 0.0,
         alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_descale if q.dtype in validate.FP8 else None,
-        k_scale=k_descale if scaled else None, v_scale=v_descale if scaled else None, output_scale=output_scale,
+        k_scale=k_descale if scaled else None, v_scale=v_descale if scaled else None,
+        output_scale=output_scale,
         out=out, heuristics=heuristics,
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """The config of a launch, and a documented guess for where no generated heuristics apply.
 
-The guess is the fallback alone: selectors generated from measured logs (heurgen_kernels/heuristics) replace it.
+The guess is the fallback alone: selectors generated from measured logs (heurgen_kernels/heuristics)
+replace it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ class Config(NamedTuple):
     """One setting of all launch parameters. Any object with these attributes serves as a config.
 
     variant       naive | q_block | split_kv | static_grid | mixed | gather
-    BLOCK_M       rows (query token, query head) of a Q block; raised to the query heads per KV head where smaller
+    BLOCK_M       rows (query token,
+    query head) of a Q block; raised to the query heads per KV head where smaller
     TILE_SIZE     keys per step, any power of two from 16, independent of the page size
-    num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid, decodes of mixed)
+    num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid,
+    decodes of mixed)
     waves_per_eu, matrix_instr_nonkdim  AMD alone
     """
 
@@ -48,7 +51,8 @@ def default_config(
 ) -> Config:
     """A reasonable config, from a first look at one H200 (bf16, 32/8 heads of 128), not from a full log.
 
-    Decodes: about 600 programs by splitting keys, at least 64 keys a segment. Prompts: wgmma blocks of 64 rows, two
+    Decodes: about 600 programs by splitting keys,
+    at least 64 keys a segment. Prompts: wgmma blocks of 64 rows, two
     stages more where descriptors load K and V. Batches that mix both: `mixed`.
     """
     group = num_query_heads // num_kv_heads

@@ -1,6 +1,7 @@
 """Compile a config for a target without a GPU and say whether it fits: shared memory, registers, spills.
 
-Compiling does not check limits: the compiler accepts 352 KB of shared memory for sm_90 and 128 KB of LDS for gfx942.
+Compiling does not check limits: the compiler accepts 352 KB of shared memory for sm_90 and 128 KB of LDS
+for gfx942.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ TARGETS = {
     "gfx942": GPUTarget("hip", "gfx942", 64),
     "gfx90a": GPUTarget("hip", "gfx90a", 64),
 }
-# Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute capabilities
+# Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute
+# capabilities
 # (227 KB for 9.0, 163 KB for 8.0); AMD CDNA 2 and 3 instruction set guides (64 KB).
 SHARED_LIMIT = {"sm_90": 227 * 1024, "sm_80": 163 * 1024, "gfx942": 65536, "gfx90a": 65536}
 # Registers per thread: 255 for CUDA; 512 vector registers (accumulation registers included) for CDNA.
@@ -39,7 +41,9 @@ REGISTER_LIMIT = {"sm_90": 255, "sm_80": 255, "gfx942": 512, "gfx90a": 512}
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a compiled kernel uses. shared in bytes, registers per thread, spills as the compiler counts them."""
+    """What a compiled kernel uses. shared in bytes, registers per thread, spills as the compiler counts
+    them.
+    """
 
     shared: int
     registers: int
@@ -58,7 +62,9 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The layout a config is compiled for. element: "bf16", "fp16"; descriptors: TMA for pages that allow it."""
+    """The layout a config is compiled for. element: "bf16", "fp16"; descriptors: TMA for pages that allow
+    it.
+    """
 
     num_query_heads: int = 32
     num_kv_heads: int = 8
@@ -104,11 +110,16 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     chunk = max(1, min(triton.next_power_of_2(segments), 8192 // (kept * d_pad)))
     row = heads_kv * size
     values: dict[str, Any] = {
-        "G": group, "HKV": heads_kv, "BLOCK_M": block_m, "TILE": config.TILE_SIZE, "PAGE": shape.page_size, "D": size,
-        "D_PAD": d_pad, "Q_TOK": shape.num_query_heads * size, "Q_HEAD": size, "O_TOK": shape.num_query_heads * size,
-        "O_HEAD": size, "K_PAGE": row * shape.page_size, "K_TOK": row, "K_HEAD": size, "V_PAGE": row * shape.page_size,
-        "V_TOK": row, "V_HEAD": size, "NEW_TOK": row if shape.fresh else 0, "NEW_HEAD": size if shape.fresh else 0,
-        "FRESH": shape.fresh, "PREFIX": True, "CAUSAL": True, "WINDOW": False, "SOFTCAP": False, "ALIBI": False,
+        "G": group, "HKV": heads_kv, "BLOCK_M": block_m, "TILE": config.TILE_SIZE, "PAGE": shape.page_size,
+        "D": size,
+        "D_PAD": d_pad, "Q_TOK": shape.num_query_heads * size, "Q_HEAD": size,
+        "O_TOK": shape.num_query_heads * size,
+        "O_HEAD": size, "K_PAGE": row * shape.page_size, "K_TOK": row, "K_HEAD": size,
+        "V_PAGE": row * shape.page_size,
+        "V_TOK": row, "V_HEAD": size, "NEW_TOK": row if shape.fresh else 0,
+        "NEW_HEAD": size if shape.fresh else 0,
+        "FRESH": shape.fresh, "PREFIX": True, "CAUSAL": True, "WINDOW": False, "SOFTCAP": False,
+        "ALIBI": False,
         "COMPUTE": {"bf16": tl.bfloat16, "fp16": tl.float16}[shape.element], "FP8_MAX": 0.0,
         "SEGMENTS": segments, "KEPT": kept, "CHUNK": chunk, "FUSED": True, "DECODE": shape.decode,
         "SMALL_M": small_m, "CHOOSE": default_segments,
@@ -117,11 +128,20 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     values["TMA"] = hopper and shape.page_size % config.TILE_SIZE == 0
     values["TMA_NEW"] = hopper and shape.fresh
     kernels = {
-        "naive": naive_kernel, "q_block": q_block_kernel, "gather": q_block_kernel, "split_kv": split_kv_kernel,
+        "naive": naive_kernel, "q_block": q_block_kernel, "gather": q_block_kernel,
+        "split_kv": split_kv_kernel,
         "static_grid": static_grid_kernel, "mixed": mixed_kernel,
     }  # fmt: skip
     kernel = kernels[config.variant]
-    absent = {"blocks_ptr", "alibi_ptr", "sinks_ptr", "q_scale_ptr", "k_scale_ptr", "v_scale_ptr", "out_scale_ptr"}
+    absent = {
+        "blocks_ptr",
+        "alibi_ptr",
+        "sinks_ptr",
+        "q_scale_ptr",
+        "k_scale_ptr",
+        "v_scale_ptr",
+        "out_scale_ptr",
+    }
     absent |= set() if values["TMA"] else {"k_desc", "v_desc"}
     absent |= set() if values["TMA_NEW"] else {"new_k_desc", "new_v_desc"}
     absent |= set() if shape.fresh else {"new_k_ptr", "new_v_ptr"}
@@ -132,7 +152,9 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     return kernel, {(kernel.arg_names.index(name),): value for name, value in constants.items()}
 
 
-def _signature(kernel: Any, constants: dict[tuple[int, ...], Any], shape: Shape) -> tuple[dict[str, str], Any]:
+def _signature(
+    kernel: Any, constants: dict[tuple[int, ...], Any], shape: Shape
+) -> tuple[dict[str, str], Any]:
     ints = {"cu_ptr", "blocks_ptr", "lens_ptr", "table_ptr", "count_ptr"}
     signature, attrs = {}, {}
     for index, name in enumerate(kernel.arg_names):

@@ -1,7 +1,8 @@
 """From tensors and a config to a launch.
 
-A `Plan` is everything about a launch that does not change from call to call with the same layout: the kernel, its
-constexprs, the grid's shape and, after the first call, the compiled kernel. Later calls skip Triton's dispatch
+A `Plan` is everything about a launch that does not change from call to call with the same layout: the
+kernel, its constexprs, the grid's shape and, after the first call,
+the compiled kernel. Later calls skip Triton's dispatch
 (about 20 us for this many arguments) and go straight to the compiled kernel's launcher.
 """
 
@@ -37,8 +38,9 @@ TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float3
 def settle_cache_keys() -> None:
     """Hash all kernels in one order, callees first.
 
-    Triton 3.6 takes the constexpr globals of a callee into the hash of its caller only where the callee was hashed
-    before: the key in the disk cache then depends on which kernel a process compiled first, and kernels compiled in
+    Triton 3.6 takes the constexpr globals of a callee into the hash of its caller only where the callee
+    was hashed before: the key in the disk cache then depends on which kernel a process compiled first,
+    and kernels compiled in
     parallel by a tuner's workers would be compiled again.
     """
     for module in (tiles, block, q_block, split_kv, static_grid, mixed, naive, gather):
@@ -52,7 +54,9 @@ settle_cache_keys()
 
 @dataclass(slots=True)
 class Call:
-    """The tensors and numbers of one call, validated. Shapes as `paged_attention`; scales are tensors or None."""
+    """The tensors and numbers of one call, validated. Shapes as `paged_attention`; scales are tensors or
+    None.
+    """
 
     q: torch.Tensor
     k: torch.Tensor
@@ -134,15 +138,18 @@ def _key(call: Call, config: Any) -> tuple[Any, ...]:
     group = call.q.shape[1] // call.k.shape[2]
     new = call.new_k
     return (
-        config, call.q.dtype, call.k.dtype, call.out.dtype, call.q.shape[1:], call.k.shape[1:], call.q.stride(),
+        config, call.q.dtype, call.k.dtype, call.out.dtype, call.q.shape[1:], call.k.shape[1:],
+        call.q.stride(),
         call.out.stride(), call.k.stride(), call.v.stride(), new.stride() if new is not None else None,
         call.left >= 0, call.right >= 0, call.softcap > 0, call.alibi is not None, call.sinks is not None,
-        call.q_scale is not None, call.k_scale is not None, call.v_scale is not None, call.out_scale is not None,
+        call.q_scale is not None, call.k_scale is not None, call.v_scale is not None,
+        call.out_scale is not None,
         call.max_q if call.max_q * group <= 16 else min(call.max_q * group, 257), call.q.device.index,
         call.blocks is not None and call.block_q, call.choose, call.prefix, call.fused,
         # a compiled kernel may assume 16-byte alignment that another call's tensors lack
         (call.q.data_ptr() | call.k.data_ptr() | call.v.data_ptr() | call.out.data_ptr()
-         | (new.data_ptr() | call.new_v.data_ptr() if new is not None else 0)) % 16,  # type: ignore[union-attr]
+         | (new.data_ptr() | call.new_v.data_ptr() if new is not None else 0)) % 16,
+          # type: ignore[union-attr]
         (call.table.data_ptr() | call.cu.data_ptr() | call.lens.data_ptr()) % 16,
     )  # fmt: skip
 
@@ -152,7 +159,14 @@ def _repacked(call: Call) -> Call:
     if fresh and not call.prefix:
         return call
     cached = call.max_k
-    size = 2 * call.lens.shape[0] * (cached + gather.PAGE) * call.k.shape[2] * call.k.shape[3] * call.k.element_size()
+    size = (
+        2
+        * call.lens.shape[0]
+        * (cached + gather.PAGE)
+        * call.k.shape[2]
+        * call.k.shape[3]
+        * call.k.element_size()
+    )
     if size > GATHER_LIMIT or call.k.dtype in FP8 or call.k.shape[1] % gather.PAGE == 0:
         return call
     k, v, table = gather.repack(call.k, call.v, call.table, call.cu, call.lens, cached, fresh)
@@ -163,7 +177,8 @@ def _repacked(call: Call) -> Call:
 def _row_view(cache: torch.Tensor) -> tuple[int, int, int] | None:
     """(rows, columns, row stride) of a cache seen as a matrix whose rows a tile of one page is contiguous in.
 
-    None where the strides allow no such view or the descriptor's limits (16-byte strides and base) are not met.
+    None where the strides allow no such view or the descriptor's limits (16-byte strides and base) are not
+    met.
     """
     page, tok, head, unit = cache.stride()
     size = cache.element_size()
@@ -214,14 +229,18 @@ def _plan(call: Call, config: Any) -> Plan:
     k_strides, v_strides = call.k.stride(), call.v.stride()
     new = call.new_k.stride() if call.new_k is not None else (0, 0, 0)
     base = (
-        group, heads_kv, block_m, config.TILE_SIZE, call.k.shape[1], size, d_pad, call.q.stride(0), call.q.stride(1),
-        call.out.stride(0), call.out.stride(1), k_strides[0], k_strides[1], k_strides[2], v_strides[0], v_strides[1],
-        v_strides[2], new[0], new[1], call.new_k is not None, call.prefix, tma[0], tma[1], call.right >= 0, call.left >= 0,
+        group, heads_kv, block_m, config.TILE_SIZE, call.k.shape[1], size, d_pad, call.q.stride(0),
+        call.q.stride(1),
+        call.out.stride(0), call.out.stride(1), k_strides[0], k_strides[1], k_strides[2], v_strides[0],
+        v_strides[1],
+        v_strides[2], new[0], new[1], call.new_k is not None, call.prefix, tma[0], tma[1], call.right >= 0,
+        call.left >= 0,
         call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
     )  # fmt: skip
     kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
     return Plan(
-        kernel, (*base, *more), _options(config, block_m, d_pad, any(tma)), block_q, heads_kv, segments, kept, d_pad, decode, tma,
+        kernel, (*base, *more), _options(config, block_m, d_pad, any(tma)), block_q, heads_kv, segments,
+        kept, d_pad, decode, tma,
         config.TILE_SIZE, variant,
     )  # fmt: skip
 
@@ -239,7 +258,9 @@ def _variant_constants(
         return static_grid_kernel, (segments, kept, chunk, decode, call.choose)
     if variant == "mixed":
         return mixed_kernel, (segments, kept, chunk, small_m)
-    raise ValueError(f"config.variant is {variant!r}; known: naive, q_block, split_kv, static_grid, mixed, gather")
+    raise ValueError(
+        f"config.variant is {variant!r}; known: naive, q_block, split_kv, static_grid, mixed, gather"
+    )
 
 
 def _hopper() -> bool:
@@ -247,10 +268,13 @@ def _hopper() -> bool:
 
 
 def register_cap(config: Any, block_m: int, d_pad: int, tma: bool) -> int | None:
-    """Registers per thread that let as many programs share a processor as shared memory has room for, or None.
+    """Registers per thread that let as many programs share a processor as shared memory has room for, or
+    None.
 
-    Measured on an H200: with 16 rows per warp and at most 64 keys a tile, 16 warps of 128 registers beat 8 warps of
-    up to 255 by up to a third on short prompts, in spite of a few spills outside the loops. Two-byte elements.
+    Measured on an H200: with 16 rows per warp and at most 64 keys a tile,
+    16 warps of 128 registers beat 8 warps of
+    up to 255 by up to a third on short prompts,
+    in spite of a few spills outside the loops. Two-byte elements.
     """
     if config.variant == "naive" or block_m < 64 or block_m != 16 * config.num_warps:
         return None
@@ -277,7 +301,9 @@ def _options(config: Any, block_m: int, d_pad: int, tma: bool) -> dict[str, Any]
 
 
 def _numbers(plan: Plan, call: Call) -> int:
-    """Sequences where each has one Q block, else the upper bound of Q blocks that the kernels number through."""
+    """Sequences where each has one Q block, else the upper bound of Q blocks that the kernels number
+    through.
+    """
     num_seqs = call.lens.shape[0]
     if plan.decode and plan.variant != "q_block" and plan.variant != "mixed":
         return num_seqs
@@ -323,7 +349,8 @@ def _descriptors(plan: Plan, call: Call) -> tuple[Any, Any, Any, Any]:
 def _counter(device: torch.device, stream: int) -> torch.Tensor:
     """Zeros that every launch leaves as zeros. One buffer per stream: launches on one stream never overlap.
 
-    Never freed, so that recorded graphs may keep using it; made outside the cache where a graph is being recorded
+    Never freed,
+    so that recorded graphs may keep using it; made outside the cache where a graph is being recorded
     before the first eager launch, since the zeros would then be written only at replay.
     """
     key = (device.index or 0, stream)
@@ -351,7 +378,8 @@ def _run(plan: Plan, call: Call) -> None:
         part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=device)
         count = _counter(device, stream)
     head = (
-        call.q, call.k, call.v, *_descriptors_first(plan, call), call.out, call.table, call.cu, call.blocks, call.lens,
+        call.q, call.k, call.v, *_descriptors_first(plan, call), call.out, call.table, call.cu, call.blocks,
+        call.lens,
         call.alibi, call.sinks, call.q_scale, call.k_scale, call.v_scale, call.out_scale, part, count, rows,
         call.scale, call.softcap, call.left, call.right, call.table.stride(0), call.lens.shape[0],
     )  # fmt: skip
@@ -365,10 +393,14 @@ def _run(plan: Plan, call: Call) -> None:
 def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], part: torch.Tensor | None, rows: int) -> None:
     """The second launch of an unfused split: one program per row."""
     names = dict(zip(plan.kernel.arg_names[-len(plan.constants) :], plan.constants, strict=True))
-    keep = "G HKV BLOCK_M TILE D D_PAD O_TOK O_HEAD CAUSAL WINDOW FRESH FP8_MAX SEGMENTS KEPT DECODE".split()
+    keep = {
+        "G", "HKV", "BLOCK_M", "TILE", "D", "D_PAD", "O_TOK", "O_HEAD", "CAUSAL",
+        "WINDOW", "FRESH", "FP8_MAX", "SEGMENTS", "KEPT", "DECODE",
+    }  # fmt: skip
     chunk = min(triton.next_power_of_2(plan.segments), max(1, 8192 // plan.d_pad))
     reduce_kernel[(plan.kept, grid[1], plan.heads_kv)](
-        call.out, call.cu, call.blocks, call.lens, call.sinks, call.v_scale, call.out_scale, part, rows, call.left,
+        call.out, call.cu, call.blocks, call.lens, call.sinks, call.v_scale, call.out_scale, part, rows,
+        call.left,
         call.right, call.lens.shape[0], **{name: names[name] for name in keep}, CHUNK=chunk, num_warps=4,
     )  # fmt: skip
 
@@ -383,7 +415,9 @@ _binding = [True]
 
 @contextmanager
 def unbound() -> Iterator[None]:
-    """Inside, every launch goes through Triton's own dispatch: for tools that turn it into compilation alone."""
+    """Inside, every launch goes through Triton's own dispatch: for tools that turn it into compilation
+    alone.
+    """
     _binding[0] = False
     try:
         yield

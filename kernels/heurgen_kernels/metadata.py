@@ -1,7 +1,8 @@
 """Batch metadata of section 6.1: how many sequences decode, and where each sequence's Q blocks start.
 
-Built once per batch and shared by all layers. The host builder needs lengths that the host already has; the device
-builder is one launch and never synchronises, so its decode count stays on the device. Kernels work without either:
+Built once per batch and shared by all layers. The host builder needs lengths that the host already has;
+the device builder is one launch and never synchronises,
+so its decode count stays on the device. Kernels work without either:
 they then derive an upper bound of the Q blocks from the cumulative query lengths.
 """
 
@@ -62,7 +63,9 @@ def metadata_kernel(cu_ptr, out_ptr, num_seqs, BLOCK_Q: tl.constexpr, WIDTH: tl.
     for first in range(0, num_seqs, WIDTH):
         index = first + tl.arange(0, WIDTH)
         there = index < num_seqs
-        length = tl.load(cu_ptr + index + 1, mask=there, other=0) - tl.load(cu_ptr + index, mask=there, other=0)
+        length = tl.load(cu_ptr + index + 1, mask=there, other=0) - tl.load(
+            cu_ptr + index, mask=there, other=0
+        )
         count = tl.cdiv(length, BLOCK_Q)
         tl.store(out_ptr + 1 + index, blocks + tl.cumsum(count, 0), mask=there)
         blocks += tl.sum(count, 0)

@@ -1,7 +1,8 @@
-"""The paper's first step (section 4.3): one program per query token and query head, no reuse of K and V, no tl.dot.
+"""The paper's first step (section 4.3): one program per query token and query head, no reuse of K and V,
+no tl.dot.
 
-For decodes that is one program per sequence and query head. Kept as the baseline of the staircase and as the simplest
-statement of what every other variant computes.
+For decodes that is one program per sequence and query head. Kept as the baseline of the staircase and as
+the simplest statement of what every other variant computes.
 """
 
 import triton
@@ -13,7 +14,8 @@ from .tiles import LOG2E, LOWEST, find_sequence, finish, keep_mask, score_scales
 @triton.jit
 def gather_rows(
     src_ptr, new_ptr, table, position, cached, limit, head, token0,
-    scale_ptr, PAGE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
+    scale_ptr, PAGE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, S_PAGE: tl.constexpr,
+    S_TOK: tl.constexpr,
     S_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr,
 ):  # fmt: skip
     """Rows of K or V at key positions, from pages or from the new tokens, as float32."""
@@ -37,14 +39,18 @@ def gather_rows(
 
 @triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows"])
 def naive_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
+    cu_ptr,
     blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
     part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
     G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
+    V_PAGE: tl.constexpr,
+    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
+    FRESH: tl.constexpr,
+    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
     DECODE: tl.constexpr,
 ):  # fmt: skip

@@ -1,7 +1,8 @@
-"""`torch.ops.heurgen.paged_attention`: a custom op with a fake kernel, so that torch.compile(fullgraph=True) works.
+"""`torch.ops.heurgen.paged_attention`: a custom op with a fake kernel, so that
+torch.compile(fullgraph=True) works.
 
-Importing this module registers the op. The op takes the features of inference servers; configs and heuristics are
-chosen inside it, so nothing of the choice is traced.
+Importing this module registers the op. The op takes the features of inference servers; configs and
+heuristics are chosen inside it, so nothing of the choice is traced.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def paged_attention_op(
     return paged_attention(
         q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, max_seqlen_q=max_seqlen_q,
         max_seqlen_k=max_seqlen_k, scale=scale, key=key, value=value, causal=causal,
-        window=(window_left, window_right), softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks, k_scale=k_scale,
+        window=(window_left, window_right), softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks,
+        k_scale=k_scale,
         v_scale=v_scale, out=torch.empty(q.shape, dtype=q.dtype, device=q.device),
     )  # fmt: skip
 
@@ -51,5 +53,15 @@ def _fake(q: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
 
 def positional(batch: dict[str, Any]) -> tuple[Any, ...]:
     """The op's leading positional arguments out of keywords of `paged_attention`."""
-    names = "q key_cache value_cache block_table cu_seqlens_q seq_lens max_seqlen_q max_seqlen_k scale".split()
+    names = [
+        "q",
+        "key_cache",
+        "value_cache",
+        "block_table",
+        "cu_seqlens_q",
+        "seq_lens",
+        "max_seqlen_q",
+        "max_seqlen_k",
+        "scale",
+    ]
     return tuple(batch[name] for name in names)

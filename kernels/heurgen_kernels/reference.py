@@ -27,9 +27,11 @@ def reference_attention(
     output_scale: float = 1.0,
     dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:
-    """Shapes as `paged_attention`; computes in `dtype` (float32 or float64) and returns [tokens, heads, head size].
+    """Shapes as `paged_attention`; computes in `dtype` (float32 or float64) and returns [tokens, heads,
+    head size].
 
-    window: keys kept to the (left, right) of each query, -1 for no bound. The output is divided by output_scale.
+    window: keys kept to the (left, right) of each query,
+    -1 for no bound. The output is divided by output_scale.
     """
     out = torch.zeros(q.shape, dtype=dtype, device=q.device)
     starts, lengths = cu_seqlens_q.tolist(), seq_lens.tolist()
@@ -99,7 +101,9 @@ def _scores(
 
 
 def _softmax_times(scores: torch.Tensor, values: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
-    """softmax(scores) @ values as [tokens, heads, head size]; a sink adds exp(sink) to a head's denominator."""
+    """softmax(scores) @ values as [tokens, heads, head size]; a sink adds exp(sink) to a head's
+    denominator.
+    """
     top = scores.amax(-1, keepdim=True)
     if sinks is not None:
         top = torch.maximum(top, sinks.to(scores.dtype)[:, None, None])

@@ -59,7 +59,9 @@ def choose(call: Call, heuristics: Any) -> Any:
 
 
 def _selector(heuristics: Any) -> Callable[[Mapping[str, Any]], Any]:
-    """heuristics: None (the default), a generated module or mapping with `select`, or a callable(**features)."""
+    """heuristics: None (the default), a generated module or mapping with `select`, or a
+    callable(**features).
+    """
     select = getattr(heuristics, "select", heuristics)
     if select is None:
         return lambda features: default_config(vendor=VENDOR, **features)

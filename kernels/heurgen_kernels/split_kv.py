@@ -23,16 +23,21 @@ def locate(cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q: tl.constexpr
 
 @triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows"])
 def split_kv_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
+    cu_ptr,
     blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
     part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
     G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
+    V_PAGE: tl.constexpr,
+    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
+    FRESH: tl.constexpr,
+    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr, DECODE: tl.constexpr,
+    SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr,
+    DECODE: tl.constexpr,
 ):  # fmt: skip
     """Grid: (KV heads, sequences (DECODE) or Q blocks, SEGMENTS)."""
     BLOCK_Q: tl.constexpr = BLOCK_M // G
@@ -48,25 +53,33 @@ def split_kv_kernel(
             longest(lens_ptr, num_seqs, 256), SEGMENTS, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW
         )  # fmt: skip
         run_block(
-            q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+            q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
+            table_ptr, cu_ptr,
             blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
             part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
             sequence, token0, q_len, k_len, block, head, tl.program_id(2), segment_tiles, number * HKV + head,
-            G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD, V_PAGE, V_TOK,
-            V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE, FP8_MAX,
+            G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
+            V_PAGE, V_TOK,
+            V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE,
+            FP8_MAX,
             SEGMENTS, KEPT, CHUNK, FUSED,
         )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["left", "right", "num_seqs", "part_rows"])
 def reduce_kernel(
-    out_ptr, cu_ptr, blocks_ptr, lens_ptr, sinks_ptr, v_scale_ptr, out_scale_ptr, part_ptr, part_rows, left, right,
+    out_ptr, cu_ptr, blocks_ptr, lens_ptr, sinks_ptr, v_scale_ptr, out_scale_ptr, part_ptr, part_rows, left,
+    right,
     num_seqs, G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
-    FRESH: tl.constexpr, FP8_MAX: tl.constexpr, SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr,
+    D_PAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
+    FRESH: tl.constexpr, FP8_MAX: tl.constexpr, SEGMENTS: tl.constexpr, KEPT: tl.constexpr,
+    CHUNK: tl.constexpr,
     DECODE: tl.constexpr,
 ):  # fmt: skip
-    """Combine the parts of one row. Grid: (KEPT, sequences or Q blocks, KV heads). One vector step per CHUNK."""
+    """Combine the parts of one row. Grid: (KEPT, sequences or Q blocks, KV heads). One vector step per
+    CHUNK.
+    """
     BLOCK_Q: tl.constexpr = BLOCK_M // G
     number = tl.program_id(1)
     head = tl.program_id(2)
@@ -83,11 +96,21 @@ def reduce_kernel(
             part = (number * HKV + head).to(tl.int64) * (SEGMENTS * KEPT)
             m_ptr = part_ptr + part_rows.to(tl.int64) * D_PAD
             acc, m, total = reduce_parts(
-                part_ptr + part * D_PAD, m_ptr + part, m_ptr + part_rows + part, row, segments, 1, KEPT, CHUNK, D_PAD
+                part_ptr + part * D_PAD,
+                m_ptr + part,
+                m_ptr + part_rows + part,
+                row,
+                segments,
+                1,
+                KEPT,
+                CHUNK,
+                D_PAD,
             )
             rows = row + tl.arange(0, 1)
             heads = head * G + rows % G
-            acc = finish(acc, m, total, heads, rows >= 0, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH, FP8_MAX)
+            acc = finish(
+                acc, m, total, heads, rows >= 0, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH, FP8_MAX
+            )
             store_rows(
                 acc, out_ptr, token0, block * BLOCK_Q + rows // G, heads, rows >= 0, O_TOK, O_HEAD, D, D_PAD
             )

@@ -1,7 +1,9 @@
 """A fixed number of programs that loop over the work (sections 4.7 and 6.2), for recorded CUDA graphs.
 
-Grid and config are frozen in a graph while the lengths change on the device. So the amount of work, and into how
-many segments to cut the keys, is found inside the kernel from the lengths: CHOOSE is a @triton.jit function of
+Grid and config are frozen in a graph while the lengths change on the device. So the amount of work,
+and into how
+many segments to cut the keys,
+is found inside the kernel from the lengths: CHOOSE is a @triton.jit function of
 runtime integers, `default_segments` below or one that `heurgen emit --target triton` generated from a tree.
 """
 
@@ -23,16 +25,21 @@ def default_segments(num_seqs, total_query_tokens, max_seqlen_k, num_kv_heads, n
 
 @triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows"])
 def static_grid_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
+    cu_ptr,
     blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
     part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
     G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
+    V_PAGE: tl.constexpr,
+    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
+    FRESH: tl.constexpr,
+    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, DECODE: tl.constexpr, CHOOSE: tl.constexpr,
+    SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, DECODE: tl.constexpr,
+    CHOOSE: tl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,). SEGMENTS bounds what CHOOSE may return; it sizes the scratch."""
     BLOCK_Q: tl.constexpr = BLOCK_M // G
@@ -59,11 +66,15 @@ def static_grid_kernel(
         )  # fmt: skip
         if block * BLOCK_Q < q_len:
             run_block(
-                q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
-                blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
+                q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
+                table_ptr, cu_ptr,
+                blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr,
+                out_scale_ptr,
                 part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
                 sequence, token0, q_len, k_len, block, head, segment, segment_tiles, number * HKV + head,
-                G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD, V_PAGE, V_TOK,
-                V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE, FP8_MAX,
+                G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
+                V_PAGE, V_TOK,
+                V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+                COMPUTE, FP8_MAX,
                 SEGMENTS, KEPT, CHUNK, True,
             )  # fmt: skip

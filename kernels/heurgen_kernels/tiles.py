@@ -1,9 +1,12 @@
 """What every kernel shares: loading K and V tiles, masks, the online softmax, and the last steps of a row.
 
-Conventions. A *row* of a block is one (query token, query head) pair: row r holds token r // G and head r % G of the
-G query heads that share a KV head. Positions are key positions; inside `attend_source` they are relative to the
-origin of their source (0 for the cached pages, the first new token for fresh K and V). Scores live in the log2
-domain (exp2 is one instruction); M starts at a large negative number, not -inf, so that a row that sees no key gives
+Conventions. A *row* of a block is one (query token,
+query head) pair: row r holds token r // G and head r % G of the
+G query heads that share a KV head. Positions are key positions; inside `attend_source` they are relative
+to the origin of their source (0 for the cached pages,
+the first new token for fresh K and V). Scores live in the log2
+domain (exp2 is one instruction); M starts at a large negative number, not -inf,
+so that a row that sees no key gives
 0 and never NaN.
 """
 
@@ -20,10 +23,11 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def find_sequence(cu_ptr, target, num_seqs, BLOCK_Q: tl.constexpr, IMPLICIT: tl.constexpr):
-    """The last sequence whose first Q block is <= target: binary search, then one vector step over 64 entries.
+    """The last sequence whose first Q block is <= target: binary search, then one vector step over 64
+    entries.
 
-    IMPLICIT: `cu_ptr` holds cumulative query lengths and cu[s] // BLOCK_Q + s stands for the cumulative Q-block
-    tensor (an upper bound that needs no extra launch); otherwise it is that tensor (see metadata.py).
+    IMPLICIT: `cu_ptr` holds cumulative query lengths and cu[s] // BLOCK_Q + s stands for the cumulative
+    Q-block tensor (an upper bound that needs no extra launch); otherwise it is that tensor (see metadata.py).
     """
     low = 0
     high = num_seqs
@@ -59,7 +63,9 @@ def load_tile(
     SOURCE: tl.constexpr, PARTIAL: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
 ):  # fmt: skip
-    """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from `limit` on are 0."""
+    """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from
+    `limit` on are 0.
+    """
     offs_t = tl.arange(0, TILE)
     offs_d = tl.arange(0, D_PAD)
     if TMA and not PARTIAL:
@@ -119,11 +125,13 @@ def attend_tiles(
     qk_scale, cap, slope,
     MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr,
     TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr,
-    V_PAGE: tl.constexpr, V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    V_PAGE: tl.constexpr, V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
 ):  # fmt: skip
     """The online softmax over the tiles that start at first, first + TILE, .. < last.
 
-    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are not read.
+    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are
+    not read.
     qk_scale is scale * log2(e), or with SOFTCAP 2 * scale * log2(e) / cap, and cap then is cap * log2(e).
     """
     for start in range(first, last, TILE):
@@ -163,7 +171,8 @@ def attend_tiles(
 
 @triton.jit
 def attend_source(
-    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, low, high, p_first, p_last, q_pos, left, right,
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, low, high, p_first, p_last, q_pos, left,
+    right,
     qk_scale, cap, slope,
     SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
     D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr,
@@ -171,7 +180,8 @@ def attend_source(
 ):  # fmt: skip
     """All keys low <= k < high of one source that any row sees: masked lead, unmasked bulk, masked tail.
 
-    low is a multiple of TILE for PAGES. p_first and p_last are the positions of the block's first and last token.
+    low is a multiple of TILE for PAGES. p_first and p_last are the positions of the block's first and last
+    token.
     """
     start = low
     lead_end = low
@@ -186,29 +196,36 @@ def attend_source(
     bulk_end = lead_end + tl.maximum(bulk_high - lead_end, 0) // TILE * TILE
     if WINDOW:
         acc, M, L = attend_tiles(
-            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, start, tl.minimum(lead_end, key_high),
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, start, tl.minimum(lead_end,
+            key_high),
             high, q_pos, left, right, qk_scale, cap, slope,
-            True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
+            SOFTCAP, ALIBI,
         )  # fmt: skip
     acc, M, L = attend_tiles(
         acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, lead_end, bulk_end,
         high, q_pos, left, right, qk_scale, cap, slope,
-        False, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        False, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
+        SOFTCAP, ALIBI,
     )  # fmt: skip
     if TMA and CAUSAL:
         # the diagonal: whole tiles of real keys, so that descriptors may load them and only scores are masked
-        diagonal_end = bulk_end + tl.maximum(tl.minimum(high, key_high + TILE - 1) - bulk_end, 0) // TILE * TILE
+        diagonal_end = (
+            bulk_end + tl.maximum(tl.minimum(high, key_high + TILE - 1) - bulk_end, 0) // TILE * TILE
+        )
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, diagonal_end,
             high, q_pos, left, right, qk_scale, cap, slope,
-            True, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP,
+            True, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
+            SOFTCAP,
             ALIBI,
         )  # fmt: skip
         bulk_end = diagonal_end
     return attend_tiles(
         acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, key_high,
         high, q_pos, left, right, qk_scale, cap, slope,
-        True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
+        SOFTCAP, ALIBI,
     )  # fmt: skip
 
 
@@ -226,9 +243,11 @@ def score_scales(scale, softcap, q_scale_ptr, k_scale_ptr, SOFTCAP: tl.constexpr
 
 @triton.jit
 def finish(
-    acc, M, L, heads, row_ok, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH: tl.constexpr, FP8_MAX: tl.constexpr
+    acc, M, L, heads, row_ok, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH: tl.constexpr,
+    FP8_MAX: tl.constexpr
 ):  # fmt: skip
-    """Normalise: sinks join the denominator once, V's scale and the output's scale are applied, fp8 is clamped.
+    """Normalise: sinks join the denominator once, V's scale and the output's scale are applied, fp8 is
+    clamped.
 
     With FRESH, V's scale was applied to the cached part alone (see `attend_block`).
     """
@@ -254,7 +273,8 @@ def reduce_parts(
     acc_ptr, m_ptr, l_ptr, row, count, ROWS_READ: tl.constexpr, ROW_STEP: tl.constexpr, CHUNK: tl.constexpr,
     D_PAD: tl.constexpr,
 ):  # fmt: skip
-    """Combine `count` partial results of rows row .. row + ROWS_READ, CHUNK segments at a time, as one vector step.
+    """Combine `count` partial results of rows row .. row + ROWS_READ, CHUNK segments at a time, as one
+    vector step.
 
     Partial accumulators are [segment, ROW_STEP, D_PAD] float32, maxima and sums [segment, ROW_STEP].
     Loads bypass L1: other programs of the same launch wrote them.

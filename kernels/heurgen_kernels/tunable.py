@@ -32,10 +32,13 @@ class Inputs:
     arguments: dict[str, Any]
 
 
-def make_inputs(lengths: tuple[tuple[int, int], ...], features: Mapping[str, Any], device: str, seed: int) -> Inputs:
+def make_inputs(
+    lengths: tuple[tuple[int, int], ...], features: Mapping[str, Any], device: str, seed: int
+) -> Inputs:
     """Random K, V and Q, a random block table that repeats no page, and NaN in what no token owns.
 
-    lengths: (query tokens, tokens attended to) per sequence. With the feature `fresh` the new tokens' K and V are
+    lengths: (query tokens,
+    tokens attended to) per sequence. With the feature `fresh` the new tokens' K and V are
     handed over contiguously and their slots in the cache are NaN.
     """
     heads, heads_kv = int(features["num_query_heads"]), int(features["num_kv_heads"])
@@ -51,7 +54,10 @@ def make_inputs(lengths: tuple[tuple[int, int], ...], features: Mapping[str, Any
     for row, count in enumerate(pages):
         table[row, :count] = torch.tensor(order[first : first + count], dtype=torch.int32)
         first += count
-    caches = [torch.randn((total, page, heads_kv, size), generator=generator, device=device, dtype=dtype) for _ in "kv"]
+    caches = [
+        torch.randn((total, page, heads_kv, size), generator=generator, device=device, dtype=dtype)
+        for _ in "kv"
+    ]
     tokens = sum(q for q, _ in lengths)
     _poison(caches, table.to(device), lengths, page, fresh)
     q, key, value = (
@@ -69,12 +75,23 @@ def make_inputs(lengths: tuple[tuple[int, int], ...], features: Mapping[str, Any
         arguments |= {"key": key, "value": value}
     lens = torch.tensor([n for _, n in lengths], dtype=torch.int32)
     return Inputs(
-        q, caches[0], caches[1], table.to(device), starts.to(device), lens.to(device), torch.empty_like(q), arguments
+        q,
+        caches[0],
+        caches[1],
+        table.to(device),
+        starts.to(device),
+        lens.to(device),
+        torch.empty_like(q),
+        arguments,
     )
 
 
 def _poison(
-    caches: list[torch.Tensor], table: torch.Tensor, lengths: tuple[tuple[int, int], ...], page: int, fresh: bool
+    caches: list[torch.Tensor],
+    table: torch.Tensor,
+    lengths: tuple[tuple[int, int], ...],
+    page: int,
+    fresh: bool,
 ) -> None:
     """NaN in page 0, which no sequence owns, and in the slots behind a sequence's last cached token."""
     for cache in caches:
@@ -147,19 +164,23 @@ class Tunable:
 
     def launch(self, inputs: Inputs, config: Mapping[str, Any]) -> torch.Tensor:
         return paged_attention(
-            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q, inputs.seq_lens,
+            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q,
+            inputs.seq_lens,
             out=inputs.out, config=Config(**config), **inputs.arguments,
         )  # fmt: skip
 
     def compile(self, inputs: Inputs, config: Mapping[str, Any]) -> None:
-        """Called where Triton's dispatch compiles and launches nothing: such a kernel must not be kept for launches."""
+        """Called where Triton's dispatch compiles and launches nothing: such a kernel must not be kept for
+        launches.
+        """
         with unbound():
             self.launch(inputs, config)
 
     def reference(self, inputs: Inputs) -> torch.Tensor:
         given = {k: v for k, v in inputs.arguments.items() if k in ("scale", "key", "value")}
         return reference_attention(
-            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q, inputs.seq_lens,
+            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q,
+            inputs.seq_lens,
             **given,
         )  # fmt: skip
 
@@ -167,11 +188,15 @@ class Tunable:
         inputs.out.fill_(float("nan"))
 
     def scenario_class(self, scenario: Any) -> str:
-        """What changes the compiled code: types, shapes of a head and a page, the source of K and V, decode."""
+        """What changes the compiled code: types, shapes of a head and a page, the source of K and V,
+        decode.
+        """
         f = scenario.features
         group = f["num_query_heads"] // f["num_kv_heads"]
         longest = min(f["max_seqlen_q"] * group, 257)
-        layout = (f[k] for k in ("num_query_heads", "num_kv_heads", "head_size", "page_size", "dtype", "fresh"))
+        layout = (
+            f[k] for k in ("num_query_heads", "num_kv_heads", "head_size", "page_size", "dtype", "fresh")
+        )
         rows = next(edge for edge in (group, 16, 32, 64, 128, 257) if longest <= edge)
         return " ".join(str(part) for part in (*layout, rows, f["num_seqs"] == 1))
 
@@ -191,7 +216,10 @@ class Tunable:
         if variant == "split_kv":
             blocks = f["total_query_tokens"] * group // config["BLOCK_M"] + f["num_seqs"]
             tiles = -(-f["max_seqlen_k"] // config["TILE_SIZE"])
-            return config["num_segments"] <= tiles and blocks * f["num_kv_heads"] * config["num_segments"] <= 2**14
+            return (
+                config["num_segments"] <= tiles
+                and blocks * f["num_kv_heads"] * config["num_segments"] <= 2**14
+            )
         if variant == "mixed":
             return not decode and f["num_seqs"] > 1
         if variant == "gather":

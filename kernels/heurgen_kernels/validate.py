@@ -18,7 +18,8 @@ def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Ten
     _need(q.dim() == 3, f"q has shape {tuple(q.shape)}; expected [tokens, query heads, head size]")
     for name, cache in (("key_cache", key_cache), ("value_cache", value_cache)):
         _need(
-            cache.dim() == 4, f"{name} has shape {tuple(cache.shape)}; expected [pages, page size, KV heads, head size]"
+            cache.dim() == 4,
+            f"{name} has shape {tuple(cache.shape)}; expected [pages, page size, KV heads, head size]",
         )
     _need(
         key_cache.shape == value_cache.shape,
@@ -26,16 +27,24 @@ def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Ten
     )
     size = q.shape[2]
     _need(key_cache.shape[3] == size, f"head size is {size} in q and {key_cache.shape[3]} in the caches")
-    _need(16 <= size <= 512 and size % 8 == 0, f"head size is {size}; supported: multiples of 8 from 16 to 512")
+    _need(
+        16 <= size <= 512 and size % 8 == 0, f"head size is {size}; supported: multiples of 8 from 16 to 512"
+    )
     heads, heads_kv = q.shape[1], key_cache.shape[2]
     _need(
         heads_kv > 0 and heads % heads_kv == 0,
         f"{heads} query heads do not divide into {heads_kv} KV heads; expected a multiple",
     )
     for name, tensor in (("q", q), ("key_cache", key_cache), ("value_cache", value_cache)):
-        _need(tensor.stride(-1) == 1, f"{name} must be contiguous along the head size (stride {tensor.stride(-1)})")
+        _need(
+            tensor.stride(-1) == 1,
+            f"{name} must be contiguous along the head size (stride {tensor.stride(-1)})",
+        )
     _need(q.dtype in FLOATS or q.dtype in FP8, f"q is {q.dtype}; expected float16, bfloat16, float32 or fp8")
-    _need(key_cache.dtype == value_cache.dtype, f"key_cache is {key_cache.dtype}, value_cache {value_cache.dtype}")
+    _need(
+        key_cache.dtype == value_cache.dtype,
+        f"key_cache is {key_cache.dtype}, value_cache {value_cache.dtype}",
+    )
     _need(
         key_cache.dtype == q.dtype or key_cache.dtype in FP8,
         f"the cache is {key_cache.dtype} and q is {q.dtype}; expected the same type, or an fp8 cache",
@@ -53,7 +62,11 @@ def check_batch(
     fresh: bool,
 ) -> None:
     """Lengths are checked by their declared maxima: reading them would synchronise with the device."""
-    for name, tensor, dims in (("block_table", block_table, 2), ("cu_seqlens_q", cu_seqlens_q, 1), ("seq_lens", seq_lens, 1)):
+    for name, tensor, dims in (
+        ("block_table", block_table, 2),
+        ("cu_seqlens_q", cu_seqlens_q, 1),
+        ("seq_lens", seq_lens, 1),
+    ):
         _need(tensor.dim() == dims, f"{name} has shape {tuple(tensor.shape)}; expected {dims} dimension(s)")
         _need(tensor.dtype == torch.int32, f"{name} is {tensor.dtype}; expected int32")
     num_seqs = seq_lens.shape[0]
@@ -65,9 +78,12 @@ def check_batch(
         block_table.shape[0] >= num_seqs,
         f"block_table has {block_table.shape[0]} rows for {num_seqs} sequences",
     )
-    _need(cu_seqlens_q.stride(0) == 1 and seq_lens.stride(0) == 1, "cu_seqlens_q and seq_lens must be contiguous")
+    _need(
+        cu_seqlens_q.stride(0) == 1 and seq_lens.stride(0) == 1,
+        "cu_seqlens_q and seq_lens must be contiguous",
+    )
     _need(block_table.stride(-1) == 1, "block_table must be contiguous along its rows")
-    _need(0 <= max_seqlen_q, f"max_seqlen_q is {max_seqlen_q}; expected 0 or more tokens")
+    _need(max_seqlen_q >= 0, f"max_seqlen_q is {max_seqlen_q}; expected 0 or more tokens")
     _need(
         num_seqs * max_seqlen_q >= q.shape[0] or num_seqs == 0,
         f"q holds {q.shape[0]} tokens; {num_seqs} sequences of at most max_seqlen_q = {max_seqlen_q} hold fewer",
@@ -89,10 +105,14 @@ def check_batch(
 def check_devices(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is not None and tensor.device != q.device:
-            raise ValueError(f"{name} is on {tensor.device} and q on {q.device}; all tensors must share a device")
+            raise ValueError(
+                f"{name} is on {tensor.device} and q on {q.device}; all tensors must share a device"
+            )
 
 
-def check_new(q: torch.Tensor, key_cache: torch.Tensor, key: torch.Tensor | None, value: torch.Tensor | None) -> None:
+def check_new(
+    q: torch.Tensor, key_cache: torch.Tensor, key: torch.Tensor | None, value: torch.Tensor | None
+) -> None:
     """key and value: [tokens, KV heads, head size], the new tokens' K and V in q's order."""
     _need((key is None) == (value is None), "key and value go together: one of them is None")
     if key is None or value is None:
@@ -102,7 +122,10 @@ def check_new(q: torch.Tensor, key_cache: torch.Tensor, key: torch.Tensor | None
         _need(tuple(tensor.shape) == shape, f"{name} has shape {tuple(tensor.shape)}; expected {shape}")
         _need(tensor.dtype == q.dtype, f"{name} is {tensor.dtype} and q is {q.dtype}; expected the same type")
         _need(tensor.stride(-1) == 1, f"{name} must be contiguous along the head size")
-    _need(key.stride() == value.stride(), f"key has strides {key.stride()}, value {value.stride()}; expected the same")
+    _need(
+        key.stride() == value.stride(),
+        f"key has strides {key.stride()}, value {value.stride()}; expected the same",
+    )
 
 
 def check_extras(
@@ -116,7 +139,10 @@ def check_extras(
 ) -> None:
     _need(out.shape == q.shape, f"out has shape {tuple(out.shape)}; expected {tuple(q.shape)}, as q")
     _need(out.stride(-1) == 1, "out must be contiguous along the head size")
-    _need(out.dtype in FLOATS or out.dtype in FP8, f"out is {out.dtype}; expected float16, bfloat16, float32 or fp8")
+    _need(
+        out.dtype in FLOATS or out.dtype in FP8,
+        f"out is {out.dtype}; expected float16, bfloat16, float32 or fp8",
+    )
     _need(
         (out.dtype in FP8) == (output_scale is not None),
         f"out is {out.dtype} and output_scale is {'given' if output_scale is not None else 'None'}; "
@@ -128,5 +154,6 @@ def check_extras(
         if tensor is not None:
             _need(
                 tuple(tensor.shape) == (q.shape[1],) and tensor.is_contiguous(),
-                f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, ({q.shape[1]},)",
+                f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, "
+                f"({q.shape[1]},)",
             )

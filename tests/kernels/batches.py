@@ -14,7 +14,15 @@ LIMITS = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 2e-3}
 
 
 def make_batch(
-    lengths, heads=(4, 2), size=32, page=16, dtype=torch.float16, fresh=False, device="cpu", cache=None, seed=0
+    lengths,
+    heads=(4, 2),
+    size=32,
+    page=16,
+    dtype=torch.float16,
+    fresh=False,
+    device="cpu",
+    cache=None,
+    seed=0,
 ) -> dict[str, Any]:
     """Keywords of `paged_attention`. Slots that no cached token owns hold NaN (fp8: 448), `out` holds NaN."""
     generator = torch.Generator().manual_seed(seed)
@@ -43,7 +51,9 @@ def make_batch(
     for name in batch:
         if name.endswith("_cache"):
             batch[name][~used] = float("nan") if cache is None else 448.0
-        batch[name] = batch[name].to(cache if cache is not None and name.endswith("_cache") else dtype).to(device)
+        batch[name] = (
+            batch[name].to(cache if cache is not None and name.endswith("_cache") else dtype).to(device)
+        )
     batch |= {"block_table": table.to(device), "cu_seqlens_q": starts.to(device)}
     batch["seq_lens"] = torch.tensor([k for _, k in lengths], dtype=torch.int32).to(device)
     batch |= {"max_seqlen_q": max(q for q, _ in lengths), "max_seqlen_k": max(k for _, k in lengths)}

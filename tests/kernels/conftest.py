@@ -1,6 +1,7 @@
 """Kernel tests run in Triton's interpreter on the CPU, or on the GPU where there is one.
 
-The interpreter must be chosen before Triton is first imported, hence here. Everything is skipped, with the reason,
+The interpreter must be chosen before Triton is first imported, hence here. Everything is skipped,
+with the reason,
 where torch or Triton are not installed.
 """
 
@@ -49,7 +50,9 @@ def device() -> str:
     if _has_gpu():
         return "cuda"
     if os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("no GPU, and Triton was imported before the interpreter could be chosen (TRITON_INTERPRET=1)")
+        pytest.skip(
+            "no GPU, and Triton was imported before the interpreter could be chosen (TRITON_INTERPRET=1)"
+        )
     _mend_interpreter()
     return "cpu"
 

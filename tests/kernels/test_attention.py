@@ -72,7 +72,9 @@ def test_all_features_at_once(device, variant):
 )
 @pytest.mark.parametrize("variant", ["q_block", "split_kv"])
 def test_layouts(device, variant, heads, size, page):
-    batch = make_batch([(1, 37), (9, 30)], heads=heads, size=size, page=page, fresh=variant == "q_block", device=device)
+    batch = make_batch(
+        [(1, 37), (9, 30)], heads=heads, size=size, page=page, fresh=variant == "q_block", device=device
+    )
     assert error_of(batch, config(variant, tile=32)) < HALF
 
 
@@ -90,13 +92,17 @@ def test_fp8_cache_with_scales(device, variant, fresh):
     """The scales belong to the cached part alone: new K and V come unquantised."""
     cache = torch.float8_e4m3fn
     batch = make_batch([(1, 21), (5, 18)], fresh=fresh, cache=cache, device=device, **SMALL)
-    scales = {name: torch.tensor([value], device=device) for name, value in (("k_scale", 0.5), ("v_scale", 2.0))}
+    scales = {
+        name: torch.tensor([value], device=device) for name, value in (("k_scale", 0.5), ("v_scale", 2.0))
+    }
     assert error_of(batch, config(variant), **scales) < HALF
 
 
 @pytest.mark.parametrize("variant", ["naive", "q_block", "split_kv"])
 def test_fp8_output(device, variant):
-    """fp8 rounds to 3 bits: the error is that of rounding the exact result (the interpreter truncates: 4 times it)."""
+    """fp8 rounds to 3 bits: the error is that of rounding the exact result (the interpreter truncates: 4
+    times it).
+    """
     batch = make_batch([(1, 21), (5, 18)], device=device, **SMALL)
     scale = torch.tensor([0.02], device=device)
     got = error_of(batch, config(variant), out_dtype=torch.float8_e4m3fn, output_scale=scale)
@@ -111,7 +117,9 @@ def test_outputs_beyond_the_fp8_range_are_clamped(device):
 
     batch = make_batch([(3, 9)], device=device, **SMALL)
     out = torch.empty_like(batch["q"], dtype=torch.float8_e4m3fn)
-    paged_attention(**batch, out=out, output_scale=torch.tensor([1e-5], device=device), config=config("q_block"))
+    paged_attention(
+        **batch, out=out, output_scale=torch.tensor([1e-5], device=device), config=config("q_block")
+    )
     assert out.float().abs().max() == 448.0
 
 

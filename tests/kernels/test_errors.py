@@ -42,7 +42,9 @@ def test_dtypes(device):
 def test_batch(device):
     batch = make_batch([(1, 21), (5, 18)], heads=(4, 2), device=device)
     starts = batch["cu_seqlens_q"]
-    refused("cu_seqlens_q has 2 entries for 2 sequences; expected 3", device, cu_seqlens_q=starts[:2].contiguous())
+    refused(
+        "cu_seqlens_q has 2 entries for 2 sequences; expected 3", device, cu_seqlens_q=starts[:2].contiguous()
+    )
     refused("block_table has 1 rows for 2 sequences", device, block_table=batch["block_table"][:1])
     refused("max_seqlen_q = 2 hold fewer", device, max_seqlen_q=2)
     refused("max_seqlen_k is 49 tokens; block_table has room for 48 (3 pages of 16)", device, max_seqlen_k=49)
@@ -69,7 +71,9 @@ def test_numbers(device):
     refused("scale is nan; expected a positive number", device, scale=float("nan"))
     refused("softcap is -1.0; expected 0 (off) or a positive number", device, softcap=-1.0)
     wrong = torch.zeros(3, device=device)
-    refused("alibi_slopes has shape (3,); expected one number per query head, (4,)", device, alibi_slopes=wrong)
+    refused(
+        "alibi_slopes has shape (3,); expected one number per query head, (4,)", device, alibi_slopes=wrong
+    )
     refused("sinks has shape (3,); expected one number per query head, (4,)", device, sinks=wrong)
 
 
@@ -80,4 +84,6 @@ def test_devices(device):
 
 def test_configs(device):
     refused("config.variant is 'fast'; known: naive, q_block", device, config=config("fast"))
-    refused("TILE_SIZE is 24; it must be a power of two of at least 16", device, config=config("q_block", tile=24))
+    refused(
+        "TILE_SIZE is 24; it must be a power of two of at least 16", device, config=config("q_block", tile=24)
+    )

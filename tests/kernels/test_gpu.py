@@ -1,4 +1,6 @@
-"""The issue's table on a GPU, CUDA graphs, torch.compile and the launch path. Skipped, with its reason, elsewhere."""
+"""The issue's table on a GPU, CUDA graphs, torch.compile and the launch path. Skipped, with its reason,
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ CONFIGS = [
     Config("gather", 64, 64, 4, 2, 1),
 ]
 TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
-# every variant meets every sequence set; the rest of the table is a sample of the product unless all is asked for
+# every variant meets every sequence set; the rest of the table is a sample of the product unless all is
+# asked for
 SAMPLE = TABLE if os.environ.get("HEURGEN_WHOLE_TABLE") else random.Random(0).sample(TABLE, 84)
 
 
@@ -48,7 +51,14 @@ def test_table(gpu, number):
         config = CONFIGS[2]
     fresh = number % 3 == 0
     batch = make_batch(
-        SEQUENCES[name], heads, size, (16, 32, 64, 128, 784)[number % 5], dtype, fresh, device=gpu, seed=number
+        SEQUENCES[name],
+        heads,
+        size,
+        (16, 32, 64, 128, 784)[number % 5],
+        dtype,
+        fresh,
+        device=gpu,
+        seed=number,
     )
     features = {"window": (-1 if window is None else window, -1), "softcap": softcap or 0.0}
     assert error_of(batch, config, **features) < LIMITS[dtype]
@@ -63,14 +73,19 @@ def test_variants(gpu, config, name):
 
 
 def test_whole_tuning_space_is_correct(gpu):
-    """Every config that a selector can return comes from the space; a spread of it here, all of it in the tuner."""
+    """Every config that a selector can return comes from the space; a spread of it here, all of it in the
+    tuner.
+    """
     from heurgen_kernels.tunable import tunable
 
     parameters = tunable.space.parameters
     random_ = random.Random(1)
     for _ in range(24):
         chosen = {name: random_.choice(values) for name, values in parameters.items()}
-        if chosen["TILE_SIZE"] * chosen["num_stages"] > 256 or chosen["BLOCK_M"] == 16 < 8 * chosen["num_warps"]:
+        if (
+            chosen["TILE_SIZE"] * chosen["num_stages"] > 256
+            or chosen["BLOCK_M"] == 16 < 8 * chosen["num_warps"]
+        ):
             continue
         batch = make_batch(SEQUENCES["chunk"], (32, 8), 128, 16, torch.bfloat16, device=gpu)
         assert error_of(batch, Config(**chosen)) < LIMITS[torch.bfloat16]

@@ -1,4 +1,6 @@
-"""Says why the kernel tests are absent, where they are; importing the package itself needs neither torch nor triton."""
+"""Says why the kernel tests are absent, where they are; importing the package itself needs neither torch
+nor triton.
+"""
 
 from __future__ import annotations
 

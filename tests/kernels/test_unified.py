@@ -17,13 +17,15 @@ def arguments(batch, **changes):
     given = {
         "q": batch["q"], "k": batch["key_cache"], "v": batch["value_cache"],
         "out": torch.full_like(batch["q"], float("nan")), "cu_seqlens_q": batch["cu_seqlens_q"],
-        "max_seqlen_q": batch["max_seqlen_q"], "seqused_k": batch["seq_lens"], "max_seqlen_k": batch["max_seqlen_k"],
+        "max_seqlen_q": batch["max_seqlen_q"], "seqused_k": batch["seq_lens"],
+        "max_seqlen_k": batch["max_seqlen_k"],
         "softmax_scale": batch["scale"], "causal": True, "alibi_slopes": None, "use_alibi_sqrt": False,
         "window_size": (-1, -1), "block_table": batch["block_table"], "softcap": 0, "q_descale": None,
         "k_descale": None, "v_descale": None, "seq_threshold_3D": 16, "num_par_softmax_segments": 16,
         "softmax_segm_output": None, "softmax_segm_max": None, "softmax_segm_expsum": None, "sinks": None,
         "output_scale": None, "mm_prefix_range": None, "rswa_prefix_lens": None, "rswa_window": None,
-        "kv_quant_mode": 0, "k_scale_cache": None, "v_scale_cache": None, "chunk_lookback": -1, "use_td": False,
+        "kv_quant_mode": 0, "k_scale_cache": None, "v_scale_cache": None, "chunk_lookback": -1,
+        "use_td": False,
         "mm_prefix_clamp_sliding_window": False,
     }  # fmt: skip
     return given | changes
@@ -92,4 +94,6 @@ def test_the_custom_op_has_a_fake_kernel(device):
     batch = make_batch([(1, 21), (5, 18)], heads=(2, 1), device=device)
     call = ops.positional(batch)
     assert torch.allclose(torch.ops.heurgen.paged_attention(*call), paged_attention(**batch))
-    torch.library.opcheck(torch.ops.heurgen.paged_attention, call, test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(
+        torch.ops.heurgen.paged_attention, call, test_utils=("test_schema", "test_faketensor")
+    )
