@@ -47,7 +47,7 @@ def static_grid_kernel(
     total_q = tl.load(cu_ptr + num_seqs)
     numbers = num_seqs
     if not DECODE:
-        if blocks_ptr is not None:
+        if blocks_ptr is not None:  # noqa: SIM108
             numbers = tl.load(blocks_ptr + num_seqs)
         else:
             numbers = total_q // BLOCK_Q + num_seqs

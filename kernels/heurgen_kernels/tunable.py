@@ -142,7 +142,8 @@ class Tunable:
                 "BLOCK_M == 16 or num_segments <= 16",
                 "TILE_SIZE * num_stages <= 320",
                 # decodes: mma.sync, few warps: 16 to 32 keys of a tile for each
-                "BLOCK_M > 16 or (num_warps <= 4 and 16 * num_warps <= TILE_SIZE and TILE_SIZE <= 32 * num_warps)",
+                "BLOCK_M > 16 or (num_warps <= 4 and 16 * num_warps <= TILE_SIZE)",
+                "BLOCK_M > 16 or TILE_SIZE <= 32 * num_warps",
                 "BLOCK_M > 16 or (num_stages >= 2 and variant in ('q_block', 'split_kv'))",
                 # prompts: wgmma; 16 rows per warp, since 32 rows per warp spill and were no faster
                 "BLOCK_M == 16 or (BLOCK_M == 16 * num_warps and TILE_SIZE >= 32 and num_stages <= 3)",

@@ -86,7 +86,8 @@ def check_batch(
     _need(max_seqlen_q >= 0, f"max_seqlen_q is {max_seqlen_q}; expected 0 or more tokens")
     _need(
         num_seqs * max_seqlen_q >= q.shape[0] or num_seqs == 0,
-        f"q holds {q.shape[0]} tokens; {num_seqs} sequences of at most max_seqlen_q = {max_seqlen_q} hold fewer",
+        f"q holds {q.shape[0]} tokens; {num_seqs} sequences of at most max_seqlen_q = {max_seqlen_q} "
+        "hold fewer",
     )
     _need(max_seqlen_k >= 0, f"max_seqlen_k is {max_seqlen_k}; expected 0 or more tokens")
     room = block_table.shape[1] * key_cache.shape[1]

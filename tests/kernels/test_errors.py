@@ -11,7 +11,7 @@ from tests.kernels.batches import config, make_batch
 
 def refused(message, device, out=None, config=None, **changes):
     batch = make_batch([(1, 21), (5, 18)], heads=(4, 2), device=device) | changes
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
         paged_attention(**batch, out=out, config=config)
     assert message in str(caught.value)
 
