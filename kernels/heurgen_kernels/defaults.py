@@ -41,6 +41,7 @@ def default_config(
     total_query_tokens: int,
     max_seqlen_q: int,
     max_seqlen_k: int,
+    avg_seqlen_q: float,
     num_query_heads: int,
     num_kv_heads: int,
     head_size: int,

@@ -20,6 +20,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from . import block, gather, mixed, naive, q_block, split_kv, static_grid, tiles
+from .defaults import Config
 from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
@@ -129,9 +130,14 @@ def launch(call: Call, config: Any) -> torch.Tensor:
     if plan is None:
         plan = _plans[key] = _plan(call, config)
     if plan.variant == "split_kv" and not _scratch_fits(plan, call):
-        return launch(call, config._replace(num_segments=config.num_segments // 2))
+        return launch(call, _fewer_segments(config))
     _run(plan, call)
     return call.out
+
+
+def _fewer_segments(config: Any) -> Config:
+    given = {name: getattr(config, name, None) for name in Config._fields}
+    return Config(**given | {"num_segments": config.num_segments // 2})
 
 
 def _key(call: Call, config: Any) -> tuple[Any, ...]:
@@ -217,7 +223,11 @@ def _plan(call: Call, config: Any) -> Plan:
     variant = "q_block" if config.variant == "gather" else config.variant
     if config.TILE_SIZE < 16 or config.TILE_SIZE & (config.TILE_SIZE - 1):
         raise ValueError(f"TILE_SIZE is {config.TILE_SIZE}; it must be a power of two of at least 16")
-    segments = max(config.num_segments or 1, 1) if variant in ("split_kv", "static_grid", "mixed") else 1
+    segments = (
+        max(getattr(config, "num_segments", None) or 1, 1)
+        if variant in ("split_kv", "static_grid", "mixed")
+        else 1
+    )
     small_m = max(triton.next_power_of_2(group), 16)
     kept = triton.next_power_of_2(group) if decode and call.max_q == 1 else block_m
     if variant == "mixed":

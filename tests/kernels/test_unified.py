@@ -88,6 +88,26 @@ def test_heuristics_are_asked_with_features(device):
     assert asked[0]["vendor"] in ("nvidia", "amd")
 
 
+def test_a_generated_module_is_bound_by_position(device):
+    def select_nvidia(max_seqlen_k, dtype, avg_seqlen_q):
+        assert (max_seqlen_k, dtype, avg_seqlen_q) == (21, "float16", 3.0)
+        return config("split_kv")
+
+    batch = make_batch([(1, 21), (5, 18)], heads=(2, 1), device=device)
+    chosen = SimpleNamespace(SELECTORS={"nvidia": select_nvidia})
+    expected = paged_attention(**batch, config=config("split_kv"))
+    assert torch.equal(paged_attention(**batch, heuristics=chosen), expected)
+
+
+def test_features_that_no_launch_knows_are_named(device):
+    batch = make_batch([(1, 21)], heads=(2, 1), device=device)
+    chosen = SimpleNamespace(SELECTORS={"nvidia": lambda decode_share: None})
+    with pytest.raises(
+        ValueError, match="the heuristics ask for 'decode_share'; a launch knows num_seqs, total"
+    ):
+        paged_attention(**batch, heuristics=chosen)
+
+
 def test_the_custom_op_has_a_fake_kernel(device):
     from heurgen_kernels import ops
 
