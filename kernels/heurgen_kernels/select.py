@@ -69,7 +69,7 @@ def choose(call: Call, heuristics: Any) -> Any:
 
 
 def shipped() -> Any:
-    """The generated module of this package, or None where there is none: then the documented default chooses."""
+    """The generated module of this package, or None where there is none (then the default chooses)."""
     try:
         from .heuristics import paged_attention
     except ImportError:
@@ -78,7 +78,7 @@ def shipped() -> Any:
 
 
 def _bind(heuristics: Any) -> Callable[[tuple[Any, ...]], Any]:
-    """heuristics: a generated module, whose SELECTORS are bound once, an object with `select`, a callable, None."""
+    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable, None."""
     if heuristics is None:
         return lambda values: default_config(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))
     selectors = getattr(heuristics, "SELECTORS", None)
