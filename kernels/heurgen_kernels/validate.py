@@ -27,8 +27,8 @@ def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Ten
     size = q.shape[2]
     if not (key_cache.shape[3] == size):
         raise ValueError(f"head size is {size} in q and {key_cache.shape[3]} in the caches")
-    if not (16 <= size <= 512 and size % 8 == 0):
-        raise ValueError(f"head size is {size}; supported: multiples of 8 from 16 to 512")
+    if not (16 <= size <= 256 and size % 8 == 0):
+        raise ValueError(f"head size is {size}; supported: multiples of 8 from 16 to 256")
     heads, heads_kv = q.shape[1], key_cache.shape[2]
     if not (heads_kv > 0 and heads % heads_kv == 0):
         raise ValueError(f"{heads} query heads do not divide into {heads_kv} KV heads; expected a multiple")
@@ -68,7 +68,8 @@ def check_batch(
     num_seqs = seq_lens.shape[0]
     if not (cu_seqlens_q.shape[0] == num_seqs + 1):
         raise ValueError(
-            f"cu_seqlens_q has {cu_seqlens_q.shape[0]} entries for {num_seqs} sequences; expected {num_seqs + 1}"
+            f"cu_seqlens_q has {cu_seqlens_q.shape[0]} entries for {num_seqs} sequences; "
+            f"expected {num_seqs + 1}"
         )
     if not (block_table.shape[0] >= num_seqs):
         raise ValueError(f"block_table has {block_table.shape[0]} rows for {num_seqs} sequences")
@@ -151,9 +152,7 @@ def check_extras(
     if not (0 <= softcap < float("inf")):
         raise ValueError(f"softcap is {softcap}; expected 0 (off) or a positive number")
     for name, tensor in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
-        if tensor is not None:
-            if not (tuple(tensor.shape) == (q.shape[1],) and tensor.is_contiguous()):
-                raise ValueError(
-                    f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, "
-                    f"({q.shape[1]},)"
-                )
+        if tensor is not None and not (tuple(tensor.shape) == (q.shape[1],) and tensor.is_contiguous()):
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, ({q.shape[1]},)"
+            )

@@ -24,7 +24,7 @@ def test_shapes(device):
     caches = torch.zeros(4, 16, 2, 32, device=device)
     refused("key_cache has shape (4, 16, 64)", device, key_cache=caches.view(4, 16, 64))
     refused("differ in shape", device, value_cache=caches[:, :8])
-    refused("head size is 36; supported: multiples of 8 from 16 to 512", device, q=torch.zeros(6, 4, 36),
+    refused("head size is 36; supported: multiples of 8 from 16 to 256", device, q=torch.zeros(6, 4, 36),
             key_cache=torch.zeros(4, 16, 2, 36), value_cache=torch.zeros(4, 16, 2, 36))  # fmt: skip
 
 
