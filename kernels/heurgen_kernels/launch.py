@@ -129,7 +129,7 @@ def launch(call: Call, config: Any) -> torch.Tensor:
     plan = _plans.get(key)
     if plan is None:
         plan = _plans[key] = _plan(call, config)
-    if plan.variant == "split_kv" and not _scratch_fits(plan, call):
+    if plan.segments > 1 and not _scratch_fits(plan, call):
         return launch(call, _fewer_segments(config))
     _run(plan, call)
     return call.out
@@ -323,9 +323,9 @@ def _numbers(plan: Plan, call: Call) -> int:
 
 
 def _scratch_fits(plan: Plan, call: Call) -> bool:
-    items = _numbers(plan, call) * plan.heads_kv
+    items = _grid(plan, call)[1]
     rows = items * plan.segments * plan.kept
-    return plan.segments == 1 or (items <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT)
+    return items <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
 
 
 def _grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:

@@ -147,6 +147,15 @@ def test_separate_reduction_launch(device):
     assert torch.allclose(results[0], results[1], atol=1e-3)
 
 
+@pytest.mark.parametrize("variant", ["split_kv", "static_grid", "mixed"])
+def test_scratch_beyond_its_limit_means_fewer_segments(device, variant, monkeypatch):
+    from heurgen_kernels import launch
+
+    monkeypatch.setattr(launch, "SCRATCH_LIMIT", 20_000)
+    batch = make_batch([(1, 100), (3, 50)], device=device, **SMALL)
+    assert error_of(batch, config(variant, segments=8)) < HALF
+
+
 def test_without_prefix(device):
     batch = make_batch(PROMPT, fresh=True, device=device, **SMALL)
     assert error_of(batch, config("q_block"), has_prefix=False) < HALF
