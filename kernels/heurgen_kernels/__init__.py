@@ -1,1 +1,21 @@
-"""Triton paged-attention kernels that launch through generated selectors."""
+"""Triton paged-attention kernels that launch through generated selectors.
+
+Names are looked up lazily, so that importing the package, or a generated heuristic inside it,
+needs neither torch
+nor triton.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Config", "paged_attention", "unified_attention"]
+_HOME = {"paged_attention": "api", "unified_attention": "api", "Config": "defaults"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

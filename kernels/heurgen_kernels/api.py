@@ -1,0 +1,176 @@
+"""Entry points: `paged_attention`, and `unified_attention` with the keywords of vLLM's Triton backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import validate
+from .launch import Call, launch
+from .metadata import Metadata
+from .select import choose
+from .static_grid import default_segments
+
+
+def paged_attention(
+    q: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    block_table: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    seq_lens: torch.Tensor,
+    *,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    scale: float,
+    key: torch.Tensor | None = None,
+    value: torch.Tensor | None = None,
+    causal: bool = True,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+    q_scale: torch.Tensor | None = None,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
+    output_scale: torch.Tensor | None = None,
+    has_prefix: bool | None = None,
+    metadata: Metadata | None = None,
+    out: torch.Tensor | None = None,
+    config: Any = None,
+    heuristics: Any = None,
+) -> torch.Tensor:
+    """Attention of a ragged batch over a paged KV cache; returns [tokens, query heads, head size].
+
+    q             [tokens, query heads, head size], fp16, bf16 (or fp32, fp8)
+    key_cache, value_cache  [pages, page size, KV heads, head size], q's type or fp8 with k_scale and v_scale
+    block_table   int32 [num_seqs,
+    pages per sequence]; cu_seqlens_q int32 [num_seqs + 1]; seq_lens int32 [num_seqs],
+                  the tokens a sequence attends to, its new ones included
+    key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given,
+    pages are read
+                  for the cached prefix alone, and the new tokens' slots in the cache are not touched
+    causal        a query sees keys up to its own position; window = (left, right) bounds the distance,
+    -1 for none
+    softcap       scores become softcap * tanh(scores / softcap); 0 is off
+    alibi_slopes  [query heads]: slope * (key position - query position) is added to the score
+    sinks         [query heads]: exp(sink) joins the denominator of each row
+    *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones
+    has_prefix    False: with key and value given, no sequence has cached tokens,
+    and the code that reads pages is
+                  left out of the kernel. A server's scheduler knows; None (unknown) is always right
+    metadata      exact Q-block starts (see metadata.py); used by launches whose block_q matches
+    config        any object with the fields of `defaults.Config`; heuristics: a generated module,
+    or a callable
+                  of the features of `select.FEATURES`; neither: the shipped heuristics
+
+    ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together.
+    """
+    validate.check_query(q, key_cache, value_cache)
+    validate.check_new(q, key_cache, key, value)
+    validate.check_batch(
+        q, key_cache, block_table, cu_seqlens_q, seq_lens, max_seqlen_q, max_seqlen_k, key is not None
+    )
+    out = torch.empty_like(q) if out is None else out
+    validate.check_extras(q, out, scale, softcap, alibi_slopes, sinks, output_scale)
+    validate.check_devices(
+        q, key_cache=key_cache, value_cache=value_cache, block_table=block_table, cu_seqlens_q=cu_seqlens_q,
+        seq_lens=seq_lens, key=key, value=value, out=out, alibi_slopes=alibi_slopes, sinks=sinks,
+        q_scale=q_scale,
+        k_scale=k_scale, v_scale=v_scale, output_scale=output_scale,
+    )  # fmt: skip
+    right = 0 if causal else window[1]
+    call = Call(
+        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, out, max_seqlen_q, max_seqlen_k,
+        scale,
+        key, value, window[0], right, softcap, alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale,
+    )  # fmt: skip
+    if config is None:
+        config = choose(call, heuristics)
+    if metadata is not None and metadata.block_q == max(
+        config.BLOCK_M // (q.shape[1] // key_cache.shape[2]), 1
+    ):
+        call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
+    call.prefix = key is None or has_prefix is not False
+    call.choose = getattr(heuristics, "choose_segments", default_segments)
+    return launch(call, config)
+
+
+def unified_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    max_seqlen_q: int,
+    seqused_k: torch.Tensor,
+    max_seqlen_k: int,
+    softmax_scale: float,
+    causal: bool,
+    window_size: tuple[int, int],
+    block_table: torch.Tensor,
+    softcap: float,
+    q_descale: torch.Tensor | None,
+    k_descale: torch.Tensor | None,
+    v_descale: torch.Tensor | None,
+    seq_threshold_3D: int | None = None,
+    num_par_softmax_segments: int | None = None,
+    softmax_segm_output: torch.Tensor | None = None,
+    softmax_segm_max: torch.Tensor | None = None,
+    softmax_segm_expsum: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
+    output_scale: torch.Tensor | None = None,
+    qq_bias: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+    mm_prefix_range: torch.Tensor | None = None,
+    rswa_prefix_lens: torch.Tensor | None = None,
+    rswa_window: int | None = None,
+    use_alibi_sqrt: bool = False,
+    kv_quant_mode: int = 0,
+    k_scale_cache: torch.Tensor | None = None,
+    v_scale_cache: torch.Tensor | None = None,
+    chunk_lookback: int = -1,
+    use_td: bool = False,
+    mm_prefix_clamp_sliding_window: bool = False,
+    *,
+    heuristics: Any = None,
+) -> None:
+    """The keyword signature that vLLM 0.33.0's Triton backend calls; writes to `out`.
+
+    The segment scratch and `use_td` are hints of that kernel's own launch and are not needed here.
+    Features that
+    these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal
+    window is symmetric, its right side equal to its left.
+    """
+    _refuse(
+        {
+            "per-sequence causal flags": isinstance(causal, torch.Tensor),
+            "qq_bias": qq_bias is not None,
+            "mm_prefix_range": mm_prefix_range is not None or mm_prefix_clamp_sliding_window,
+            "rswa_window": rswa_window is not None and rswa_prefix_lens is not None,
+            "use_alibi_sqrt": use_alibi_sqrt,
+            "kv_quant_mode (per-token-head or int4 caches)": int(kv_quant_mode) not in (0, 1),
+            "k_scale_cache / v_scale_cache": k_scale_cache is not None or v_scale_cache is not None,
+            "chunk_lookback": chunk_lookback > -1 and window_size[0] >= 0,
+        }
+    )
+    left = window_size[0]
+    if k.dtype == torch.uint8:
+        raise ValueError("k is uint8; view the cache as its fp8 type first")
+    scaled = k.dtype in validate.FP8
+    paged_attention(
+        q, k, v, block_table, cu_seqlens_q, seqused_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,
+        scale=softmax_scale, causal=bool(causal), window=(left, -1 if causal else left),
+        softcap=softcap or 0.0,
+        alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_descale if q.dtype in validate.FP8 else None,
+        k_scale=k_descale if scaled else None, v_scale=v_descale if scaled else None,
+        output_scale=output_scale,
+        out=out, heuristics=heuristics,
+    )  # fmt: skip
+
+
+def _refuse(features: dict[str, bool]) -> None:
+    for name, asked in features.items():
+        if asked:
+            raise NotImplementedError(f"heurgen_kernels does not support {name}")

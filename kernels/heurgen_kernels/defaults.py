@@ -1,0 +1,86 @@
+"""The config of a launch, and a documented guess for where no generated heuristics apply.
+
+The guess is the fallback alone: selectors generated from measured logs (heurgen_kernels/heuristics)
+replace it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Config(NamedTuple):
+    """One setting of all launch parameters. Any object with these attributes serves as a config.
+
+    variant       naive | q_block | split_kv | static_grid | mixed | gather
+    BLOCK_M       rows (query token,
+    query head) of a Q block; raised to the query heads per KV head where smaller
+    TILE_SIZE     keys per step, any power of two from 16, independent of the page size
+    num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid,
+    decodes of mixed)
+    waves_per_eu, matrix_instr_nonkdim  AMD alone
+    """
+
+    variant: str = "q_block"
+    BLOCK_M: int = 16
+    TILE_SIZE: int = 64
+    num_warps: int = 4
+    num_stages: int = 2
+    num_segments: int = 1
+    waves_per_eu: int | None = None
+    matrix_instr_nonkdim: int | None = None
+
+
+VARIANTS = ("naive", "q_block", "split_kv", "static_grid", "mixed", "gather")
+
+
+def default_config(
+    *,
+    vendor: str,
+    num_seqs: int,
+    total_query_tokens: int,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    avg_seqlen_q: float,
+    num_query_heads: int,
+    num_kv_heads: int,
+    head_size: int,
+    page_size: int,
+    dtype: str,
+    fresh: bool,
+    multiprocessors: int,
+) -> Config:
+    """A reasonable config, from a first look at one H200 (bf16, 32/8 heads of 128), not from a full log.
+
+    Decodes: about 600 programs by splitting keys,
+    at least 64 keys a segment. Prompts: wgmma blocks of 64 rows, two
+    stages more where descriptors load K and V. Batches that mix both: `mixed`.
+    """
+    group = num_query_heads // num_kv_heads
+    wide = head_size > 128
+    if max_seqlen_q * group <= 16:
+        items = num_seqs * num_kv_heads
+        most = 32 if max_seqlen_k >= 32768 else 16
+        segments = _power_below(min(-(-5 * multiprocessors // max(items, 1)), max_seqlen_k // 64, most))
+        if segments == 1:
+            return Config("q_block", 16, 32 if wide else 64, 4, 2, 1)
+        return Config("split_kv", 16, 32 if wide else 64, 2, 2 if vendor == "amd" else 5, segments)
+    if vendor == "amd" or wide:
+        return Config("q_block", 64, 32, 4, 1 if vendor == "amd" else 2, 1)
+    if num_seqs > 1 and 2 * total_query_tokens < num_seqs * max_seqlen_q:
+        return Config("mixed", 64, 64, 4, 2 if fresh else 3, 4 if num_seqs <= 20 else 1)
+    programs = total_query_tokens * num_query_heads // 64
+    if programs <= 8 * multiprocessors:
+        return Config("q_block", 64, 64, 4, 3, 1)
+    if max_seqlen_q < 2048:
+        return Config("q_block", 64, 32, 4, 2, 1)
+    if fresh or page_size % 64 == 0:
+        return Config("q_block", 64, 64, 4, 3, 1)
+    if max_seqlen_q >= 4096:
+        return Config("gather", 64, 64, 4, 3, 1)
+    return Config("q_block", 128, 64, 8, 2, 1)
+
+
+def _power_below(count: int) -> int:
+    """The largest power of two that is at most `count`, and at least 1."""
+    return 1 << (max(count, 1).bit_length() - 1)

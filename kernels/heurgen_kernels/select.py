@@ -1,0 +1,105 @@
+"""Which config to launch: the caller's, else the generated selector's, else the documented default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+from .defaults import Config, default_config
+from .launch import Call, multiprocessors
+
+FEATURES = (
+    "num_seqs",
+    "total_query_tokens",
+    "max_seqlen_q",
+    "max_seqlen_k",
+    "avg_seqlen_q",
+    "num_query_heads",
+    "num_kv_heads",
+    "head_size",
+    "page_size",
+    "dtype",
+    "fresh",
+    "multiprocessors",
+)
+DTYPE_NAMES = {
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
+    torch.float8_e4m3fnuz: "float8_e4m3fnuz",
+    torch.float8_e5m2fnuz: "float8_e5m2fnuz",
+}
+VENDOR = "amd" if torch.version.hip is not None else "nvidia"
+
+
+def features_of(call: Call) -> tuple[Any, ...]:
+    """The values of FEATURES, all known on the host. dtype is the cache's."""
+    k = call.k
+    num_seqs, tokens = call.lens.shape[0], call.q.shape[0]
+    return (
+        num_seqs, tokens, call.max_q, call.max_k, tokens / num_seqs if num_seqs else 0.0, call.q.shape[1],
+        k.shape[2], k.shape[3], k.shape[1], DTYPE_NAMES[k.dtype], call.new_k is not None,
+        multiprocessors(k.device),
+    )  # fmt: skip
+
+
+_recent: dict[int, tuple[tuple[Any, ...], Any]] = {}
+_selectors: dict[int, tuple[Any, Callable[[tuple[Any, ...]], Any]]] = {}
+
+
+def choose(call: Call, heuristics: Any) -> Any:
+    """The config for a call. The layers of a model ask the same question in turn: the last answer is kept."""
+    values = features_of(call)
+    key = id(heuristics)
+    last = _recent.get(key)
+    if last is not None and last[0] == values:
+        return last[1]
+    bound = _selectors.get(key)
+    if bound is None or bound[0] is not heuristics:
+        bound = _selectors[key] = (heuristics, _bind(shipped() if heuristics is None else heuristics))
+    config = bound[1](values)
+    _recent[key] = (values, config)
+    return config
+
+
+def shipped() -> Any:
+    """The generated module of this package, or None where there is none (then the default chooses)."""
+    try:
+        from .heuristics import paged_attention
+    except ImportError:
+        return None
+    return paged_attention
+
+
+def _bind(heuristics: Any) -> Callable[[tuple[Any, ...]], Any]:
+    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable, None."""
+    if heuristics is None:
+        return lambda values: default_config(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))
+    selectors = getattr(heuristics, "SELECTORS", None)
+    if selectors is not None and VENDOR in selectors:
+        return _positional(selectors[VENDOR])
+    select = getattr(heuristics, "select", heuristics)
+    return lambda values: select(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))
+
+
+def _positional(select: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """A generated selector takes its features by position; they are picked out of FEATURES once."""
+    names = list(signature(select).parameters)
+    unknown = [name for name in names if name not in FEATURES]
+    if unknown:
+        known = ", ".join(FEATURES)
+        raise ValueError(f"the heuristics ask for {unknown[0]!r}; a launch knows {known}")
+    if len(names) < 2:
+        positions = [FEATURES.index(name) for name in names]
+        return lambda values: select(*(values[position] for position in positions))
+    pick = itemgetter(*(FEATURES.index(name) for name in names))
+    return lambda values: select(*pick(values))
+
+
+__all__ = ["FEATURES", "Config", "choose", "features_of"]

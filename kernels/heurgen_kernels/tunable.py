@@ -1,0 +1,236 @@
+"""The paged-attention kernels as a tunable for `heurgen tune` (its protocol: heurgen/tune/protocol.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+
+from .api import paged_attention
+from .defaults import Config
+from .launch import unbound
+from .reference import reference_attention
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(slots=True)
+class Inputs:
+    """One batch on the device; shapes as `paged_attention`. `arguments` are its keywords."""
+
+    q: torch.Tensor
+    key_cache: torch.Tensor
+    value_cache: torch.Tensor
+    block_table: torch.Tensor
+    cu_seqlens_q: torch.Tensor
+    seq_lens: torch.Tensor
+    out: torch.Tensor
+    arguments: dict[str, Any]
+
+
+def make_inputs(
+    lengths: tuple[tuple[int, int], ...], features: Mapping[str, Any], device: str, seed: int
+) -> Inputs:
+    """Random K, V and Q, a random block table that repeats no page, and NaN in what no token owns.
+
+    lengths: (query tokens,
+    tokens attended to) per sequence. With the feature `fresh` the new tokens' K and V are
+    handed over contiguously and their slots in the cache are NaN.
+    """
+    heads, heads_kv = int(features["num_query_heads"]), int(features["num_kv_heads"])
+    size, page = int(features["head_size"]), int(features["page_size"])
+    dtype, fresh = DTYPES[str(features["dtype"])], bool(features.get("fresh", False))
+    generator = torch.Generator(device=device).manual_seed(seed)
+    pages = [-(-k // page) for _, k in lengths]
+    total = sum(pages) + 1
+    order = list(range(1, total))
+    Random(seed).shuffle(order)
+    table = torch.zeros((len(lengths), max(pages, default=1) or 1), dtype=torch.int32)
+    first = 0
+    for row, count in enumerate(pages):
+        table[row, :count] = torch.tensor(order[first : first + count], dtype=torch.int32)
+        first += count
+    caches = [
+        torch.randn((total, page, heads_kv, size), generator=generator, device=device, dtype=dtype)
+        for _ in "kv"
+    ]
+    tokens = sum(q for q, _ in lengths)
+    _poison(caches, table.to(device), lengths, page, fresh)
+    q, key, value = (
+        torch.randn((tokens, n, size), generator=generator, device=device, dtype=dtype)
+        for n in (heads, heads_kv, heads_kv)
+    )
+    starts = torch.zeros(len(lengths) + 1, dtype=torch.int32)
+    starts[1:] = torch.tensor([n for n, _ in lengths], dtype=torch.int32).cumsum(0)
+    arguments: dict[str, Any] = {
+        "max_seqlen_q": max((n for n, _ in lengths), default=0),
+        "max_seqlen_k": max((n for _, n in lengths), default=0),
+        "scale": size**-0.5,
+    }
+    if fresh:
+        arguments |= {"key": key, "value": value}
+    lens = torch.tensor([n for _, n in lengths], dtype=torch.int32)
+    return Inputs(
+        q,
+        caches[0],
+        caches[1],
+        table.to(device),
+        starts.to(device),
+        lens.to(device),
+        torch.empty_like(q),
+        arguments,
+    )
+
+
+def _poison(
+    caches: list[torch.Tensor],
+    table: torch.Tensor,
+    lengths: tuple[tuple[int, int], ...],
+    page: int,
+    fresh: bool,
+) -> None:
+    """NaN in page 0, which no sequence owns, and in the slots behind a sequence's last cached token."""
+    for cache in caches:
+        cache[0] = float("nan")
+    for row, (q_len, k_len) in enumerate(lengths):
+        cached = k_len - q_len if fresh else k_len
+        for index in range(cached // page, -(-k_len // page)):
+            for cache in caches:
+                cache[table[row, index], max(cached - index * page, 0) :] = float("nan")
+            if index > cached // page + 1:  # the rest of a fresh prompt's pages: one each is enough
+                break
+
+
+class Tunable:
+    """See heurgen/tune/protocol.py for what each attribute is."""
+
+    name = "paged_attention"
+    features: Mapping[str, str] = {
+        "num_seqs": "int",
+        "total_query_tokens": "int",
+        "max_seqlen_q": "int",
+        "max_seqlen_k": "int",
+        "num_query_heads": "int",
+        "num_kv_heads": "int",
+        "head_size": "int",
+        "page_size": "int",
+        "dtype": "category",
+        "fresh": "bool",
+    }
+    sources = tuple(sorted(str(p) for p in Path(__file__).parent.glob("*.py")))
+
+    @property
+    def space(self) -> Any:
+        from heurgen.tune.protocol import Space
+
+        return Space(
+            parameters={
+                "variant": ("q_block", "split_kv", "mixed", "gather"),
+                "BLOCK_M": (16, 64, 128),
+                "TILE_SIZE": (16, 32, 64, 128),
+                "num_warps": (1, 2, 4, 8),
+                "num_stages": (1, 2, 3, 5),
+                "num_segments": (1, 2, 4, 8, 16, 32, 64),
+            },
+            constraints=(
+                "num_segments == 1 or variant in ('split_kv', 'mixed')",
+                "variant != 'split_kv' or num_segments > 1",
+                "BLOCK_M == 16 or num_segments <= 16",
+                "TILE_SIZE * num_stages <= 320",
+                # decodes: mma.sync, few warps: 16 to 32 keys of a tile for each
+                "BLOCK_M > 16 or (num_warps <= 4 and 16 * num_warps <= TILE_SIZE)",
+                "BLOCK_M > 16 or TILE_SIZE <= 32 * num_warps",
+                "BLOCK_M > 16 or (num_stages >= 2 and variant in ('q_block', 'split_kv'))",
+                # prompts: wgmma; 16 rows per warp, since 32 rows per warp spill and were no faster
+                "BLOCK_M == 16 or (BLOCK_M == 16 * num_warps and TILE_SIZE >= 32 and num_stages <= 3)",
+                "BLOCK_M == 16 or TILE_SIZE <= 64 or (num_warps == 8 and num_stages == 2)",
+                "num_stages > 1 or TILE_SIZE == 64",
+                "num_stages <= 3 or TILE_SIZE >= 32",
+            ),
+        )
+
+    @property
+    def workload(self) -> Mapping[str, Any]:
+        from heurgen.tune.workloads import LLAMA_3_8B
+
+        batches = [{**table, "fresh": [False, True]} for table in LLAMA_3_8B["batch"]]
+        return {**LLAMA_3_8B, "batch": batches}
+
+    def inputs(self, scenario: Any, device: str) -> Inputs:
+        return make_inputs(scenario.lengths, scenario.features, device, scenario.seed)
+
+    def launch(self, inputs: Inputs, config: Mapping[str, Any]) -> torch.Tensor:
+        return paged_attention(
+            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q,
+            inputs.seq_lens,
+            out=inputs.out, config=Config(**config), **inputs.arguments,
+        )  # fmt: skip
+
+    def compile(self, inputs: Inputs, config: Mapping[str, Any]) -> None:
+        """Called where Triton's dispatch compiles and launches nothing: such a kernel must not be kept for
+        launches.
+        """
+        with unbound():
+            self.launch(inputs, config)
+
+    def reference(self, inputs: Inputs) -> torch.Tensor:
+        given = {k: v for k, v in inputs.arguments.items() if k in ("scale", "key", "value")}
+        return reference_attention(
+            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q,
+            inputs.seq_lens,
+            **given,
+        )  # fmt: skip
+
+    def reset(self, inputs: Inputs) -> None:
+        inputs.out.fill_(float("nan"))
+
+    def scenario_class(self, scenario: Any) -> str:
+        """What changes the compiled code: types, shapes of a head and a page, the source of K and V,
+        decode.
+        """
+        f = scenario.features
+        group = f["num_query_heads"] // f["num_kv_heads"]
+        longest = min(f["max_seqlen_q"] * group, 257)
+        layout = (
+            f[k] for k in ("num_query_heads", "num_kv_heads", "head_size", "page_size", "dtype", "fresh")
+        )
+        rows = next(edge for edge in (group, 16, 32, 64, 128, 257) if longest <= edge)
+        return " ".join(str(part) for part in (*layout, rows, f["num_seqs"] == 1))
+
+    def work(self, scenario: Any) -> float:
+        return float(sum(q * k for q, k in scenario.lengths))
+
+    def applies(self, config: Mapping[str, Any], scenario: Any) -> bool:
+        """Configs that another one of the space repeats, or that are hopeless, are left out of a scenario."""
+        f, variant = scenario.features, config["variant"]
+        group = f["num_query_heads"] // f["num_kv_heads"]
+        rows = f["max_seqlen_q"] * group
+        if config["BLOCK_M"] > 16 and config["BLOCK_M"] >= 4 * max(rows, 8):
+            return False
+        if rows >= 4096 and config["BLOCK_M"] == 16:
+            return False
+        decode = f["max_seqlen_q"] == 1
+        if variant == "split_kv":
+            blocks = f["total_query_tokens"] * group // config["BLOCK_M"] + f["num_seqs"]
+            tiles = -(-f["max_seqlen_k"] // config["TILE_SIZE"])
+            return (
+                config["num_segments"] <= tiles
+                and blocks * f["num_kv_heads"] * config["num_segments"] <= 2**14
+            )
+        if variant == "mixed":
+            return not decode and f["num_seqs"] > 1
+        if variant == "gather":
+            return not decode and rows >= 512 and f["page_size"] % 128 != 0 and not _all_fresh(scenario)
+        return True
+
+
+def _all_fresh(scenario: Any) -> bool:
+    """Nothing is cached: there is nothing to repack."""
+    return bool(scenario.features["fresh"]) and all(q == k for q, k in scenario.lengths)
+
+
+tunable = Tunable()

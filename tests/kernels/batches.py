@@ -1,0 +1,79 @@
+"""Batches with poisoned page tails and outputs, and their comparison with the float64 reference."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+from heurgen_kernels.api import paged_attention
+from heurgen_kernels.defaults import Config
+from heurgen_kernels.reference import reference_attention
+
+LIMITS = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 2e-3}
+
+
+def make_batch(
+    lengths,
+    heads=(4, 2),
+    size=32,
+    page=16,
+    dtype=torch.float16,
+    fresh=False,
+    device="cpu",
+    cache=None,
+    seed=0,
+) -> dict[str, Any]:
+    """Keywords of `paged_attention`. Slots that no cached token owns hold NaN (fp8: 448), `out` holds NaN."""
+    generator = torch.Generator().manual_seed(seed)
+    cached = [k - (q if fresh else 0) for q, k in lengths]
+    counts = [-(-k // page) for _, k in lengths]
+    total = sum(counts) + 2
+    pages = list(range(total))
+    random.Random(seed).shuffle(pages)
+    table = torch.full((len(lengths), max(counts, default=0) + 1), pages[-1], dtype=torch.int32)
+    used = torch.zeros(total, page, dtype=torch.bool)
+    first = 0
+    for row, count in enumerate(counts):
+        mine = torch.tensor(pages[first : first + count], dtype=torch.int32)
+        table[row, :count] = mine
+        first += count
+        flat = torch.zeros(count * page, dtype=torch.bool)
+        flat[: cached[row]] = True
+        used[mine.long()] = flat.view(count, page)
+    tokens = sum(q for q, _ in lengths)
+    starts = torch.tensor([0] + [q for q, _ in lengths], dtype=torch.int32).cumsum(0).to(torch.int32)
+    shapes = {"q": (tokens, heads[0], size), "key_cache": (total, page, heads[1], size)}
+    shapes["value_cache"] = shapes["key_cache"]
+    if fresh:
+        shapes["key"] = shapes["value"] = (tokens, heads[1], size)
+    batch: dict[str, Any] = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    for name in batch:
+        if name.endswith("_cache"):
+            batch[name][~used] = float("nan") if cache is None else 448.0
+        batch[name] = (
+            batch[name].to(cache if cache is not None and name.endswith("_cache") else dtype).to(device)
+        )
+    batch |= {"block_table": table.to(device), "cu_seqlens_q": starts.to(device)}
+    batch["seq_lens"] = torch.tensor([k for _, k in lengths], dtype=torch.int32).to(device)
+    batch |= {"max_seqlen_q": max(q for q, _ in lengths), "max_seqlen_k": max(k for _, k in lengths)}
+    return batch | {"scale": size**-0.5}
+
+
+def config(variant: str, block_m: int = 16, tile: int = 16, segments: int = 3) -> Config:
+    split = variant in ("split_kv", "static_grid", "mixed")
+    return Config(variant, block_m, tile, 4, 2, segments if split else 1)
+
+
+def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **features: Any) -> float:
+    """Relative error against the float64 reference, after one launch into an output full of NaN."""
+    q = batch["q"]
+    out = torch.full(q.shape, float("nan"), device=q.device).to(out_dtype or q.dtype)
+    result = paged_attention(**batch, **features, out=out, config=setting)
+    given = {k: v for k, v in batch.items() if not k.startswith("max_")}
+    numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}
+    for hint in ("has_prefix", "metadata"):
+        numbers.pop(hint, None)
+    expected = reference_attention(**given, **numbers, dtype=torch.float64)
+    got = result.double()
+    return float((got - expected).norm() / expected.norm())

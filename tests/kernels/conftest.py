@@ -1,0 +1,66 @@
+"""Kernel tests run in Triton's interpreter on the CPU, or on the GPU where there is one.
+
+The interpreter must be chosen before Triton is first imported, hence here. Everything is skipped,
+with the reason,
+where torch or Triton are not installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+_NEED_TORCH = ("attention", "errors", "fits", "gpu", "metadata", "unified")
+_MISSING = [name for name in ("torch", "triton") if find_spec(name) is None]
+collect_ignore = [f"test_{name}.py" for name in _NEED_TORCH] if _MISSING else []
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+if not _MISSING and not _has_gpu() and "triton" not in sys.modules:
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+def _mend_interpreter() -> None:
+    """NumPy 2.4 turns no array of one element into an int; the interpreter of Triton 3.6 expects it to."""
+    import numpy
+    from triton.runtime import interpreter
+
+    if tuple(int(part) for part in numpy.__version__.split(".")[:2]) < (2, 4):
+        return
+    original = interpreter._patch_lang_tensor
+
+    def patch(tensor, *scope):
+        original(tensor, *scope)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patch
+
+
+@pytest.fixture(scope="session")
+def device() -> str:
+    """ "cuda", or "cpu" with the interpreter."""
+    if _has_gpu():
+        return "cuda"
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip(
+            "no GPU, and Triton was imported before the interpreter could be chosen (TRITON_INTERPRET=1)"
+        )
+    _mend_interpreter()
+    return "cpu"
+
+
+@pytest.fixture
+def gpu() -> str:
+    if _MISSING:
+        pytest.skip(f"{' and '.join(_MISSING)} not installed")
+    if not _has_gpu():
+        pytest.skip("needs an NVIDIA GPU; this machine has none")
+    return "cuda"

@@ -1,0 +1,143 @@
+"""The issue's table on a GPU, CUDA graphs, torch.compile and the launch path. Skipped, with its reason,
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+
+import pytest
+import torch
+from heurgen_kernels.api import paged_attention
+from heurgen_kernels.defaults import Config
+
+from tests.kernels.batches import LIMITS, error_of, make_batch
+
+pytestmark = pytest.mark.gpu
+
+SEQUENCES = {
+    "chunk": [(1, 1328), (5, 18), (129, 463)],
+    "decode": [(1, 523), (1, 37), (1, 2011)],
+    "ones": [(1, 1)] * 533,
+    "prompts": [(533, 533)] * 33,
+    "two": [(256, 256), (128, 128)],
+    "three": [(320, 320)] * 3,
+    "long decode": [(1, 1513), (1, 245), (1, 102), (1, 123), (1, 3454), (1, 434), (1, 345), (1, 34)],
+}
+HEADS = [(4, 4), (8, 2), (5, 1), (32, 8), (64, 8), (28, 4)]
+CONFIGS = [
+    Config("naive", 16, 32, 4, 1, 1),
+    Config("q_block", 16, 32, 2, 2, 1),
+    Config("q_block", 64, 64, 4, 3, 1),
+    Config("split_kv", 16, 32, 2, 3, 8),
+    Config("static_grid", 16, 64, 4, 2, 8),
+    Config("mixed", 64, 32, 4, 2, 4),
+    Config("gather", 64, 64, 4, 2, 1),
+]
+TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
+# every variant meets every sequence set; the rest of the table is a sample of the product unless all is
+# asked for
+SAMPLE = TABLE if os.environ.get("HEURGEN_WHOLE_TABLE") else random.Random(0).sample(TABLE, 84)
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLE)))
+def test_table(gpu, number):
+    name, heads, size, window, softcap = SAMPLE[number]
+    dtype = (torch.bfloat16, torch.float16)[number % 2]
+    config = CONFIGS[number % len(CONFIGS)]
+    if config.variant == "naive" and name == "prompts":
+        config = CONFIGS[2]
+    fresh = number % 3 == 0
+    batch = make_batch(
+        SEQUENCES[name],
+        heads,
+        size,
+        (16, 32, 64, 128, 784)[number % 5],
+        dtype,
+        fresh,
+        device=gpu,
+        seed=number,
+    )
+    features = {"window": (-1 if window is None else window, -1), "softcap": softcap or 0.0}
+    assert error_of(batch, config, **features) < LIMITS[dtype]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.variant)
+@pytest.mark.parametrize("name", ["chunk", "decode", "ones", "two"])
+def test_variants(gpu, config, name):
+    for fresh, page in ((False, 16), (True, 16), (False, 128)):
+        batch = make_batch(SEQUENCES[name], (32, 8), 128, page, torch.bfloat16, fresh, device=gpu)
+        assert error_of(batch, config) < LIMITS[torch.bfloat16]
+
+
+def test_whole_tuning_space_is_correct(gpu):
+    """Every config that a selector can return comes from the space; a spread of it here, all of it in the
+    tuner.
+    """
+    from heurgen_kernels.tunable import tunable
+
+    parameters = tunable.space.parameters
+    random_ = random.Random(1)
+    for _ in range(24):
+        chosen = {name: random_.choice(values) for name, values in parameters.items()}
+        if (
+            chosen["TILE_SIZE"] * chosen["num_stages"] > 256
+            or chosen["BLOCK_M"] == 16 < 8 * chosen["num_warps"]
+        ):
+            continue
+        batch = make_batch(SEQUENCES["chunk"], (32, 8), 128, 16, torch.bfloat16, device=gpu)
+        assert error_of(batch, Config(**chosen)) < LIMITS[torch.bfloat16]
+
+
+def test_graph_replays_with_other_lengths(gpu):
+    """A recorded static grid stays right when lengths change on the device."""
+    batch = make_batch([(1, 900), (1, 1200), (1, 64)], (32, 8), 128, 16, torch.bfloat16, device=gpu)
+    lens = batch["seq_lens"]
+    config = Config("static_grid", 16, 64, 4, 2, 8)
+    out = torch.empty_like(batch["q"])
+    paged_attention(**batch, out=out, config=config)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        paged_attention(**batch, out=out, config=config)
+    for values in ([900, 1200, 64], [17, 333, 1], [1, 1200, 30]):
+        lens.copy_(torch.tensor(values))
+        out.fill_(float("nan"))
+        graph.replay()
+        assert torch.allclose(out, paged_attention(**batch, config=Config("q_block")), atol=2e-2)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.variant)
+def test_every_variant_can_be_recorded(gpu, config):
+    batch = make_batch(SEQUENCES["chunk"], (32, 8), 128, 16, torch.bfloat16, device=gpu)
+    out = torch.empty_like(batch["q"])
+    paged_attention(**batch, out=out, config=config)
+    expected = out.clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        paged_attention(**batch, out=out, config=config)
+    for _ in range(3):
+        out.fill_(float("nan"))
+        graph.replay()
+        assert torch.equal(out, expected)
+
+
+def test_torch_compile(gpu):
+    from heurgen_kernels import ops
+
+    batch = make_batch(SEQUENCES["decode"], (32, 8), 128, 16, torch.bfloat16, device=gpu)
+    call = ops.positional(batch)
+
+    def model(q):
+        return torch.ops.heurgen.paged_attention(q * 2, *call[1:]) + 1
+
+    compiled = torch.compile(model, fullgraph=True)
+    assert torch.allclose(compiled(call[0]), model(call[0]), atol=2e-2)
+
+
+def test_bound_launches_repeat_and_follow_the_tensors(gpu):
+    config = Config("split_kv", 16, 32, 2, 3, 8)
+    for seed in range(4):
+        batch = make_batch(SEQUENCES["decode"], (32, 8), 128, 16, torch.bfloat16, device=gpu, seed=seed)
+        assert error_of(batch, config) < LIMITS[torch.bfloat16]
