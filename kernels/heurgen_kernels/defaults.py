@@ -58,27 +58,35 @@ def default_config(
     """
     group = num_query_heads // num_kv_heads
     wide = head_size > 128
+    programs = total_query_tokens * num_query_heads // 64
     if max_seqlen_q * group <= 16:
-        items = num_seqs * num_kv_heads
-        most = 32 if max_seqlen_k >= 32768 else 16
-        segments = _power_below(min(-(-5 * multiprocessors // max(items, 1)), max_seqlen_k // 64, most))
-        if segments == 1:
-            return Config("q_block", 16, 32 if wide else 64, 4, 2, 1)
-        return Config("split_kv", 16, 32 if wide else 64, 2, 2 if vendor == "amd" else 5, segments)
+        return _decode(vendor, num_seqs * num_kv_heads, max_seqlen_k, wide, multiprocessors)
     if vendor == "amd" or wide:
         return Config("q_block", 64, 32, 4, 1 if vendor == "amd" else 2, 1)
     if num_seqs > 1 and 2 * total_query_tokens < num_seqs * max_seqlen_q:
-        return Config("mixed", 64, 64, 4, 2 if fresh else 3, 4 if num_seqs <= 20 else 1)
-    programs = total_query_tokens * num_query_heads // 64
-    if programs <= 8 * multiprocessors:
+        if max_seqlen_q >= 2048 or max_seqlen_k >= 4096:
+            return Config("mixed", 128, 64, 8, 2, 4)
+        return Config("mixed", 64, 32, 4, 2, 1)
+    if programs <= 4 * multiprocessors and max_seqlen_k >= max(4 * max_seqlen_q, 2048):
+        return Config("split_kv", 64, 64, 4, 3, 4)
+    descriptors = fresh or page_size % 64 == 0
+    if programs <= 8 * multiprocessors or (descriptors and max_seqlen_q >= 2048):
         return Config("q_block", 64, 64, 4, 3, 1)
-    if max_seqlen_q < 2048:
+    if max_seqlen_q < 1024 or descriptors:
         return Config("q_block", 64, 32, 4, 2, 1)
-    if fresh or page_size % 64 == 0:
-        return Config("q_block", 64, 64, 4, 3, 1)
     if max_seqlen_q >= 4096:
         return Config("gather", 64, 64, 4, 3, 1)
     return Config("q_block", 128, 64, 8, 2, 1)
+
+
+def _decode(vendor: str, items: int, max_seqlen_k: int, wide: bool, multiprocessors: int) -> Config:
+    """About 6 programs a processor, of at least 64 keys each. items: sequences times KV heads."""
+    most = 32 if max_seqlen_k >= 32768 else 16
+    segments = _power_below(min(6 * multiprocessors // max(items, 1), max_seqlen_k // 64, most))
+    tile, warps = (32, 2) if wide else (16, 1) if items > 16 else (64, 2)
+    if segments == 1:
+        return Config("q_block", 16, 32 if wide else 128, 4, 2, 1)
+    return Config("split_kv", 16, tile, warps, 2 if vendor == "amd" else 5, segments)
 
 
 def _power_below(count: int) -> int:

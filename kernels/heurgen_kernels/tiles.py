@@ -59,7 +59,7 @@ def longest(seq_lens_ptr, num_seqs, WIDTH: tl.constexpr):
 
 @triton.jit
 def load_tile(
-    src, desc, table, row0, col0, start, limit,
+    src, desc, table, row0, page_here, col0, start, limit,
     SOURCE: tl.constexpr, PARTIAL: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
 ):  # fmt: skip
@@ -70,10 +70,10 @@ def load_tile(
     offs_d = tl.arange(0, D_PAD)
     if TMA and not PARTIAL:
         if SOURCE == PAGES:
-            row = tl.load(table + start // PAGE) * (S_PAGE // S_TOK) + start % PAGE + row0
+            row0 += page_here * (S_PAGE // S_TOK) + start % PAGE
         else:
-            row = row0 + start
-        return desc.load([row, col0])
+            row0 += start
+        return desc.load([row0, col0])
     if SOURCE == PAGES:
         if PAGE % TILE == 0:
             page = tl.load(table + start // PAGE).to(tl.int64)
@@ -134,9 +134,16 @@ def attend_tiles(
     not read.
     qk_scale is scale * log2(e), or with SOFTCAP 2 * scale * log2(e) / cap, and cap then is cap * log2(e).
     """
+    AHEAD: tl.constexpr = TMA and SOURCE == PAGES and not PARTIAL
+    page = 0
+    if AHEAD:
+        page = tl.load(table + first // PAGE, mask=first < last, other=0)
     for start in range(first, last, TILE):
+        here = page
+        if AHEAD:  # a tile ahead, so that no descriptor load waits for its page number
+            page = tl.load(table + (start + TILE) // PAGE, mask=start + TILE < last, other=0)
         k = load_tile(
-            k_src, k_desc, table, row0, col0, start, limit,
+            k_src, k_desc, table, row0, here, col0, start, limit,
             SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
         )  # fmt: skip
         s = tl.dot(q, k.to(q.dtype).T)
@@ -161,7 +168,7 @@ def attend_tiles(
         L = L * alpha + tl.sum(p, 1)
         acc = acc * alpha[:, None]
         v = load_tile(
-            v_src, v_desc, table, row0, col0, start, limit,
+            v_src, v_desc, table, row0, here, col0, start, limit,
             SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD, V_PAGE, V_TOK,
         )  # fmt: skip
         acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
