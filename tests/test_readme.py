@@ -16,8 +16,6 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    \$ (.+)$", README, re.MULTILINE)
 PYTHON = re.findall(r"^```python run\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-# Exit status 1 is a finding, and the README shows one.
-FINDINGS_EXPECTED = ("--fail-above",)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +47,7 @@ def test_commands_run_in_order(folder: Path) -> None:
             skipped.append(command)
             continue
         done = run(folder, "-m", "heurgen", *(w for word in words[1:] for w in expanded(folder, word)))
-        expected = 1 if any(w in words for w in FINDINGS_EXPECTED) else 0
-        assert done.returncode == expected, f"{command}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     if skipped:
         pytest.skip(f"shared/data/published is absent, not run: {'; '.join(skipped)}")
 
