@@ -43,9 +43,8 @@ def matmul(inputs, config):
 
 def inputs(scenario, device):
     m, n, k = (scenario.features[name] for name in "MNK")
-    random = torch.Generator(device).manual_seed(scenario.seed)
-    draw = {"generator": random, "dtype": torch.float16, "device": device}
-    return torch.randn((m, k), **draw), torch.randn((k, n), **draw)
+    draw = {"generator": torch.Generator(device).manual_seed(scenario.seed), "device": device}
+    return torch.randn((m, k), **draw).half(), torch.randn((k, n), **draw).half()
 
 
 tiles = {"BLOCK_M": (16, 64, 128), "BLOCK_N": (32, 128), "BLOCK_K": (32, 64)}
