@@ -8,6 +8,9 @@ from pathlib import Path
 
 from heurgen.errors import SpecError
 
+# `device` of every row that was measured in Triton's interpreter: such times say nothing about a GPU.
+INTERPRETER = "Triton interpreter"
+
 
 def read_tools(paths: Iterable[str | Path]) -> dict[str, list[str]]:
     """Tool -> its versions, over the `[tools]` tables of all cards, sorted.

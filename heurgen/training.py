@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from heurgen import expr
 from heurgen._version import __version__
+from heurgen.card import INTERPRETER
+from heurgen.errors import LogError
 from heurgen.ir import SCHEMA_VERSION, Derived, Feature, HeuristicModule, Parameter, Selector
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def train(
         tools: what the data cards say of the measuring tools (`heurgen.card.read_tools`).
 
     Raises:
-        LogError: no scenario has a measurement that succeeded.
+        LogError: the times are those of Triton's interpreter.
         UsageError: the options do not fit together, or need a package that is not installed.
     """
     from heurgen.costs import cost_tables
@@ -59,6 +61,10 @@ def from_tables(
     from heurgen.trees import FitOptions, fit
 
     tables = tuple(tables)
+    if any(INTERPRETER in t.device for t in tables):
+        raise LogError(
+            "holds times of Triton's interpreter, which say nothing about a GPU", hint="measure on the device"
+        )
     selectors: list[Selector] = []
     for table in tables:
         progress(len(selectors), len(tables))

@@ -13,8 +13,8 @@ import pytest
 
 import heurgen
 from heurgen import ir, schema
-from heurgen.card import read_tools
-from heurgen.errors import SpecError
+from heurgen.card import INTERPRETER, read_tools
+from heurgen.errors import LogError, SpecError
 from tests import logs
 
 ROOT = Path(__file__).parent.parent
@@ -105,6 +105,12 @@ def test_the_data_card_enters_provenance(original: tuple[Path, Path, str]) -> No
     module = heurgen.train(heurgen.read_logs([log], kernel), kernel, tools=tools, options=options)
     assert module.provenance["tools"]["triton"] == ["3.6"]
     assert "3.6" in heurgen.render_python(module)
+
+
+def test_times_of_the_interpreter_train_nothing(tmp_path: Path) -> None:
+    log, spec = logs.write(tmp_path, [[c[0], INTERPRETER, *c[2:]] for c in logs.rows(4, ("nvidia",))])
+    with pytest.raises(LogError, match="say nothing about a GPU"):
+        model_text(log, spec)
 
 
 @pytest.mark.parametrize(

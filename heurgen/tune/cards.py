@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from heurgen._version import __version__
+from heurgen.card import INTERPRETER
 from heurgen.errors import UsageError, printable, quoted
-from heurgen.tune.protocol import INTERPRETER, DeviceInfo
+from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.timing import Method
 
 Card: TypeAlias = Mapping[str, Mapping[str, Any]]

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from heurgen.card import INTERPRETER
 from heurgen.errors import UsageError
-from heurgen.tune.protocol import INTERPRETER, DeviceInfo, Scenario, Settings
+from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.target import Target
 
 # Zeroed before every timed launch: 18 times the L2 of an H200, and 0.3 ms during which the host runs ahead.

@@ -42,9 +42,6 @@ from heurgen.ir import ColumnType, Value
 # One config: parameter name -> value. None stands for "does not apply" (a blank cell).
 Settings: TypeAlias = Mapping[str, Value]
 
-# `device` of every row that was measured in Triton's interpreter: such times say nothing about a GPU.
-INTERPRETER = "Triton interpreter"
-
 
 @dataclass(frozen=True, slots=True)
 class Scenario:

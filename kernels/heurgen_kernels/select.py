@@ -78,11 +78,14 @@ def shipped() -> Any:
 
 
 def _bind(heuristics: Any) -> Callable[[tuple[Any, ...]], Any]:
-    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable, None."""
-    if heuristics is None:
-        return lambda values: default_config(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))
+    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable, None.
+
+    The default answers for None, and for a vendor that the module has no selector for.
+    """
     selectors = getattr(heuristics, "SELECTORS", None)
-    if selectors is not None and VENDOR in selectors:
+    if heuristics is None or (selectors is not None and VENDOR not in selectors):
+        return lambda values: default_config(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))
+    if selectors is not None:
         return _positional(selectors[VENDOR])
     select = getattr(heuristics, "select", heuristics)
     return lambda values: select(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))

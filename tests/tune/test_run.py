@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from heurgen.card import INTERPRETER
 from heurgen.errors import SpecError, UsageError
 from heurgen.tune import run
-from heurgen.tune.protocol import INTERPRETER
 from heurgen.tune.run import Summary, TuneOptions, run_tune
 from tests.tune import fakes
 from tests.tune.fakes import DEVICE, FakeExecutor
