@@ -16,10 +16,13 @@ from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.node import n_leaves
 from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import UNCOVERED, UNIT, Floats, Ints, Problem, groups, problem
+from heurgen.trees.problem import UNCOVERED, UNIT, Bools, Floats, Ints, Problem, groups, problem
 from heurgen.trees.refine import with_max_leaves
 
 FOLDS = 5
+# Repeats of the folds, as many as keep a fit of 70 scenarios to a few seconds.
+MAX_REPEATS = 5
+SCENARIOS_TO_FIT = 400
 MIN_GROUPS = 6
 # A held-out choice that was never measured, as a log-slowdown (20x).
 INVALID = 3.0
@@ -35,7 +38,7 @@ PARAMETER_DEPTH = 3
 class Candidate:
     """What cross-validation compares: held-out costs, the mean of their log-slowdowns, and the mean of leaves.
 
-    `cost` is UNCOVERED where the choice was invalid; such a choice counts as INVALID in `loss` and `mean`.
+    `cost` is UNCOVERED where the choice was invalid; such a choice counts as INVALID in `mean`.
     """
 
     strategy: str
@@ -43,10 +46,6 @@ class Candidate:
     mean: float = math.nan
     leaves: float = 0.0
     cost: Floats = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def loss(self) -> Floats:
-        return np.minimum(self.cost, INVALID)
 
 
 def choose(
@@ -63,17 +62,28 @@ def choose(
     cap = leaf_cap(options, p.n_real)
     if n_groups < MIN_GROUPS:
         return Candidate("joint", Settings(options.max_configs, depth=2, max_leaves=min(cap, 4))), []
-    fold = (np.random.RandomState(0).permutation(n_groups) % min(FOLDS, n_groups))[group]
     found: dict[tuple[str, Settings], list[tuple[Floats, int]]] = {}
-    for held in range(int(fold.max()) + 1):
-        test = p.index[fold == held]
-        part = problem(table, p.index[fold != held])
+    for held in held_out_groups(n_groups):
+        test = p.index[held[group]]
+        part = problem(table, p.index[~held[group]])
         for strategy, settings, fitted in _fits(part, table, options, cap):
             cost = held_out_costs(table, p, fitted, test)
             found.setdefault((strategy, settings), []).append((cost, n_leaves(fitted.tree)))
     scored = [_scored(strategy, settings, folds) for (strategy, settings), folds in found.items()]
-    default = next(c for c in scored if c.settings.price == joint.DEFAULT_PRICE)
-    return pick(scored, default, options.prefer), scored
+    tolerance = LARGE_TOLERANCE if p.n_real > joint.SMALL else TOLERANCE["accuracy"]
+    return pick(scored, TOLERANCE["small"] if options.prefer == "small" else tolerance), scored
+
+
+def repeats(n_groups: int) -> int:
+    """Divisions into folds: few scenarios take several, or luck decides."""
+    return max(1, min(MAX_REPEATS, SCENARIOS_TO_FIT // n_groups))
+
+
+def held_out_groups(n_groups: int) -> Iterator[Bools]:
+    """For every fold of every repeat, which groups [n_groups] it holds out."""
+    for repeat in range(repeats(n_groups)):
+        fold = np.random.RandomState(repeat).permutation(n_groups) % min(FOLDS, n_groups)
+        yield from (fold == k for k in range(int(fold.max()) + 1))
 
 
 def _fits(
@@ -112,47 +122,22 @@ def _scored(strategy: str, settings: Settings, folds: list[tuple[Floats, int]]) 
     return Candidate(strategy, settings, mean, sum(f[1] for f in folds) / len(folds), cost)
 
 
-def pick(scored: list[Candidate], default: Candidate, prefer: str) -> Candidate:
-    """The best held-out mean, doubt and ties resolved.
-
-    With few scenarios the best mean is often luck: the default settings stand where they are within one
-    standard error of the paired difference, unless they give a smaller tree that is not within the tolerance.
-    Then a smaller tree wins where it is surely (by one standard error) within the tolerance of that choice,
-    and its mean is within the tolerance of the best.
-    """
-    best = min(scored, key=lambda c: (c.mean, c.leaves))
-    tolerance = TOLERANCE[prefer]
-    if prefer == "accuracy" and len(best.loss) > joint.SMALL:
-        tolerance = LARGE_TOLERANCE
-    chosen = best
-    if default.mean - best.mean <= max(_error(default, best), 0.0) and (
-        default.leaves >= best.leaves or default.mean <= best.mean + tolerance
-    ):
-        chosen = default
-    doubt = 1.0 if prefer == "accuracy" else 0.0
-    near = [
-        c
-        for c in scored
-        if c.mean <= best.mean + tolerance and c.mean + doubt * _error(c, chosen) <= chosen.mean + tolerance
-    ]
-    return min([*near, chosen], key=lambda c: (c.leaves, c.settings.max_configs, c.mean))
+def pick(scored: list[Candidate], tolerance: float) -> Candidate:
+    """The smallest tree among those whose held-out mean is within the tolerance of the best."""
+    best = min(c.mean for c in scored)
+    near = [c for c in scored if c.mean <= best + tolerance]
+    return min(near, key=lambda c: (c.leaves, c.settings.max_configs, c.mean))
 
 
-def _error(a: Candidate, b: Candidate) -> float:
-    """Standard error of the mean difference of two candidates on the same held-out scenarios."""
-    difference = a.loss - b.loss
-    spread = difference - math.fsum(difference.tolist()) / len(difference)
-    return math.sqrt(math.fsum((spread**2).tolist())) / len(difference)
-
-
-def record(chosen: Candidate, compared: list[Candidate], costs_known: bool) -> dict[str, Any]:
+def record(chosen: Candidate, compared: list[Candidate], p: Problem) -> dict[str, Any]:
     """The choice as JSON data; held-out figures of the chosen candidate where costs are known."""
     if not compared:
         return {"note": f"fewer than {MIN_GROUPS} groups of scenarios: no cross-validation, a small default"}
     return {
-        "held_out": _described(chosen) | (_figures(chosen.cost) if costs_known else {}),
+        "held_out": _described(chosen) | ({} if p.labels_only else _figures(chosen.cost)),
         "alternatives": [_described(c) for c in compared],
         "folds": FOLDS,
+        "repeats": len(chosen.cost) // p.n_real,
     }
 
 

@@ -209,5 +209,5 @@ def _row(t: CostTable, name: str, answers: list[tuple[Answer, Ints]]) -> Row:
 
 
 def _table(rows: tuple[Row, ...]) -> str:
-    cells = [[r.strategy, f"{r.leaves:.1f}", f"{r.configs:.1f}", *summary_cells(r)] for r in rows]
-    return table(("strategy", "leaves", "configs", *SUMMARY_HEADER), cells)
+    cells = [[r.strategy, *summary_cells(r), f"{r.leaves:.1f}", f"{r.configs:.1f}"] for r in rows]
+    return table(("strategy", *SUMMARY_HEADER, "leaves", "configs"), cells)

@@ -54,7 +54,7 @@ def _fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
     told: dict[str, Any] = {"requested": options.strategy}
     if options.strategy == "auto":
         chosen, compared = auto.choose(table, options, rows)
-        told |= auto.record(chosen, compared, table.costs_known)
+        told |= auto.record(chosen, compared, p)
         strategy, settings = chosen.strategy, _limited(chosen.settings, options, bool(compared))
     else:
         strategy = options.strategy

@@ -12,7 +12,7 @@ import pytest
 from heurgen.costs import CostTable, TableColumn
 from heurgen.errors import UsageError
 from heurgen.trees import evaluate, suggest_derived
-from heurgen.trees.auto import Candidate, pick
+from heurgen.trees.auto import Candidate, held_out_groups, pick, repeats
 from heurgen.trees.compare import Report
 from heurgen.trees.joint import Settings
 from tests.trees.synthetic import surface, table, winners_only
@@ -60,7 +60,7 @@ def test_the_report_is_json_and_text(report: Report) -> None:
     lines = report.to_text().splitlines()
     assert lines[0] == "nvidia: 4 folds over scenarios, 1 repeat"
     assert lines[1].split() == (
-        "strategy geomean p95 max within 1.1x invalid leaves configs scenarios".split()
+        "strategy geomean p95 max within 1.1x invalid scenarios leaves configs".split()
     )
 
 
@@ -85,29 +85,22 @@ def test_too_few_groups_for_the_folds() -> None:
 # --- the choice among candidates ----------------------------------------------------------------------------
 
 
-def candidate(mean: float, leaves: float, price: float = 0.1, spread: float = 0.0, n: int = 40) -> Candidate:
-    loss = mean + spread * np.where(np.arange(n) % 2, 1.0, -1.0)
-    return Candidate("joint", Settings(8, price), mean, leaves, loss)
+def candidate(mean: float, leaves: float, price: float = 0.1) -> Candidate:
+    return Candidate("joint", Settings(8, price), mean, leaves)
 
 
 def test_a_smaller_tree_wins_only_within_the_tolerance() -> None:
     best = candidate(0.05, 10)
-    assert pick([best, candidate(0.0519, 5)], best, "accuracy").leaves == 5
-    assert pick([best, candidate(0.0521, 5)], best, "accuracy").leaves == 10
-    assert pick([best, candidate(0.0599, 5)], best, "small").leaves == 5
-    assert pick([best, candidate(0.0601, 5)], best, "small").leaves == 10
+    for tolerance in (0.002, 0.01):
+        assert pick([best, candidate(0.0499 + tolerance, 5)], tolerance).leaves == 5
+        assert pick([best, candidate(0.0501 + tolerance, 5)], tolerance).leaves == 10
 
 
-def test_the_default_stands_where_the_best_may_be_luck() -> None:
-    default, lucky = candidate(0.05, 10, spread=0.0), candidate(0.04, 9, spread=0.2)
-    assert pick([default, lucky], default, "accuracy") is default
-    sure = candidate(0.04, 9, spread=0.001)
-    assert pick([default, sure], default, "accuracy") is sure
-
-
-def test_a_smaller_default_does_not_stand_beyond_the_tolerance() -> None:
-    default, best = candidate(0.053, 5), candidate(0.05, 10, spread=0.2)
-    assert pick([default, best], default, "accuracy") is best
+def test_few_scenarios_are_divided_several_times_and_every_group_is_held_out_once_a_time() -> None:
+    for n_groups, expected in ((6, 5), (70, 5), (150, 2), (5000, 1)):
+        held = np.array(list(held_out_groups(n_groups)))
+        assert repeats(n_groups) == expected
+        assert (held.sum(axis=0) == expected).all()
 
 
 # --- suggestions --------------------------------------------------------------------------------------------
