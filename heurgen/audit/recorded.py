@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from heurgen import ir
 from heurgen.audit.score import Summary
 from heurgen.errors import printable
+from heurgen.text import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,16 @@ def blocks(selector: ir.Selector) -> tuple[Block, ...]:
     visit("", selector.choice)
     first = (Block("how strategy and size were chosen", (), tuple(plain)),) if plain else ()
     return (*first, *tables)
+
+
+def to_text(selector: ir.Selector) -> str:
+    """`blocks` for a terminal, under the selector's name."""
+    parts = [f"{selector.vendor}{f' ({printable(selector.device)})' if selector.device else ''}"]
+    for block in blocks(selector):
+        parts.append(f"  {block.title}")
+        rows = table(block.header, block.rows) if block.header else table(("", ""), block.rows).lstrip("\n")
+        parts += [f"    {line}" for line in rows.splitlines()]
+    return "\n".join(parts)
 
 
 def _records(name: str, records: Sequence[Mapping[str, Any]]) -> Block:

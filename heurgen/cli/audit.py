@@ -117,7 +117,7 @@ def audit(
     if html is not None:
         _write_html(html, module, (kernel, log, tables), result, logs, defaults, old, before)
     findings = _findings(module, result, limits, before)
-    _print_audit(result, None if limits is None and before is None else findings, as_json)
+    _print_audit(module, result, None if limits is None and before is None else findings, as_json)
     if findings:
         sys.exit(FINDINGS)
 
@@ -170,12 +170,19 @@ def _findings(
     return found
 
 
-def _print_audit(result: Score, findings: list[Finding] | None, as_json: bool) -> None:
+def _print_audit(
+    module: HeuristicModule, result: Score, findings: list[Finding] | None, as_json: bool
+) -> None:
+    from heurgen.audit.recorded import to_text
     from heurgen.text import SUMMARY_HEADER, summary_cells, table
 
     if as_json:
         groups = {name: asdict(s) for name, s in result.groups.items()}
-        data = {**asdict(result.overall), "groups": groups}
+        recorded = [
+            {"vendor": s.vendor, "device": s.device, "strategy": s.strategy, "choice": dict(s.choice)}
+            for s in module.selectors
+        ]
+        data = {**asdict(result.overall), "groups": groups, "training": recorded}
         if findings is not None:
             data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
         print_json(data)
@@ -183,6 +190,9 @@ def _print_audit(result: Score, findings: list[Finding] | None, as_json: bool) -
     rows = [["all", *summary_cells(result.overall)]]
     rows += [[printable(name), *summary_cells(s)] for name, s in result.groups.items()]
     click.echo(table(("slowdown", *SUMMARY_HEADER), rows))
+    for selector in module.selectors:
+        if selector.choice:
+            click.echo(f"\n{to_text(selector)}")
     for finding in findings or ():
         click.echo(f"\n{finding.to_text()}")
 

@@ -94,6 +94,7 @@ def train(
     with progress("trying derived features"):
         suggestions = [suggest(table).to_text() for table in tables] if suggest_derived else []
     write_atomic(output, to_json(module))
+    note(f"{s.vendor}: {s.choice['note']}" for s in module.selectors if "note" in s.choice)
     for text in (*map(selector_title, module.selectors), *suggestions):
         click.echo(text)
 
