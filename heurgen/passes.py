@@ -70,8 +70,8 @@ def exact_split(feature: str, type_: ColumnType, threshold: float, left: Node, r
 def roundest(low: float, high: float, type_: ColumnType) -> int | float:
     """The roundest t with low <= t < high, so that `x <= t` separates the values low and high.
 
-    Zero, then a power of two (the one nearest to the geometric middle), then the fewest significant decimal
-    digits (the one nearest to the middle).
+    Zero, then a power of two from 1/8 on (the one nearest to the geometric middle), then the fewest significant
+    decimal digits (the one nearest to the middle): 0.0005 is rounder than 2**-11.
     """
     if not low < high:
         raise ValueError(f"no threshold separates {low!r} from {high!r}")
@@ -94,7 +94,7 @@ def _round_positive(low: Decimal, high: Decimal, integral: bool, include_high: b
         return low < x <= high if include_high else low <= x < high
 
     first = math.floor(math.log2(low)) if low > 0 else math.floor(math.log2(high)) - 2
-    exponents = range(max(first, 0 if integral else first), math.floor(math.log2(high)) + 1)
+    exponents = range(max(first, 0 if integral else -3), math.floor(math.log2(high)) + 1)
     powers = [p for e in exponents if inside(p := Decimal(2) ** e)]
     if powers:
         middle = math.log2(high) if low <= 0 else (math.log2(low) + math.log2(high)) / 2

@@ -81,3 +81,9 @@ def test_make_targets_exist() -> None:
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_function_shown_is_the_one_that_ships() -> None:
+    module = (ROOT / "kernels/heurgen_kernels/heuristics/unified_attention.py").read_text()
+    shown = README.split("```python\ndef nvidia_TILE_SIZE(")[1].split("```")[0].split(":\n", 1)[1]
+    assert shown.strip() in module
