@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heurgen import expr
+from heurgen.coded import Coded, combine
 from heurgen.errors import LogError
 from heurgen.ir import ColumnType, Config, Value
-from heurgen.logs import Coded, TuningLog, cell_succeeds, combine
+from heurgen.logs import TuningLog, cell_succeeds
 from heurgen.spec import DerivedColumn, KernelSpec
 
 Floats = NDArray[np.float64]

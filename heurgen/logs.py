@@ -13,12 +13,12 @@ import os
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heurgen.cells import ABSENT, Cells, Codes, CsvFile, read_cells
+from heurgen.coded import Coded, combine, first_rows, sorted_codes
 from heurgen.errors import LogError, UsageError, printable, quoted
 from heurgen.ir import Value
 from heurgen.spec import Column, KernelSpec, cell_value, did_you_mean, number, vendor_problem
@@ -26,14 +26,6 @@ from heurgen.spec import Column, KernelSpec, cell_value, did_you_mean, number, v
 OK = "ok"
 # Why a measurement without a time failed, where the log has no status column.
 BLANK_TIME = "blank time"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Coded:
-    """A column of N cells: row i holds `values[codes[i]]`. Values are distinct and sorted, None first."""
-
-    values: tuple[Value, ...]
-    codes: Codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +118,7 @@ def read_logs(paths: Sequence[str | os.PathLike[str]], spec: KernelSpec) -> Tuni
         config=config,
         scenario_row=scenario_row,
         scenario_id=ids,
-        config_row=_first_rows(config),
+        config_row=first_rows(config),
         dropped=dropped,
         notes=tuple(map(printable, _notes(cells, spec, columns, scenario, scenario_row[dropped]))),
         content_hash=_content_hash(spec, columns, scenario, scenario_row),
@@ -242,17 +234,7 @@ def _parsed(
         first = errors[int(codes[row])]
         faults.append(_Fault(row, name, first.message, first.hint))
         values = [None] * len(values)
-    return _sorted_codes(values, codes)
-
-
-def _sorted_codes(values: list[Value], codes: Codes) -> Coded:
-    """Merge texts of one value ("0.5", "0.50") and number the values in sorted order, None first."""
-    if (codes == ABSENT).any():
-        values = [*values, None]  # which is what the code -1 finds
-    present: set[Any] = {v for v in values if v is not None}
-    distinct: tuple[Value, ...] = (*((None,) if None in values else ()), *sorted(present))
-    rank = {value: index for index, value in enumerate(distinct)}
-    return Coded(distinct, np.array([rank[v] for v in values], dtype=np.int64)[codes])
+    return sorted_codes(values, codes)
 
 
 def _vendor(text: str) -> str:
@@ -313,7 +295,7 @@ def _status(cells: Cells, spec: KernelSpec) -> Coded:
     codes = cells.codes.get(spec.log.status, np.full(cells.n, ABSENT, dtype=np.int64))
     implied = np.where(_succeeds(cells, spec), len(texts) - 2, len(texts) - 1)
     used, codes = np.unique(np.where(codes == ABSENT, implied, codes), return_inverse=True)
-    return _sorted_codes([texts[u] for u in used.tolist()], codes)
+    return sorted_codes([texts[u] for u in used.tolist()], codes)
 
 
 def _times(cells: Cells, spec: KernelSpec, faults: list[_Fault]) -> NDArray[np.float64]:
@@ -342,26 +324,6 @@ def _times(cells: Cells, spec: KernelSpec, faults: list[_Fault]) -> NDArray[np.f
 # --- scenarios --------------------------------------------------------------------------------------------
 
 
-def combine(columns: Sequence[Coded]) -> Codes:
-    """A number per row, from 0, equal for rows equal in all columns, in the columns' lexicographic order."""
-    key = np.zeros(len(columns[0].codes), dtype=np.int64)
-    size = 1
-    for column in columns:
-        if size * len(column.values) >= 2**62:
-            distinct, key = np.unique(key, return_inverse=True)
-            size = len(distinct)
-        key = key * len(column.values) + column.codes
-        size *= len(column.values)
-    return np.unique(key, return_inverse=True)[1].astype(np.int64)
-
-
-def _first_rows(codes: Codes) -> Codes:
-    """The first row of each number 0..max."""
-    first = np.empty(int(codes.max()) + 1, dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    return first
-
-
 def _scenarios(cells: Cells, spec: KernelSpec, columns: _Columns) -> tuple[Codes, Codes, tuple[str, ...]]:
     """The scenario of each row, and a row and the id of each scenario; raises where its features vary."""
     ids = columns.scenario_id
@@ -369,7 +331,7 @@ def _scenarios(cells: Cells, spec: KernelSpec, columns: _Columns) -> tuple[Codes
     unnamed = np.array([v is None for v in ids.values])[ids.codes]
     by_features_alone = Coded((None,) * (int(by_features.max()) + 1), np.where(unnamed, by_features, 0))
     scenario = combine([columns.vendor, columns.device, ids, by_features_alone])
-    first = _first_rows(scenario)
+    first = first_rows(scenario)
     if (bad := by_features != by_features[first[scenario]]).any():
         row = int(np.argmax(bad))
         _raise_first(cells, [_variation(cells, spec, columns, row, int(first[scenario[row]]))])
@@ -464,7 +426,7 @@ def _content_hash(spec: KernelSpec, columns: _Columns, scenario: Codes, scenario
     )
     heads = [("vendor", columns.vendor), ("device", columns.device), *features]
     config = combine([c for _, c in knobs])
-    table = np.column_stack([c.codes for _, c in knobs])[_first_rows(config)]
+    table = np.column_stack([c.codes for _, c in knobs])[first_rows(config)]
     whole = hashlib.sha256()
     for role, members in (("head", heads), ("config", knobs), ("status", [("status", columns.status)])):
         for name, coded in members:

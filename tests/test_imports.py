@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "heurgen"
 # The IR stands left of learning: trees, rounding and refinement share its nodes.
 ORDER = (
-    "_version errors text expr ir passes schema spec spec_toml column_names cells logs importers draft "
+    "_version errors text expr ir passes schema spec spec_toml column_names cells coded logs importers draft "
     "costs validation card trees training "
     "render emit audit runtime project tune cli __main__"
 ).split()
