@@ -19,20 +19,23 @@ def write_atomic(path: str | Path, text: str) -> bool:
     """Write UTF-8 text so that readers, a crash or a full disk find the old file or the new one, never half.
 
     The temporary file lies in the same folder, so that the last step is a rename. An existing file keeps its
-    mode; a link keeps pointing to the file that is replaced. Unchanged bytes are not rewritten.
+    mode; a link keeps pointing to the file that is replaced. Unchanged bytes are not rewritten. A device or a
+    pipe (/dev/stdout) is written to as it is.
 
     Returns:
         Whether the file was written.
 
     Raises:
-        EmitError: the folder is missing or read-only, the disk is full, or the path is no plain file.
+        EmitError: the folder is missing or read-only, the disk is full, or the path is a folder.
     """
     target = Path(path)
     try:
-        target = target.resolve()
         data = text.encode("utf-8")
-        old = _bytes(target)
-        if old == data:
+        if _is_special(target):
+            target.write_bytes(data)
+            return True
+        target = target.resolve()
+        if _bytes(target) == data:
             return False
         _replace(target, data, _mode(target))
     except (OSError, ValueError, RuntimeError) as error:
@@ -80,6 +83,15 @@ def _bytes(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def _is_special(path: Path) -> bool:
+    """A device, a pipe or a socket: it has no old bytes to keep, and a rename would put a file in its place."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _mode(path: Path) -> int | None:

@@ -208,3 +208,13 @@ def test_diff(tmp_path: Path) -> None:
     assert emit.diff(path, "a\n").endswith(" a\n-\\ No newline at end of file\n")
     path.write_bytes(b"\xff\n")
     assert "-\\xff" in emit.diff(path, "a\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_devices_are_written_to_and_stay_devices() -> None:
+    assert write_atomic("/dev/null", "text\n")
+    with pytest.raises(EmitError) as error:
+        write_atomic("/dev/full", "text\n")
+    assert str(error.value).startswith("/dev/full: cannot write: No space left on device")
+    assert not Path("/dev/null").is_file()
+    assert not Path("/dev/full").is_file()
