@@ -212,9 +212,9 @@ def test_diff(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_devices_are_written_to_and_stay_devices() -> None:
-    assert write_atomic("/dev/null", "text\n")
+    assert emit.write_atomic("/dev/null", "text\n")
     with pytest.raises(EmitError) as error:
-        write_atomic("/dev/full", "text\n")
+        emit.write_atomic("/dev/full", "text\n")
     assert str(error.value).startswith("/dev/full: cannot write: No space left on device")
     assert not Path("/dev/null").is_file()
     assert not Path("/dev/full").is_file()
