@@ -85,19 +85,28 @@ def test_too_few_groups_for_the_folds() -> None:
 # --- the choice among candidates ----------------------------------------------------------------------------
 
 
-def candidate(mean: float, leaves: float, price: float = 0.1) -> Candidate:
-    return Candidate("joint", Settings(8, price), mean, leaves)
+def candidate(mean: float, leaves: float, spread: float = 0.0, n: int = 40) -> Candidate:
+    cost = mean + spread * np.where(np.arange(n) % 2, 1.0, -1.0)
+    return Candidate("joint", Settings(8), mean, leaves, cost)
 
 
 def test_a_smaller_tree_wins_only_within_the_tolerance() -> None:
     best = candidate(0.05, 10)
     for tolerance in (0.002, 0.01):
-        assert pick([best, candidate(0.0499 + tolerance, 5)], tolerance).leaves == 5
-        assert pick([best, candidate(0.0501 + tolerance, 5)], tolerance).leaves == 10
+        assert pick([best, candidate(0.0499 + tolerance, 5)], tolerance, 1).leaves == 5
+        assert pick([best, candidate(0.0501 + tolerance, 5)], tolerance, 1).leaves == 10
+
+
+def test_a_smaller_tree_must_be_surely_within_it() -> None:
+    best, lucky = candidate(0.05, 10), candidate(0.051, 5, spread=0.02)
+    assert pick([best, lucky], 0.002, 1) is best
+    many = [candidate(0.05, 10, n=4000), candidate(0.051, 5, spread=0.02, n=4000)]
+    assert pick(many, 0.002, 1).leaves == 5
+    assert pick(many, 0.002, 100).leaves == 10  # a hundred repeats of forty scenarios are forty scenarios
 
 
 def test_few_scenarios_are_divided_several_times_and_every_group_is_held_out_once_a_time() -> None:
-    for n_groups, expected in ((6, 5), (70, 5), (150, 2), (5000, 1)):
+    for n_groups, expected in ((6, 8), (70, 8), (150, 4), (5000, 1)):
         held = np.array(list(held_out_groups(n_groups)))
         assert repeats(n_groups) == expected
         assert (held.sum(axis=0) == expected).all()
