@@ -162,8 +162,9 @@ def enumerate_configs(space: Space, vendor: str, features: Sequence[str]) -> Con
 
 
 def config_key(config: Settings) -> str:
-    """Canonical text of a config: equal settings give equal text."""
-    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
+    """Canonical text of a config. A parameter left out is None: TOML, which workloads are written in, has no null."""
+    settings = {name: value for name, value in config.items() if value is not None}
+    return json.dumps(settings, sort_keys=True, separators=(",", ":"))
 
 
 def _hashed(text: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from heurgen.errors import SpecError
 from heurgen.tune.protocol import Space
-from heurgen.tune.space import checked, enumerate_configs, read_space
+from heurgen.tune.space import checked, config_key, enumerate_configs, read_space
 
 TOML = """
 limit = 0
@@ -102,3 +102,7 @@ def test_nothing_left_and_far_too_much() -> None:
         enumerate_configs(Space({"A": (1,)}, constraints=["A > 1"]), "nvidia", [])
     with pytest.raises(SpecError, match="has 8000000 combinations, expected at most 5000000"):
         enumerate_configs(Space({k: tuple(range(200)) for k in "ABC"}), "nvidia", [])
+
+
+def test_a_parameter_left_out_is_one_that_does_not_apply() -> None:
+    assert config_key({"B": 16, "waves": None}) == config_key({"B": 16}) != config_key({"B": 16, "waves": 0})
