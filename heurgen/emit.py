@@ -1,4 +1,4 @@
-"""Writing generated text: atomically, only where it changed, and the question whether a file is current."""
+"""Writing generated text atomically, only where it changed; and how a file differs from it."""
 
 from __future__ import annotations
 
@@ -41,18 +41,6 @@ def write_atomic(path: str | Path, text: str) -> bool:
     except (OSError, ValueError, RuntimeError) as error:
         raise _explained("write", path, error) from error
     return True
-
-
-def is_current(path: str | Path, text: str) -> bool:
-    """Whether the file holds exactly this text. A missing file is not current.
-
-    Raises:
-        EmitError: the file exists and cannot be read.
-    """
-    try:
-        return _bytes(Path(path)) == text.encode("utf-8")
-    except (OSError, ValueError) as error:
-        raise _explained("read", path, error) from error
 
 
 def diff(path: str | Path, text: str) -> str:

@@ -186,16 +186,6 @@ def test_kill_at_any_time_leaves_an_old_or_a_new_file(tmp_path: Path) -> None:
     assert all(n.startswith(".heurgen-") and n.endswith(".tmp") for n in strays)
 
 
-def test_is_current(tmp_path: Path) -> None:
-    path = tmp_path / "module.py"
-    assert not emit.is_current(path, TEXT)
-    path.write_text(TEXT)
-    assert emit.is_current(path, TEXT)
-    assert not emit.is_current(path, TEXT + " ")
-    with pytest.raises(EmitError, match="cannot read: Is a directory"):
-        emit.is_current(tmp_path, TEXT)
-
-
 def test_diff(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("a\nb\n\x1b[2J\n")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heurgen.audit.score import scenario_features
 from heurgen.cells import read_cells
 from heurgen.errors import LogError, UsageError, quoted
 from heurgen.ir import Value
@@ -83,7 +82,7 @@ def _of_rows(rows: Codes, log: TuningLog, spec: KernelSpec, tables: Sequence[Cos
         where = {_key(c): i for i, c in enumerate(table.configs)}
         places = []
         for s in range(table.n_scenarios):
-            values = tuple(scenario_features(table, s).values())
+            values = tuple(table.features_of(s).values())
             config_values = marked.get((table.vendor, table.device[s], table.scenario[s], values), {})
             wanted = tuple(config_values.get(p) for p in table.parameters)
             places.append(where.get(_key(wanted), -1) if config_values else -1)

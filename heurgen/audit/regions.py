@@ -56,10 +56,6 @@ def region_texts(region: Region, flags: Sequence[str] = ()) -> list[str]:
     return [_bounds_text(name, bounds, name in flags) for name, bounds in region.items()]
 
 
-def region_text(region: Region, flags: Sequence[str] = ()) -> str:
-    return " and ".join(region_texts(region, flags)) or "every launch"
-
-
 def _bounds_text(name: str, bounds: Bounds, flag: bool) -> str:
     if flag:
         return f"{name} is {'true' if bounds.high > 0 else 'false'}"

@@ -147,7 +147,7 @@ def config_columns(selector: ir.Selector, table: CostTable) -> list[int | None]:
 
 
 def _choice(table: CostTable, s: int, route: _Route) -> Choice:
-    row = scenario_features(table, s)
+    row = table.features_of(s)
     leaf, leaf_index = route.leaf(row)
     chosen, config = route.selector.configs[leaf.config], route.columns[leaf.config]
     best = table.configs[int(_first_min(table.times[s]))]
@@ -179,19 +179,6 @@ def _choice(table: CostTable, s: int, route: _Route) -> Choice:
 def _first_min(times: Any) -> int:
     """Index of the smallest time, NaN left out; ties go to the first config."""
     return min((t, i) for i, t in enumerate(times.tolist()) if t == t)[1]
-
-
-def scenario_features(table: CostTable, s: int) -> dict[str, Any]:
-    """The features of one scenario as a launch would pass them: ints, floats, bools, strings."""
-    row: dict[str, Any] = {}
-    for column, value in zip(table.columns, table.X[s].tolist(), strict=True):
-        if column.derived:
-            continue
-        if column.type == "category":
-            row[column.name] = column.values[int(value)]
-        else:
-            row[column.name] = {"int": int, "bool": bool, "float": float}[column.type](value)
-    return row
 
 
 def _key(config: Sequence[Any]) -> tuple[tuple[str, Any], ...]:

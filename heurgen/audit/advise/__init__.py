@@ -14,7 +14,7 @@ from heurgen.audit.advise.candidates import Candidate, between
 from heurgen.audit.advise.rank import NEIGHBOURS, Measured, order, priced, promising
 from heurgen.audit.advise.space import Space, as_matrix, base_columns, nearest, space_over
 from heurgen.audit.explain import explain
-from heurgen.audit.score import config_columns, numbered_leaf, replay, scenario_features
+from heurgen.audit.score import config_columns, numbered_leaf, replay
 from heurgen.text import counted
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
             )
         if tied:
             reasons.append("the choice and the best are a tie within the noise: measure both again")
-        features = scenario_features(work.table, s)
+        features = work.table.features_of(s)
         settings = tuple(_settings(work, c) for c in dict.fromkeys(columns))
         score = max(gain, 0.1 * float(work.table.noise[s]) if tied else 0.0)
         found.append(Advice(features, settings, score, tuple(reasons), work.table.scenario[s]))

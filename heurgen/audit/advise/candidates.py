@@ -15,7 +15,6 @@ import numpy as np
 
 from heurgen import ir
 from heurgen.audit.advise.space import Space, nearest
-from heurgen.audit.score import scenario_features
 
 if TYPE_CHECKING:
     from heurgen.costs import CostTable, Floats
@@ -44,7 +43,7 @@ def between(
     distances = space.distances(points, points)
     np.fill_diagonal(distances, np.inf)
     pairs: dict[tuple[int, int], str] = {}
-    rows = [ir.with_derived(module, scenario_features(table, s)) for s in range(table.n_scenarios)]
+    rows = [ir.with_derived(module, table.features_of(s)) for s in range(table.n_scenarios)]
     for node, members in _splits(selector.tree, rows):
         for a, b in _across(node, members, rows, distances):
             pairs.setdefault(
@@ -86,7 +85,8 @@ def _across(
 
 def _middle(table: CostTable, spec: KernelSpec, space: Space, a: int, b: int) -> dict[str, Any]:
     """The launch half way between two scenarios; what cannot be halved is taken from the first."""
-    first, second = scenario_features(table, a), scenario_features(table, b)
+    first: dict[str, Any] = table.features_of(a)
+    second: dict[str, Any] = table.features_of(b)
     made: dict[str, Any] = {}
     for i, column in enumerate(space.columns):
         x, y = first[column.name], second[column.name]
