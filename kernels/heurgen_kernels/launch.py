@@ -8,6 +8,7 @@ the compiled kernel. Later calls skip Triton's dispatch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from triton.experimental.gluon.language import NVMMASharedLayout
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -26,12 +29,14 @@ from .naive import naive_kernel
 from .q_block import q_block_kernel
 from .split_kv import reduce_kernel, split_kv_kernel
 from .static_grid import default_segments, static_grid_kernel
+from .warp_specialized import warp_specialized_kernel
 
 # Partial results of split keys may take this much memory; beyond it fewer segments are used.
 SCRATCH_LIMIT = 1 << 30
 # Repacked keys and values may take this much memory; beyond it `gather` reads the pages where they are.
 GATHER_LIMIT = 4 << 30
 COUNTERS = 1 << 20
+SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
@@ -101,6 +106,7 @@ class Plan:
     tma: tuple[bool, bool]
     tile: int
     variant: str
+    rows: int
     bound: Any = None
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -125,6 +131,8 @@ def launch(call: Call, config: Any) -> torch.Tensor:
         return call.out
     if config.variant == "gather":
         call = _repacked(call)
+    if config.variant == "warp_specialized" and not _specialises(call, config):
+        config = Config("q_block", 64, 64 if call.q.shape[2] <= 128 else 32, 4, 2)
     key = _key(call, config)
     plan = _plans.get(key)
     if plan is None:
@@ -199,7 +207,7 @@ def _row_view(cache: torch.Tensor) -> tuple[int, int, int] | None:
     return (cache.shape[0] - 1) * rows_per_page + last + 1, columns, tok
 
 
-def _tma(call: Call, config: Any, d_pad: int) -> tuple[bool, bool]:
+def _tma(call: Call, config: Any, d_pad: int, rows: int) -> tuple[bool, bool]:
     """Which sources are read through host-side tensor descriptors: (cached pages, new tokens)."""
     cuda = call.q.device.type == "cuda" and torch.version.hip is None
     if not cuda or torch.cuda.get_device_capability(call.q.device) < (9, 0) or config.variant == "naive":
@@ -208,9 +216,22 @@ def _tma(call: Call, config: Any, d_pad: int) -> tuple[bool, bool]:
     if size != d_pad or size * call.k.element_size() > 512 or call.k.dtype in FP8:
         return False, False
     same = call.k.stride() == call.v.stride()
-    pages = call.prefix and same and call.k.shape[1] % config.TILE_SIZE == 0 and _row_view(call.k) is not None
+    pages = call.prefix and same and call.k.shape[1] % rows == 0 and _row_view(call.k) is not None
     new = call.new_k is not None and call.new_k.stride(0) * 2 % 16 == 0
     return pages and _row_view(call.v) is not None, new
+
+
+def _specialises(call: Call, config: Any) -> bool:
+    """Whether the warp-specialised kernel can run the call: Hopper, two-byte elements, no feature it lacks."""
+    if call.q.device.type != "cuda" or torch.version.hip is not None:
+        return False
+    if torch.cuda.get_device_capability(call.q.device)[0] != 9:
+        return False
+    plain = call.left < 0 and call.softcap == 0 and call.alibi is None
+    same = call.q.dtype == call.k.dtype == call.out.dtype and call.q.dtype in (torch.float16, torch.bfloat16)
+    rows = not call.prefix or (call.k.shape[1] % 16 == 0 and all(_tma(call, config, call.q.shape[2], 16)[:1]))
+    new = call.new_k is None or _tma(call, config, call.q.shape[2], 16)[1]
+    return plain and same and rows and new and call.q.shape[2] in (64, 128)
 
 
 def _plan(call: Call, config: Any) -> Plan:
@@ -233,7 +254,9 @@ def _plan(call: Call, config: Any) -> Plan:
     if variant == "mixed":
         kept = small_m
     chunk = max(1, min(triton.next_power_of_2(segments), 8192 // (kept * d_pad)))
-    tma = _tma(call, config, d_pad)
+    specialised = variant == "warp_specialized"
+    rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
+    tma = _tma(call, config, d_pad, rows)
     compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
     fp8_max = torch.finfo(call.out.dtype).max if call.out.dtype in FP8 else 0.0
     k_strides, v_strides = call.k.stride(), call.v.stride()
@@ -247,11 +270,14 @@ def _plan(call: Call, config: Any) -> Plan:
         call.left >= 0,
         call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
     )  # fmt: skip
-    kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
+    if specialised:
+        kernel, more = warp_specialized_kernel, (config.num_stages, rows)
+    else:
+        kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
     return Plan(
         kernel, (*base, *more), _options(config, block_m, d_pad, any(tma)), block_q, heads_kv, segments,
         kept, d_pad, decode, tma,
-        config.TILE_SIZE, variant,
+        config.TILE_SIZE, variant, rows,
     )  # fmt: skip
 
 
@@ -299,6 +325,8 @@ def register_cap(config: Any, block_m: int, d_pad: int, tma: bool) -> int | None
 
 
 def _options(config: Any, block_m: int, d_pad: int, tma: bool) -> dict[str, Any]:
+    if config.variant == "warp_specialized":
+        return {"num_warps": 4, "maxnreg": 168}  # twelve warps share the 65,536 registers of a processor
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
     cap = register_cap(config, block_m, d_pad, tma)
     if cap is not None and torch.version.hip is None and _hopper():
@@ -315,7 +343,7 @@ def _numbers(plan: Plan, call: Call) -> int:
     through.
     """
     num_seqs = call.lens.shape[0]
-    if plan.decode and plan.variant != "q_block" and plan.variant != "mixed":
+    if plan.decode and plan.variant not in ("q_block", "mixed", "warp_specialized"):
         return num_seqs
     if num_seqs == 1:
         return -(-call.q.shape[0] // plan.block_q)
@@ -334,7 +362,7 @@ def _grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
     numbers = _numbers(plan, call)
     if plan.variant == "naive":
         return (call.q.shape[1], num_seqs if call.max_q == 1 else call.q.shape[0], 1), 0, 0
-    if plan.kernel is q_block_kernel:
+    if plan.kernel is q_block_kernel or plan.kernel is warp_specialized_kernel:
         return (plan.heads_kv, numbers, 1), 0, 0
     if plan.variant == "split_kv":
         return (plan.heads_kv, numbers, plan.segments), numbers * plan.heads_kv, 0
@@ -348,12 +376,18 @@ def _descriptors(plan: Plan, call: Call) -> tuple[Any, Any, Any, Any]:
     if plan.tma[0]:
         for slot, cache in ((0, call.k), (1, call.v)):
             rows, columns, stride = _row_view(cache)  # type: ignore[misc]
-            descriptors[slot] = TensorDescriptor(cache, [rows, columns], [stride, 1], [plan.tile, plan.d_pad])
+            descriptors[slot] = _descriptor(plan, cache, [rows, columns], stride, plan.rows)
     if plan.tma[1]:
         for slot, new in ((2, call.new_k), (3, call.new_v)):
             shape = [new.shape[0], (new.shape[1] - 1) * new.stride(1) + new.shape[2]]  # type: ignore[union-attr]
-            descriptors[slot] = TensorDescriptor(new, shape, [new.stride(0), 1], [plan.tile, plan.d_pad])  # type: ignore[union-attr]
+            descriptors[slot] = _descriptor(plan, new, shape, new.stride(0), plan.tile)  # type: ignore[union-attr]
     return tuple(descriptors)  # type: ignore[return-value]
+
+
+def _descriptor(plan: Plan, base: Any, shape: list[int], stride: int, rows: int) -> Any:
+    if plan.variant == "warp_specialized":
+        return GluonDescriptor(base, shape, [stride, 1], [rows, 64], SHARED_LAYOUT)
+    return TensorDescriptor(base, shape, [stride, 1], [rows, plan.d_pad])
 
 
 def _counter(device: torch.device, stream: int) -> torch.Tensor:
