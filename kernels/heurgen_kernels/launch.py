@@ -241,20 +241,20 @@ def _plan(call: Call, config: Any) -> Plan:
     d_pad = max(triton.next_power_of_2(size), 16)
     block_q = block_m // group
     decode = call.max_q <= block_q
+    specialised = config.variant == "warp_specialized"
     variant = "q_block" if config.variant == "gather" else config.variant
     if config.TILE_SIZE < 16 or config.TILE_SIZE & (config.TILE_SIZE - 1):
         raise ValueError(f"TILE_SIZE is {config.TILE_SIZE}; it must be a power of two of at least 16")
     segments = (
         max(getattr(config, "num_segments", None) or 1, 1)
-        if variant in ("split_kv", "static_grid", "mixed")
+        if variant in ("split_kv", "static_grid", "mixed", "warp_specialized")
         else 1
     )
     small_m = max(triton.next_power_of_2(group), 16)
-    kept = triton.next_power_of_2(group) if decode and call.max_q == 1 else block_m
+    kept = triton.next_power_of_2(group) if decode and call.max_q == 1 and not specialised else block_m
     if variant == "mixed":
         kept = small_m
     chunk = max(1, min(triton.next_power_of_2(segments), 8192 // (kept * d_pad)))
-    specialised = variant == "warp_specialized"
     rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
     tma = _tma(call, config, d_pad, rows)
     compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
@@ -271,7 +271,7 @@ def _plan(call: Call, config: Any) -> Plan:
         call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
     )  # fmt: skip
     if specialised:
-        kernel, more = warp_specialized_kernel, (config.num_stages, rows)
+        kernel, more = warp_specialized_kernel, (segments, config.num_stages, rows)
     else:
         kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
     return Plan(
@@ -353,16 +353,19 @@ def _numbers(plan: Plan, call: Call) -> int:
 def _scratch_fits(plan: Plan, call: Call) -> bool:
     items = _grid(plan, call)[1]
     rows = items * plan.segments * plan.kept
-    return items <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
+    return 2 * items + 2 <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
 
 
 def _grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
-    """(grid, scratch items, prompt blocks)."""
+    """(grid, scratch items, Q blocks that the programs share)."""
     num_seqs = call.lens.shape[0]
     numbers = _numbers(plan, call)
     if plan.variant == "naive":
         return (call.q.shape[1], num_seqs if call.max_q == 1 else call.q.shape[0], 1), 0, 0
-    if plan.kernel is q_block_kernel or plan.kernel is warp_specialized_kernel:
+    if plan.kernel is warp_specialized_kernel:
+        items = numbers * plan.heads_kv
+        return (min(multiprocessors(call.q.device), items * plan.segments), 1, 1), items, numbers
+    if plan.kernel is q_block_kernel:
         return (plan.heads_kv, numbers, 1), 0, 0
     if plan.variant == "split_kv":
         return (plan.heads_kv, numbers, plan.segments), numbers * plan.heads_kv, 0
@@ -413,13 +416,14 @@ def _stream(device: torch.device) -> int:
 
 
 def _run(plan: Plan, call: Call) -> None:
-    grid, items, prompt_blocks = _grid(plan, call)
+    grid, items, blocks = _grid(plan, call)
     device = call.q.device
     stream = _stream(device)
     part, count, rows = None, None, 0
     if plan.segments > 1:
         rows = items * plan.segments * plan.kept
         part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=device)
+    if plan.segments > 1 or plan.variant == "warp_specialized":
         count = _counter(device, stream)
     head = (
         call.q, call.k, call.v, *_descriptors_first(plan, call), call.out, call.table, call.cu, call.blocks,
@@ -427,8 +431,8 @@ def _run(plan: Plan, call: Call) -> None:
         call.alibi, call.sinks, call.q_scale, call.k_scale, call.v_scale, call.out_scale, part, count, rows,
         call.scale, call.softcap, call.left, call.right, call.table.stride(0), call.lens.shape[0],
     )  # fmt: skip
-    if plan.variant == "mixed":
-        head = (*head, prompt_blocks)
+    if plan.variant in ("mixed", "warp_specialized"):
+        head = (*head, blocks)
     dispatch(plan, grid, stream, (*head, *plan.constants))
     if plan.variant == "split_kv" and not plan.constants[-2]:
         _reduce(plan, call, grid, part, rows)
