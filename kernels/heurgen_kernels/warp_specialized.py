@@ -60,13 +60,31 @@ def find_sequence(cu_ptr, target, num_seqs, BLOCK_Q: gl.constexpr, IMPLICIT: gl.
 
 
 @gluon.jit
-def longest(lens_ptr, num_seqs):
-    """max(seq_lens), read on the device."""
-    best = 0
+def survey(cu_ptr, lens_ptr, num_seqs):
+    """(sequences at the front with one query token each, longest sequence, whether one of those at the front is it)."""
+    leading, decode, other = 0, 0, 0
     for first in range(0, num_seqs, 128):
         index = first + gl.arange(0, 128, ONE_WARP)
-        best = gl.maximum(best, gl.max(gl.load(lens_ptr + index, mask=index < num_seqs, other=0), 0))
-    return best
+        there = index < num_seqs
+        ends = gl.load(cu_ptr + index + 1, mask=there, other=0)
+        lengths = gl.load(lens_ptr + index, mask=there, other=0)
+        in_front = ends == index + 1
+        leading += gl.sum((in_front & there).to(gl.int32), 0)
+        decode = gl.maximum(decode, gl.max(gl.where(in_front, lengths, 0), 0))
+        other = gl.maximum(other, gl.max(gl.where(in_front, 0, lengths), 0))
+    return uniform(leading), uniform(gl.maximum(decode, other)), uniform((decode > other).to(gl.int32)) > 0
+
+
+@gluon.jit
+def in_turn(turn, decodes, numbers):
+    """The Q block that comes `turn`-th: the last one first, and each second turn one of the decodes in front.
+
+    Long items go first, so that the programs end together: late blocks of a prompt are its longest.
+    """
+    pairs = gl.minimum(decodes, numbers - decodes)
+    number = gl.where(turn % 2 == 0, numbers - 1 - turn // 2, turn // 2)
+    rest = gl.where(decodes > pairs, turn - pairs, numbers - 1 - (turn - pairs))
+    return gl.where(turn < 2 * pairs, number, rest)
 
 
 @gluon.jit
@@ -168,16 +186,18 @@ def produce(
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them."""
     k_ready, k_empty, v_ready, v_empty, job_ready, job_empty = barriers
     PAGE_ROWS: gl.constexpr = K_PAGE // K_TOK
-    per_segment = 1
-    if SEGMENTS > 1:
-        per_segment = gl.maximum((longest(lens_ptr, num_seqs) + TILE * SEGMENTS - 1) // (TILE * SEGMENTS), 1)
+    decodes, longest, decodes_are_long = survey(cu_ptr, lens_ptr, num_seqs)
+    per_segment = gl.maximum((longest + TILE * SEGMENTS - 1) // (TILE * SEGMENTS), 1)
+    if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
+        decodes += decodes // BLOCK_Q
+    decodes = gl.where(decodes_are_long, decodes, 0)
     loaded = 0
     item = 0
     work = gl.program_id(0)
     while work < numbers * HKV * SEGMENTS:
         head = work % HKV
         segment = work // HKV % SEGMENTS
-        number = numbers - 1 - work // (HKV * SEGMENTS)
+        number = in_turn(work // (HKV * SEGMENTS), decodes, numbers)
         work = uniform(gl.num_programs(0) + gl.atomic_add(count_ptr, 1))
         if blocks_ptr is not None:
             sequence = find_sequence(blocks_ptr, number, num_seqs, BLOCK_Q, False)
@@ -280,14 +300,8 @@ def softmax_step(s, M, L, qk_scale):
 
 
 @gluon.jit
-def await_next(ready, turn, wanted, STAGES: gl.constexpr):
-    """Wait for the buffer of the `turn`-th tile, if there is such a tile."""
-    mbarrier.wait(ready.index(turn % STAGES), turn // STAGES & 1, pred=wanted)
-
-
-@gluon.jit
 def attend_tiles(
-    first, last, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right, qk_scale,
+    first, last, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right, qk_scale,
     tiles, MASKED: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     FRESH: gl.constexpr, PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr,
 ):  # fmt: skip
@@ -299,6 +313,7 @@ def attend_tiles(
         slot = here % STAGES
         phase = here // STAGES & 1
         before = (here - 1) % STAGES
+        mbarrier.wait(k_ready.index(slot), phase)
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
         pending = warpgroup_mma(q, k_buffers.index(slot).permute((1, 0)), zero, use_acc=False, is_async=True)
         mbarrier.wait(v_ready.index(before), (here - 1) // STAGES & 1)
@@ -311,9 +326,6 @@ def attend_tiles(
                 TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT,
             )  # fmt: skip
         weights, alpha, M, L = softmax_step(s, M, L, qk_scale)
-        # Waiting for the next K here also keeps the softmax before the next wait: the assembler moves arithmetic
-        # behind waits of the matrix unit, which then idles meanwhile, but not behind this loop.
-        await_next(k_ready, here + 1, turn + 1 < count, STAGES)
         acc = warpgroup_mma_wait(0, deps=[acc_pending])
         mbarrier.arrive(v_empty.index(before))
         acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
@@ -345,15 +357,14 @@ def attend_item(
             TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT,
         )  # fmt: skip
         weights, alpha, M, L = softmax_step(s, M, L, qk_scale)
-        await_next(k_ready, done + 1, count > 1, STAGES)
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
         acc, p, M, L = attend_tiles(
-            1, masked, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
+            1, masked, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
             qk_scale, tiles, True, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
         )  # fmt: skip
         acc, p, M, L = attend_tiles(
-            masked, count, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
+            masked, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
             qk_scale, tiles, False, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
         )  # fmt: skip
         last = (done + count - 1) % STAGES
