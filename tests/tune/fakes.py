@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 from heurgen.ir import ColumnType
-from heurgen.tune.executors import CompileJob
+from heurgen.tune.compilers import CompileJob
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space
 from heurgen.tune.target import Target
 from heurgen.tune.timing import Failure
@@ -74,6 +74,7 @@ class FakeExecutor:
         self, noise: float = 0.01, pace: float = 0.0, bad: Mapping[str, Failure] | None = None
     ) -> None:
         self.now, self.noise, self.pace = 0.0, noise, pace
+        self.lanes = [self]
         self.bad = bad or {}
         self.opened: Scenario | None = None
         self.launches: list[tuple[str, Settings]] = []
@@ -88,7 +89,7 @@ class FakeExecutor:
     def device(self) -> DeviceInfo:
         return DEVICE
 
-    def compile(self, jobs: Sequence[CompileJob]) -> Iterator[tuple[Any, Failure | None]]:
+    def compile(self, jobs: Sequence[CompileJob]) -> Generator[tuple[Any, Failure | None], None, None]:
         for job in reversed(jobs):  # compilers finish in any order
             self.now += 0.1
             self.compiled.append(job)
@@ -115,6 +116,9 @@ class FakeExecutor:
                 time.sleep(self.pace)
             self.launches.append((self.opened.id, config))
             yield self._failure("sample", config) or ms
+
+    def abort(self) -> None:
+        pass
 
     def close(self) -> None:
         self.closed = True

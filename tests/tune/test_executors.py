@@ -14,7 +14,8 @@ import pytest
 
 from heurgen.errors import UsageError
 from heurgen.tune import executors
-from heurgen.tune.executors import CompileJob, ProcessExecutor
+from heurgen.tune.compilers import CompileJob
+from heurgen.tune.executors import ProcessExecutor
 from heurgen.tune.protocol import Settings
 from heurgen.tune.timing import Failure
 from heurgen.tune.workloads import make_scenarios
@@ -41,9 +42,9 @@ def test_device(executor: ProcessExecutor) -> None:
 
 def test_a_crash_costs_one_config(executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "LAUNCH_LIMIT", 1.0)
-    assert executor.open(SCENARIO) is None
+    assert executor.lanes[0].open(SCENARIO) is None
     good = latent_ms(SCENARIO, config(1))
-    assert list(executor.sample([config(w) for w in (1, 3, 1, 5, 6, 7, 1)])) == [
+    assert list(executor.lanes[0].sample([config(w) for w in (1, 3, 1, 5, 6, 7, 1)])) == [
         good,
         Failure("crash", "the process ended with signal SIGABRT"),
         good,
@@ -55,8 +56,8 @@ def test_a_crash_costs_one_config(executor: ProcessExecutor, monkeypatch: pytest
 
 
 def test_check(executor: ProcessExecutor) -> None:
-    executor.open(SCENARIO)
-    assert list(executor.check([config(1), config(2)])) == [None, Failure("wrong", "relative error 0.5")]
+    executor.lanes[0].open(SCENARIO)
+    assert list(executor.lanes[0].check([config(1), config(2)])) == [None, Failure("wrong", "relative error 0.5")]
 
 
 def test_parallel_compilation_survives_its_compilers(executor: ProcessExecutor) -> None:
@@ -84,7 +85,7 @@ def test_no_device() -> None:
 
 def test_a_child_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from heurgen.tune.executors import Child;"
+        "import sys, time; from heurgen.tune.child import Child;"
         f"c = Child({TARGET!r}, '{FAKES}:FakeSession'); c.receive(60);"
         "print(c._process.pid, flush=True); time.sleep(60)"
     )
