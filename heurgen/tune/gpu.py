@@ -23,7 +23,10 @@ _FP8_TOLERANCE = 6e-2
 
 
 class TorchSession:
-    """Launches on the first GPU that the process sees. Times are CUDA events around one launch, after a flush of the cache."""
+    """Launches on the first GPU that the process sees.
+
+    Times are CUDA events around one launch, after a flush of the cache.
+    """
 
     def __init__(self, target: Target) -> None:
         import torch

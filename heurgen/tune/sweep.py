@@ -130,9 +130,10 @@ class Sweep:
         with ThreadPoolExecutor(len(lanes)) as threads:
             try:
                 for served in as_completed([threads.submit(self._serve, lane, queue) for lane in lanes]):
-                    late |= isinstance(served.exception(), OutOfTime)  # the other lanes find out by themselves
-                    if not late:
-                        served.result()
+                    error = served.exception()
+                    late |= isinstance(error, OutOfTime)  # which the other lanes find out by themselves
+                    if error is not None and not isinstance(error, OutOfTime):
+                        raise error
             except BaseException:
                 self._stopped = True
                 for lane in lanes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -80,7 +82,7 @@ class FakeExecutor:
         self.launches: list[tuple[str, Settings]] = []
         self.compiled: list[CompileJob] = []
         self.checked: list[tuple[str, Settings]] = []
-        self.closed = False
+        self.closed = self.aborted = False
         self._random = Random(1)
 
     def clock(self) -> float:
@@ -118,7 +120,7 @@ class FakeExecutor:
             yield self._failure("sample", config) or ms
 
     def abort(self) -> None:
-        pass
+        self.aborted = True
 
     def close(self) -> None:
         self.closed = True
@@ -170,6 +172,67 @@ class FakeSession:
 
     def broken(self) -> bool:
         return self._broken
+
+
+class FakeGpu(FakeSession):
+    """One of several GPUs. Their names are in FAKE_GPUS; what they time is appended to the file FAKE_TRACE.
+
+    A name that ends in "!" dies at every 30th launch, one that ends in "!!" for good.
+    """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        names = os.environ["FAKE_GPUS"].split(",")
+        chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        self._visible = [int(i) for i in chosen.split(",")] if chosen else list(range(len(names)))
+        self._name, self._launches = names[self._visible[0]], 0
+        self._grave = os.environ.get("FAKE_TRACE", "") + ".grave"
+        if self._name.endswith("!!") and os.path.exists(self._grave):
+            raise RuntimeError("no such GPU")
+
+    def device(self) -> DeviceInfo:
+        return replace(DEVICE, name=self._name.rstrip("!"), gpus=len(self._visible))
+
+    def sample(self, config: Settings) -> float:
+        assert self._scenario is not None
+        self._launches += 1
+        if self._name.endswith("!") and self._launches == 30:
+            open(self._grave, "w").close()
+            os.abort()
+        time.sleep(float(os.environ.get("FAKE_PACE", "0")))
+        with open(os.environ["FAKE_TRACE"], "a") as file:
+            file.write(f"{self._visible[0]} {self._scenario.id} {json.dumps(config)}\n")
+        return latent_ms(self._scenario, config)
+
+    def check(self, config: Settings) -> str | None:
+        assert self._scenario is not None
+        with open(os.environ["FAKE_TRACE"] + ".checks", "a") as file:
+            file.write(f"{self._scenario.id} {json.dumps(config)}\n")
+        return None
+
+
+class StubbornGpu(FakeGpu):
+    """One that no environment restricts."""
+
+    def device(self) -> DeviceInfo:
+        return replace(super().device(), gpus=2)
+
+
+class FakeGpus:
+    """Several executors as the lanes of one."""
+
+    def __init__(self, count: int, **options: Any) -> None:
+        self.lanes = [FakeExecutor(**options) for _ in range(count)]
+
+    def device(self) -> DeviceInfo:
+        return replace(DEVICE, gpus=len(self.lanes))
+
+    def compile(self, jobs: Sequence[CompileJob]) -> Generator[tuple[Any, Failure | None], None, None]:
+        return self.lanes[0].compile(jobs)
+
+    def close(self) -> None:
+        for lane in self.lanes:
+            lane.close()
 
 
 def no_device(target: Target) -> FakeSession:
