@@ -175,7 +175,7 @@ class Sweep:
         return [key for key in self._cells[scenario.id] if key not in first]
 
     def _compile(self, scenarios: Sequence[Scenario]) -> None:
-        """Compile what scenarios need, the first ones' first; all of it if there is no budget."""
+        """Compile what scenarios need, the first one's class first; all of it if there is no budget."""
         jobs, since = self._jobs(scenarios), self._clock()
         until = since + COMPILE_SHARE * (self._deadline - since)
         with closing(self._executor.compile(jobs)) as outcomes:
@@ -188,9 +188,13 @@ class Sweep:
                     break
 
     def _jobs(self, scenarios: Sequence[Scenario]) -> list[CompileJob]:
-        """Each config once per class, on the class's smallest scenario; what does not fit is left out."""
+        """Each config once per class, on the class's smallest scenario; what does not fit is left out.
+
+        A compiler builds inputs whenever the scenario changes: the jobs of a class come together.
+        """
         jobs: dict[tuple[str, str], CompileJob] = {}
-        for scenario in scenarios:
+        turns = list(dict.fromkeys(self._class[s.id] for s in scenarios))
+        for scenario in sorted(scenarios, key=lambda s: turns.index(self._class[s.id])):
             name = self._class[scenario.id]
             for key in self._pending(scenario):
                 if (name, key) in self._verdict or (name, key) in jobs:
