@@ -193,8 +193,9 @@ class Sweep:
         A compiler builds inputs whenever the scenario changes: the jobs of a class come together.
         """
         jobs: dict[tuple[str, str], CompileJob] = {}
-        turns = list(dict.fromkeys(self._class[s.id] for s in scenarios))
-        for scenario in sorted(scenarios, key=lambda s: turns.index(self._class[s.id])):
+        names = dict.fromkeys(self._class[s.id] for s in scenarios)
+        turns = {name: turn for turn, name in enumerate(names)}
+        for scenario in sorted(scenarios, key=lambda s: turns[self._class[s.id]]):
             name = self._class[scenario.id]
             for key in self._pending(scenario):
                 if (name, key) in self._verdict or (name, key) in jobs:
