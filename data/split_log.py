@@ -4,7 +4,9 @@
 
 writes NAME.csv and NAME_test.csv with a card each. 30 % of the scenarios are for the test. Scenarios with the same
 lengths (other heads, page sizes, sources of K and V) go to the same side, so that the test is of unseen batches.
-The split follows from the lengths alone: a second sweep of the same workload splits the same way.
+The split follows from the lengths alone: a second sweep of the same workload splits the same way. Rows come in
+the order of the workload's scenarios, and within one as they were measured: when and on which GPU of several
+a scenario had its turn leaves no trace.
 """
 
 from __future__ import annotations
@@ -14,19 +16,25 @@ import hashlib
 import sys
 import tomllib
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from heurgen.tune.cards import card_path, write_card
+from heurgen.tune.protocol import Scenario
 from heurgen.tune.target import load_target
 from heurgen.tune.workloads import make_scenarios, read_workload
 
 TEST_SHARE = 0.3
 
 
-def test_ids(workload: Path, target: str) -> frozenset[str]:
+def scenarios_of(workload: Path, target: str) -> tuple[Scenario, ...]:
+    """What a sweep of the workload measures, in the order of the file."""
+    return make_scenarios(read_workload(workload), load_target(target).tunable.features, workload)
+
+
+def test_ids(scenarios: Sequence[Scenario]) -> frozenset[str]:
     """Scenario ids of the test side: whole groups of equal lengths, in the order of their hash, up to the share."""
     groups: dict[str, list[str]] = defaultdict(list)
-    scenarios = make_scenarios(read_workload(workload), load_target(target).tunable.features, workload)
     for scenario in scenarios:
         groups[hashlib.sha256(repr(scenario.lengths).encode()).hexdigest()].append(scenario.id)
     chosen: list[str] = []
@@ -38,9 +46,14 @@ def test_ids(workload: Path, target: str) -> frozenset[str]:
 
 def main(sweep: Path, workload: Path, target: str, name: Path) -> None:
     """Write both logs and their cards."""
-    chosen = test_ids(workload, target)
+    scenarios = scenarios_of(workload, target)
+    chosen, place = test_ids(scenarios), {s.id: i for i, s in enumerate(scenarios)}
     with sweep.open(newline="") as file:
         header, *rows = csv.reader(file)
+    strangers = sorted({row[0] for row in rows} - set(place))
+    if strangers:
+        sys.exit(f"{sweep}: scenario {strangers[0]!r} is not of the workload {workload}")
+    rows.sort(key=lambda row: place[row[0]])
     card = tomllib.loads(card_path(sweep).read_text())
     for path, wanted in (
         (name.with_name(f"{name.name}.csv"), False),

@@ -43,7 +43,8 @@ def tune(
     """Measure a kernel: scenarios x configs -> a tuning log, with a card beside it.
 
     TARGET is paged_attention, the bundled kernel, or `package.module:tunable`, an object that follows
-    heurgen.tune.protocol.Tunable.
+    heurgen.tune.protocol.Tunable. All visible GPUs measure, each its own scenarios; CUDA_VISIBLE_DEVICES
+    chooses among them.
     """
     from heurgen.tune.progress import progress_bar
     from heurgen.tune.run import TuneOptions, run_tune
@@ -62,9 +63,10 @@ def tune(
     if done.dropped_line:
         note(["the last line of the log was torn by the interruption; its config is measured again"])
     note(f"{count} configs failed: {reason}" for reason, count in done.failures.items())
+    device = done.device if done.gpus == 1 else f"{done.gpus} x {done.device}"
     click.echo(
         f"{done.state}: {done.rows} measurements of {done.scenarios} scenarios x {done.configs} configs on "
-        f"{done.device} in {done.seconds:.0f} s, {done.missing} of {done.cells} cells still missing"
+        f"{device} in {done.seconds:.0f} s, {done.missing} of {done.cells} cells still missing"
     )
     click.echo(f"{printable(done.log)}, card: {printable(done.card)}")
     if done.state == "interrupted":

@@ -1,6 +1,6 @@
 """The card beside a log: LOG.card.toml says what measured it, and how. It is written before the first row.
 
-[device]   vendor, name, driver, capability, ...
+[device]   vendor, name, driver, capability, ...; gpus: the most of them that measured at once
 [tools]    a flat table of texts: versions that the times depend on; heurgen puts it into provenance
 [method]   how the times were taken
 [log]      the kernel and the hashes that --resume compares
@@ -61,8 +61,20 @@ def card_text(card: Card) -> str:
     return "\n".join(tables)
 
 
-def check_same(path: Path, card: Card) -> None:
-    """Raise UsageError unless the card at `path` is of the same device, tools, kernel, workload and space."""
+def continue_card(path: Path, card: Card) -> None:
+    """Compare the card at `path` with that of the sweep which goes on with its log, on any number of GPUs.
+
+    Raises:
+        UsageError: they are not of the same device, tools, kernel, workload, space and method.
+    """
+    old = _checked(path, card)
+    gpus = int(card["device"]["gpus"])
+    before = old["device"].get("gpus", 1)
+    if type(before) is not int or before < gpus:
+        write_card(path, {**old, "device": {**old["device"], "gpus": gpus}})
+
+
+def _checked(path: Path, card: Card) -> Card:
     try:
         old = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -71,12 +83,13 @@ def check_same(path: Path, card: Card) -> None:
     for table in ("device", "tools", "log", "method"):
         before, now = old.get(table, {}), new[table]
         for key in sorted(set(before) | set(now)):
-            if before.get(key) != now.get(key):
+            if before.get(key) != now.get(key) and (table, key) != ("device", "gpus"):
                 raise UsageError(
                     f"cannot resume: {table} {key} was {quoted(before.get(key))}, is {quoted(now.get(key))}",
                     file=path,
                     hint="such times cannot be compared; start a new log",
                 )
+    return old
 
 
 def _toml(value: Any) -> str:

@@ -23,7 +23,10 @@ _FP8_TOLERANCE = 6e-2
 
 
 class TorchSession:
-    """Launches on the first GPU. Times are CUDA events around one launch, after a flush of the cache."""
+    """Launches on the first GPU that the process sees.
+
+    Times are CUDA events around one launch, after a flush of the cache.
+    """
 
     def __init__(self, target: Target) -> None:
         import torch
@@ -32,8 +35,9 @@ class TorchSession:
             raise UsageError(
                 "there is no GPU that torch can use", hint="--interpret runs a tiny sweep without one"
             )
-        self._torch, self._target, self._tunable = torch, target, target.tunable
+        self._torch, self._tunable = torch, target.tunable
         torch.set_grad_enabled(False)
+        self._device = _device(torch)
         self._inputs: Any = None
         self._expected: Any = None
         self._flush: Any = None
@@ -41,19 +45,7 @@ class TorchSession:
         self._flushes: dict[str, int] = {}
 
     def device(self) -> DeviceInfo:
-        torch = self._torch
-        found = torch.cuda.get_device_properties(0)
-        hip = torch.version.hip is not None
-        return DeviceInfo(
-            vendor="amd" if hip else "nvidia",
-            name=found.name,
-            driver=_driver(),
-            capability=found.gcnArchName if hip else f"{found.major}.{found.minor}",
-            multiprocessors=found.multi_processor_count,
-            shared_memory=int(getattr(found, "shared_memory_per_block_optin", 0)) or _shared_memory(),
-            memory=found.total_memory,
-            tools=tool_versions(torch),
-        )
+        return self._device
 
     def open(self, scenario: Scenario) -> None:
         """Build the inputs; those of the scenario before are let go first."""
@@ -120,7 +112,7 @@ class TorchSession:
         compile_ = getattr(self._tunable, "compile", None)
         with compiling_only() as kernels:
             (compile_ or self._tunable.launch)(self._inputs, config)
-        limit = self.device().shared_memory
+        limit = self._device.shared_memory
         for kernel in kernels:
             shared = int(getattr(getattr(kernel, "metadata", None), "shared", 0) or 0)
             if limit and shared > limit:
@@ -214,6 +206,23 @@ def compiling_only() -> Iterator[list[Any]]:
         yield kernels
     finally:
         JITFunction.run = original
+
+
+def _device(torch: Any) -> DeviceInfo:
+    """What is known of the first GPU. Asking for the driver starts a process: once is enough."""
+    found = torch.cuda.get_device_properties(0)
+    hip = torch.version.hip is not None
+    return DeviceInfo(
+        vendor="amd" if hip else "nvidia",
+        name=found.name,
+        driver=_driver(),
+        capability=found.gcnArchName if hip else f"{found.major}.{found.minor}",
+        multiprocessors=found.multi_processor_count,
+        shared_memory=int(getattr(found, "shared_memory_per_block_optin", 0)) or _shared_memory(),
+        memory=found.total_memory,
+        gpus=torch.cuda.device_count(),
+        tools=tool_versions(torch),
+    )
 
 
 def tool_versions(torch: Any) -> dict[str, str]:

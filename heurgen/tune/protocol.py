@@ -90,6 +90,7 @@ class DeviceInfo:
     shared_memory: int = 0  # the most that one block may use (LDS on AMD)
     memory: int = 0
     tools: Mapping[str, str] = field(default_factory=dict)  # {"torch": "2.11.0", "triton": "3.6.0"}
+    gpus: int = 1  # visible ones; the card: that measured at once, each scenarios of its own
 
 
 class Tunable(Protocol):

@@ -3,6 +3,9 @@
 The log is a plain CSV from its first byte. Rows are written with one system call and synced to disk, so
 that a killed sweep loses nothing it has written; a torn last line (the machine went down) is dropped
 when the log is opened again. A lock keeps a second sweep off the same log.
+
+Which GPU of several measured a row is not in the log. All rows of a scenario come from one of them, except
+where a sweep ended in the middle of it: then the rest may come from another one of the same kind.
 """
 
 from __future__ import annotations

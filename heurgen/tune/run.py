@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from heurgen.errors import UsageError
-from heurgen.tune.cards import card_path, check_same, make_card, write_card
+from heurgen.tune.cards import card_path, continue_card, make_card, write_card
 from heurgen.tune.executors import Executor, ProcessExecutor
 from heurgen.tune.protocol import DeviceInfo, Scenario
 from heurgen.tune.resume import Journal, Layout
@@ -50,6 +50,7 @@ class Summary:
     log: Path
     card: Path
     device: str
+    gpus: int
     state: State
     scenarios: int
     configs: int
@@ -108,6 +109,7 @@ def run_tune(
         log=options.output,
         card=card_path(options.output),
         device=own.device().name,
+        gpus=len(own.lanes),
         state=state,
         scenarios=len(scenarios),
         configs=len(found.configs),
@@ -160,7 +162,7 @@ def _open(
     }
     card, path = make_card(device, options.method, about), card_path(options.output)
     if options.output.exists():
-        check_same(path, card)
+        continue_card(path, card)
     else:
         try:
             write_card(path, card)

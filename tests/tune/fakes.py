@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from heurgen.ir import ColumnType
-from heurgen.tune.executors import CompileJob
+from heurgen.tune.compilers import CompileJob
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space
 from heurgen.tune.target import Target
 from heurgen.tune.timing import Failure
@@ -74,12 +76,13 @@ class FakeExecutor:
         self, noise: float = 0.01, pace: float = 0.0, bad: Mapping[str, Failure] | None = None
     ) -> None:
         self.now, self.noise, self.pace = 0.0, noise, pace
+        self.lanes = [self]
         self.bad = bad or {}
         self.opened: Scenario | None = None
         self.launches: list[tuple[str, Settings]] = []
         self.compiled: list[CompileJob] = []
         self.checked: list[tuple[str, Settings]] = []
-        self.closed = False
+        self.closed = self.aborted = False
         self._random = Random(1)
 
     def clock(self) -> float:
@@ -88,7 +91,7 @@ class FakeExecutor:
     def device(self) -> DeviceInfo:
         return DEVICE
 
-    def compile(self, jobs: Sequence[CompileJob]) -> Iterator[tuple[Any, Failure | None]]:
+    def compile(self, jobs: Sequence[CompileJob]) -> Generator[tuple[Any, Failure | None], None, None]:
         for job in reversed(jobs):  # compilers finish in any order
             self.now += 0.1
             self.compiled.append(job)
@@ -115,6 +118,9 @@ class FakeExecutor:
                 time.sleep(self.pace)
             self.launches.append((self.opened.id, config))
             yield self._failure("sample", config) or ms
+
+    def abort(self) -> None:
+        self.aborted = True
 
     def close(self) -> None:
         self.closed = True
@@ -166,6 +172,78 @@ class FakeSession:
 
     def broken(self) -> bool:
         return self._broken
+
+
+class FakeGpu(FakeSession):
+    """One of several GPUs. Their names are in FAKE_GPUS; what they time is appended to the file FAKE_TRACE.
+
+    A name that ends in "!" dies at every 30th launch, one that ends in "!!" for good.
+    """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        names = os.environ["FAKE_GPUS"].split(",")
+        chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        self._visible = [int(i) for i in chosen.split(",")] if chosen else list(range(len(names)))
+        self._name, self._launches = names[self._visible[0]], 0
+        self._grave = os.environ.get("FAKE_TRACE", "") + ".grave"
+        if self._name.endswith("!!") and os.path.exists(self._grave):
+            raise RuntimeError("no such GPU")
+
+    def device(self) -> DeviceInfo:
+        return replace(DEVICE, name=self._name.rstrip("!"), gpus=len(self._visible))
+
+    def sample(self, config: Settings) -> float:
+        assert self._scenario is not None
+        self._launches += 1
+        if self._name.endswith("!") and self._launches == 30:
+            open(self._grave, "w").close()
+            os.abort()
+        time.sleep(float(os.environ.get("FAKE_PACE", "0")))
+        with open(os.environ["FAKE_TRACE"], "a") as file:
+            file.write(f"{self._visible[0]} {self._scenario.id} {json.dumps(config)}\n")
+        return latent_ms(self._scenario, config)
+
+    def check(self, config: Settings) -> str | None:
+        assert self._scenario is not None
+        with open(os.environ["FAKE_TRACE"] + ".checks", "a") as file:
+            file.write(f"{self._scenario.id} {json.dumps(config)}\n")
+        return None
+
+
+class StubbornGpu(FakeGpu):
+    """One that no environment restricts."""
+
+    def device(self) -> DeviceInfo:
+        return replace(super().device(), gpus=2)
+
+
+class FakeGpus:
+    """Several executors as the lanes of one."""
+
+    def __init__(self, count: int, **options: Any) -> None:
+        self.lanes = [FakeExecutor(**options) for _ in range(count)]
+
+    def device(self) -> DeviceInfo:
+        return replace(DEVICE, gpus=len(self.lanes))
+
+    def compile(self, jobs: Sequence[CompileJob]) -> Generator[tuple[Any, Failure | None], None, None]:
+        return self.lanes[0].compile(jobs)
+
+    def close(self) -> None:
+        for lane in self.lanes:
+            lane.close()
+
+
+def several_interpreters(target: Target) -> Any:
+    """Triton's interpreter, once for each visible device; the process was started with TRITON_INTERPRET=1."""
+    from heurgen.tune.gpu import InterpreterSession
+
+    class Interpreter(InterpreterSession):
+        def device(self) -> DeviceInfo:
+            return replace(super().device(), gpus=len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
+
+    return Interpreter(target)
 
 
 def no_device(target: Target) -> FakeSession:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from heurgen.errors import UsageError
 from heurgen.tune import executors
-from heurgen.tune.executors import CompileJob, ProcessExecutor
+from heurgen.tune.compilers import CompileJob
+from heurgen.tune.executors import Aborted, ProcessExecutor, only_gpu
 from heurgen.tune.protocol import Settings
 from heurgen.tune.timing import Failure
 from heurgen.tune.workloads import make_scenarios
@@ -41,9 +39,9 @@ def test_device(executor: ProcessExecutor) -> None:
 
 def test_a_crash_costs_one_config(executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "LAUNCH_LIMIT", 1.0)
-    assert executor.open(SCENARIO) is None
+    assert executor.lanes[0].open(SCENARIO) is None
     good = latent_ms(SCENARIO, config(1))
-    assert list(executor.sample([config(w) for w in (1, 3, 1, 5, 6, 7, 1)])) == [
+    assert list(executor.lanes[0].sample([config(w) for w in (1, 3, 1, 5, 6, 7, 1)])) == [
         good,
         Failure("crash", "the process ended with signal SIGABRT"),
         good,
@@ -54,59 +52,105 @@ def test_a_crash_costs_one_config(executor: ProcessExecutor, monkeypatch: pytest
     ]
 
 
+@pytest.fixture
+def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ProcessExecutor]:
+    """Makes an executor over pretend GPUs of these names."""
+    monkeypatch.setenv("FAKE_TRACE", str(tmp_path / "trace"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def make(*names: str, session: str = "FakeGpu") -> ProcessExecutor:
+        monkeypatch.setenv("FAKE_GPUS", ",".join(names))
+        return ProcessExecutor(TARGET, f"{FAKES}:{session}", compilers=3)
+
+    return make
+
+
+def traced(tmp_path: Path) -> list[str]:
+    return [line.split()[0] for line in (tmp_path / "trace").read_text().splitlines()]
+
+
+def test_a_lane_for_each_gpu(gpus: Callable[..., ProcessExecutor], tmp_path: Path) -> None:
+    with closing(gpus("A", "A", "A")) as executor:
+        assert executor.device() == replace(DEVICE, name="A", gpus=3)
+        for lane in reversed(executor.lanes):
+            assert lane.open(SCENARIO) is None
+            assert list(lane.sample([config(1)])) == [latent_ms(SCENARIO, config(1))]
+        assert traced(tmp_path) == ["2", "1", "0"]
+        jobs = [CompileJob(w, SCENARIO, config(w)) for w in (1, 2, 4, 8)]
+        assert dict(executor.compile(jobs)) == {1: None, 2: None, 4: None, 8: None}
+
+
+def test_the_user_chooses_the_gpus(
+    gpus: Callable[..., ProcessExecutor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 1")
+    with closing(gpus("other", "A", "other", "A")) as executor:
+        assert executor.device().gpus == 2
+        for lane in executor.lanes:
+            lane.open(SCENARIO)
+            list(lane.sample([config(1)]))
+    assert traced(tmp_path) == ["3", "1"]
+
+
+def test_gpus_of_two_kinds(gpus: Callable[..., ProcessExecutor]) -> None:
+    with pytest.raises(UsageError) as caught:
+        gpus("A", "A", "B")
+    assert str(caught.value) == (
+        "cannot tune here: the visible GPUs differ: A, B (choose those of one kind with CUDA_VISIBLE_DEVICES)"
+    )
+
+
+def test_a_gpu_that_is_not_alone(gpus: Callable[..., ProcessExecutor]) -> None:
+    with pytest.raises(UsageError) as caught:
+        gpus("A", "A", session="StubbornGpu")
+    assert str(caught.value) == "cannot tune here: a process meant to see one GPU sees 2"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "environment", "wanted"),
+    [
+        ("nvidia", {}, {"CUDA_VISIBLE_DEVICES": "1"}),
+        ("nvidia", {"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, {"CUDA_VISIBLE_DEVICES": "GPU-b"}),
+        ("nvidia", {"HIP_VISIBLE_DEVICES": "5,6"}, {"CUDA_VISIBLE_DEVICES": "1"}),
+        ("amd", {}, {"CUDA_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "1"}),
+        ("amd", {"CUDA_VISIBLE_DEVICES": "5,6"}, {"CUDA_VISIBLE_DEVICES": "6", "HIP_VISIBLE_DEVICES": "6"}),
+        (
+            "amd",
+            {"CUDA_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "5,6"},
+            {"CUDA_VISIBLE_DEVICES": "6", "HIP_VISIBLE_DEVICES": "6"},
+        ),
+    ],
+)
+def test_only_gpu(
+    vendor: str, environment: dict[str, str], wanted: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+    assert only_gpu(1, vendor) == wanted
+
+
+def test_an_aborted_lane_raises_and_stays_down(gpus: Callable[..., ProcessExecutor]) -> None:
+    with closing(gpus("A", "A")) as executor:
+        first, second = executor.lanes
+        for lane in (first, second):
+            lane.open(SCENARIO)
+        first.abort()
+        with pytest.raises(Aborted):
+            list(first.sample([config(1)] * 3))
+        assert list(second.sample([config(1)])) == [latent_ms(SCENARIO, config(1))]
+
+
 def test_check(executor: ProcessExecutor) -> None:
-    executor.open(SCENARIO)
-    assert list(executor.check([config(1), config(2)])) == [None, Failure("wrong", "relative error 0.5")]
-
-
-def test_parallel_compilation_survives_its_compilers(executor: ProcessExecutor) -> None:
-    jobs = [CompileJob(w, SCENARIO, config(w)) for w in (1, 9, 2, 12, 10, 11, 4, 8, 15, 14)]
-    assert dict(executor.compile(jobs)) == {
-        1: None,
-        9: Failure("compile_error", "the process ended with signal SIGABRT"),
-        2: None,
-        12: Failure("compile_error", "RuntimeError: CUDA error: an illegal memory access was encountered"),
-        8: None,
-        14: None,
-        15: None,
-        10: Failure("compile_error", "RuntimeError: PassManager::run failed"),
-        11: Failure("unfit", "needs 300000 bytes of shared memory"),
-        4: None,
-    }
-    assert list(executor.compile([])) == []
+    executor.lanes[0].open(SCENARIO)
+    assert list(executor.lanes[0].check([config(1), config(2)])) == [
+        None,
+        Failure("wrong", "relative error 0.5"),
+    ]
 
 
 def test_no_device() -> None:
     with pytest.raises(UsageError) as caught:
         ProcessExecutor(TARGET, f"{FAKES}:no_device")
     assert str(caught.value) == "cannot tune here: RuntimeError: no GPU here"
-
-
-def test_a_child_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from heurgen.tune.executors import Child;"
-        f"c = Child({TARGET!r}, '{FAKES}:FakeSession'); c.receive(60);"
-        "print(c._process.pid, flush=True); time.sleep(60)"
-    )
-    root = str(Path(__file__).parents[2])
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": root},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    parent.send_signal(signal.SIGKILL)
-    parent.communicate()
-    give_up = time.monotonic() + 10
-    while _alive(child) and time.monotonic() < give_up:
-        time.sleep(0.02)
-    assert not _alive(child)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

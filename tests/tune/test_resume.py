@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from heurgen.errors import LogError, UsageError
+from heurgen.tune.executors import ProcessExecutor
 from heurgen.tune.protocol import Scenario
 from heurgen.tune.resume import Journal, Layout, Row
 from heurgen.tune.run import TuneOptions, run_tune
@@ -162,3 +164,105 @@ def repeats(path: Path) -> set[int]:
         counts = Counter(tuple(r[:-2]) for r in list(csv.reader(file))[1:] if r[-3] == "ok")
     assert set(counts.values()) <= {1, 2, 3}
     return set(counts.values())
+
+
+GPUS = """
+import sys
+from pathlib import Path
+from heurgen.tune.executors import ProcessExecutor
+from heurgen.tune.run import TuneOptions, run_tune
+target = "tests.tune.fakes:tunable"
+executor = ProcessExecutor(target, "tests.tune.fakes:FakeGpu", compilers=2)
+print(run_tune(TuneOptions(target, Path(sys.argv[1]), resume=True), executor=executor).state)
+"""
+
+
+def on_gpus(path: Path, names: str, trace: Path) -> subprocess.Popen[str]:
+    """A sweep in a process of its own, over pretend GPUs in processes of their own."""
+    environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
+    given = {"FAKE_GPUS": names, "FAKE_TRACE": str(trace), "FAKE_PACE": "0.0005"}
+    return subprocess.Popen(
+        [sys.executable, "-c", GPUS, str(path)],
+        env={**environment, "PYTHONPATH": str(Path(__file__).parents[2]), **given},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def grown(path: Path, process: subprocess.Popen[str], lines: int) -> None:
+    """Wait until the log has so many lines, or the process ends."""
+    while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < lines):
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_several_gpus_stopped_and_resumed_on_other_numbers(tmp_path: Path, end: signal.Signals) -> None:
+    path, before = tmp_path / "log.csv", ""
+    for turn, names in enumerate(("A,A", "A,A,A", "A", "A,A")):
+        trace = tmp_path / f"trace{turn}"
+        process = on_gpus(path, names, trace)
+        last = turn == 3
+        if not last:
+            grown(path, process, before.count("\n") + 30)
+            process.send_signal(end)
+        output, errors = process.communicate(timeout=60)
+        text = path.read_text()
+        if last or end == signal.SIGINT:
+            assert output == ("finished\n" if last else "interrupted\n"), errors
+        assert text.startswith(before[: before.rfind("\n") + 1])
+        launches = [line.split(maxsplit=2) for line in trace.read_text().splitlines()]
+        lost = {(name, *json.loads(config).values()) for _, name, config in launches} - logged(path)
+        assert len(lost) <= 16 * len(names.split(","))
+        measured_on = {(name, gpu) for gpu, name, _ in launches}
+        assert len(measured_on) == len({name for name, _ in measured_on})
+        before = text
+    run_tune(TuneOptions("tests.tune.fakes:tunable", tmp_path / "whole.csv"), executor=FakeExecutor())
+    assert {(c[0], *c[3:]) for c in cells(path)} == {(c[0], *c[3:]) for c in cells(tmp_path / "whole.csv")}
+    assert repeats(path) >= {3}
+
+
+def logged(path: Path) -> set[tuple[object, ...]]:
+    with path.open(newline="") as file:
+        names = ("BLOCK_M", "BLOCK_N", "num_warps")
+        return {(r["scenario"], *(int(r[n]) for n in names)) for r in csv.DictReader(file) if r["num_warps"]}
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, names: str, trace: Path) -> ProcessExecutor:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("FAKE_GPUS", names)
+    monkeypatch.setenv("FAKE_TRACE", str(trace))
+    monkeypatch.setenv("FAKE_PACE", "0.0005")
+    return ProcessExecutor("tests.tune.fakes:tunable", "tests.tune.fakes:FakeGpu", compilers=2)
+
+
+def test_a_child_that_dies_costs_its_own_gpu_one_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, trace = tmp_path / "log.csv", tmp_path / "trace"
+    executor = pretend(monkeypatch, "A,A!", trace)
+    summary = run_tune(TuneOptions("tests.tune.fakes:tunable", path), executor=executor)
+    assert (summary.state, summary.missing, set(summary.failures)) == ("finished", 0, {"unfit", "crash"})
+    with path.open(newline="") as file:
+        crashed = [(r["scenario"], r["reason"]) for r in csv.DictReader(file) if r["status"] == "crash"]
+    gpu_of = {
+        name: gpu for gpu, name, _ in (line.split(maxsplit=2) for line in trace.read_text().splitlines())
+    }
+    assert {(gpu_of[name], reason) for name, reason in crashed} == {
+        ("1", "the process ended with signal SIGABRT")
+    }
+    checks = (tmp_path / "trace.checks").read_text().splitlines()
+    assert len(checks) == len(set(checks))
+
+
+def test_a_gpu_that_is_gone_ends_the_sweep_and_another_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, trace = tmp_path / "log.csv", tmp_path / "trace"
+    options = TuneOptions("tests.tune.fakes:tunable", path, resume=True)
+    with pytest.raises(UsageError) as caught:
+        run_tune(options, executor=pretend(monkeypatch, "A,A!!", trace))
+    assert str(caught.value) == "the device is gone: RuntimeError: no such GPU"
+    summary = run_tune(options, executor=pretend(monkeypatch, "A", trace))
+    assert (summary.state, summary.missing) == ("finished", 0)
+    assert "crash" not in path.read_text()

@@ -12,7 +12,7 @@ from heurgen.errors import SpecError, UsageError
 from heurgen.tune import run
 from heurgen.tune.run import Summary, TuneOptions, run_tune
 from tests.tune import fakes
-from tests.tune.fakes import DEVICE, FakeExecutor
+from tests.tune.fakes import DEVICE, FakeExecutor, FakeGpus
 
 TARGET = "tests.tune.fakes:tunable"
 
@@ -37,6 +37,7 @@ def test_the_card(tmp_path: Path) -> None:
         "multiprocessors": 132,
         "shared_memory": 232448,
         "memory": 1 << 37,
+        "gpus": 1,
     }
     assert all(isinstance(v, str) for v in card["tools"].values())
     assert {k: card["tools"][k] for k in ("driver", "torch", "triton")} == {
@@ -89,6 +90,25 @@ def test_resume_refuses_other_circumstances(tmp_path: Path, monkeypatch: pytest.
         refused(message, executor)
     monkeypatch.setattr(fakes.tunable, "sources", [workload], raising=False)
     refused("log source_sha256 was ")
+
+
+def test_resume_with_another_number_of_gpus(tmp_path: Path) -> None:
+    """The card holds the largest number; cards older than it stand for one GPU."""
+    path, card = tmp_path / "log.csv", tmp_path / "log.card.toml"
+
+    def gpus(count: int, **options: Any) -> int:
+        summary = run_tune(TuneOptions(TARGET, path, **options), executor=FakeGpus(count))
+        assert summary.gpus == count
+        return int(tomllib.loads(card.read_text())["device"]["gpus"])
+
+    assert gpus(2) == 2
+    held = card.read_text()
+    assert gpus(1, resume=True) == 2
+    assert card.read_text() == held
+    assert gpus(4, resume=True) == 4
+    assert card.read_text() == held.replace("gpus = 2", "gpus = 4")
+    card.write_text(held.replace("gpus = 2\n", ""))
+    assert gpus(3, resume=True) == 3
 
 
 def test_the_budget_must_be_positive(tmp_path: Path) -> None:

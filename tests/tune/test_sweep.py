@@ -5,18 +5,21 @@ import itertools
 import math
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heurgen.errors import UsageError
+from heurgen.tune.compilers import CompileJob
 from heurgen.tune.protocol import Scenario
 from heurgen.tune.run import Summary, TuneOptions, run_tune
 from heurgen.tune.sweep import Progress
 from heurgen.tune.timing import Failure, Method
 from tests.tune import fakes
-from tests.tune.fakes import FakeExecutor, latent_ms
+from tests.tune.fakes import FakeExecutor, FakeGpus, latent_ms
 
 TARGET = "tests.tune.fakes:tunable"
 
@@ -149,6 +152,92 @@ def test_budget_and_resume(tmp_path: Path) -> None:
 def test_out_of_time_while_compiling(tmp_path: Path) -> None:
     summary = tuned(tmp_path / "log.csv", FakeExecutor(), budget=1.0)
     assert (summary.state, summary.rows) == ("out of time", 0)
+
+
+def scenarios_of(executor: FakeExecutor) -> list[str]:
+    """In the order in which they were timed."""
+    return list(dict.fromkeys(name for name, _ in executor.launches))
+
+
+class InOrder(FakeExecutor):
+    """One compiler."""
+
+    def compile(self, jobs: Sequence[CompileJob]) -> Generator[tuple[Any, Failure | None], None, None]:
+        return super().compile(list(reversed(jobs)))
+
+
+def test_a_short_budget_measures_what_it_compiled(tmp_path: Path) -> None:
+    """A kernel takes 0.1 s: compiling all 33 would take longer than the budget."""
+    path, executor = tmp_path / "log.csv", InOrder()
+    summary = tuned(path, executor, budget=3.2)
+    assert summary.state == "out of time"
+    assert summary.rows > 0
+    assert len({j.key for j in executor.compiled}) == len(executor.compiled) < 33
+    again = InOrder()
+    assert tuned(path, again, resume=True).state == "finished"
+    whole = FakeExecutor()
+    assert tuned(tmp_path / "whole.csv", whole).cells == len({tuple(r.values())[:9] for r in rows_of(path)})
+    assert scenarios_of(executor) == scenarios_of(whole)[: len(scenarios_of(executor))]
+
+
+def test_gpus_share_the_scenarios(tmp_path: Path) -> None:
+    gpus = FakeGpus(3, pace=2e-4)
+    summary = run_tune(TuneOptions(TARGET, tmp_path / "log.csv"), executor=gpus)
+    assert (summary.state, summary.cells, summary.missing, summary.gpus) == ("finished", 216, 0, 3)
+    rows = rows_of(tmp_path / "log.csv")
+    assert summary.rows == len(rows)
+    measured = [{name for name, _ in lane.launches} for lane in gpus.lanes]
+    assert all(measured)
+    assert sum(map(len, measured)) == len(set().union(*measured)) == 8
+    checked = Counter((name, *c.values()) for lane in gpus.lanes for name, c in lane.checked)
+    assert set(checked.values()) == {1}
+    assert len({name for name, *_ in checked}) == 2
+
+
+def test_each_gpu_takes_the_next_scenario(tmp_path: Path) -> None:
+    """Whichever takes which: on each they come in the order in which one GPU would take them."""
+    alone, gpus = FakeExecutor(), FakeGpus(3, pace=1e-4)
+    tuned(tmp_path / "alone.csv", alone)
+    run_tune(TuneOptions(TARGET, tmp_path / "log.csv"), executor=gpus)
+    order = scenarios_of(alone)
+    for lane in gpus.lanes:
+        assert scenarios_of(lane) == sorted(scenarios_of(lane), key=order.index)
+    assert {scenarios_of(lane)[0] for lane in gpus.lanes} == set(order[:3])
+
+
+def test_an_interrupt_stops_all_gpus(tmp_path: Path) -> None:
+    path, gpus = tmp_path / "log.csv", FakeGpus(3, pace=1e-4)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.phase == "measure" and progress.done > 50:
+            raise KeyboardInterrupt
+
+    summary = run_tune(TuneOptions(TARGET, path), interrupt, gpus)
+    assert summary.state == "interrupted"
+    assert all(lane.aborted and lane.closed for lane in gpus.lanes)
+    assert 50 < len(rows_of(path)) == summary.rows < 216
+    assert run_tune(TuneOptions(TARGET, path, resume=True), executor=FakeGpus(2)).missing == 0
+
+
+def test_an_error_of_one_gpu_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, gpus = tmp_path / "log.csv", FakeGpus(3, pace=1e-4)
+
+    def gone(scenario: Scenario) -> None:
+        raise UsageError("the device is gone: no such GPU")
+
+    monkeypatch.setattr(gpus.lanes[1], "open", gone)
+    with pytest.raises(UsageError, match="the device is gone: no such GPU"):
+        run_tune(TuneOptions(TARGET, path), executor=gpus)
+    assert all(lane.aborted and lane.closed for lane in gpus.lanes)
+    assert run_tune(TuneOptions(TARGET, path, resume=True), executor=FakeGpus(2)).state == "finished"
+
+
+def test_the_budget_ends_all_gpus(tmp_path: Path) -> None:
+    path, gpus = tmp_path / "log.csv", FakeGpus(2, pace=2e-3)
+    summary = run_tune(TuneOptions(TARGET, path, budget=0.6), executor=gpus)
+    assert summary.state == "out of time"
+    assert not any(lane.aborted for lane in gpus.lanes)  # what they were at is in the log
+    assert 0 < summary.rows == len(rows_of(path))
 
 
 def test_interrupt_keeps_the_log(tmp_path: Path) -> None:
