@@ -23,7 +23,8 @@ from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
 from .split_kv import split_kv_kernel
-from .static_grid import default_segments, static_grid_kernel
+from .select import choose_segments
+from .static_grid import static_grid_kernel
 
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
@@ -122,7 +123,8 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
         "ALIBI": False,
         "COMPUTE": {"bf16": tl.bfloat16, "fp16": tl.float16}[shape.element], "FP8_MAX": 0.0,
         "SEGMENTS": segments, "KEPT": kept, "CHUNK": chunk, "FUSED": True, "DECODE": shape.decode,
-        "SMALL_M": small_m, "CHOOSE": default_segments,
+        "SMALL_M": small_m, "PROCESSORS": 132 if target.startswith("sm") else 304,
+        "CHOOSE": choose_segments(None, "nvidia" if target.startswith("sm") else "amd"),
     }  # fmt: skip
     hopper = target == "sm_90" and size == d_pad
     values["TMA"] = hopper and shape.page_size % config.TILE_SIZE == 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from . import block, gather, mixed, naive, q_block, split_kv, static_grid, tiles
 from .defaults import Config
 from .mixed import mixed_kernel
 from .naive import naive_kernel
+from .occupancy import resident_programs
 from .q_block import q_block_kernel
 from .split_kv import reduce_kernel, split_kv_kernel
 from .static_grid import default_segments, static_grid_kernel
@@ -83,6 +84,7 @@ class Call:
     blocks: torch.Tensor | None = None
     block_q: int = 0
     choose: Any = default_segments
+    forced: int = 0
     prefix: bool = True
     fused: bool = True
 
@@ -102,11 +104,21 @@ class Plan:
     tile: int
     variant: str
     bound: Any = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    # programs per processor of a static grid; corrected once the compiled kernel says how many fit
+    resident: int = 2
+
+
+@dataclass(slots=True)
+class Arena:
+    """Zeros for launches that are being recorded; the first `used` belong to some."""
+
+    zeros: torch.Tensor
+    used: int = 0
 
 
 _plans: dict[tuple[Any, ...], Plan] = {}
 _counters: dict[tuple[int, int], torch.Tensor] = {}
+_arenas: dict[int, list[Arena]] = {}
 _processors: dict[int, int] = {}
 
 
@@ -265,7 +277,8 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (segments, kept, chunk, call.fused, decode)
     if variant == "static_grid":
-        return static_grid_kernel, (segments, kept, chunk, decode, call.choose)
+        processors = multiprocessors(call.q.device)
+        return static_grid_kernel, (segments, kept, chunk, decode, processors, call.choose)
     if variant == "mixed":
         return mixed_kernel, (segments, kept, chunk, small_m)
     raise ValueError(
@@ -339,7 +352,9 @@ def _grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
     if plan.variant == "split_kv":
         return (plan.heads_kv, numbers, plan.segments), numbers * plan.heads_kv, 0
     if plan.variant == "static_grid":
-        return (2 * multiprocessors(call.q.device), 1, 1), numbers * plan.heads_kv, 0
+        items = numbers * plan.heads_kv
+        programs = min(plan.resident * multiprocessors(call.q.device), items * plan.segments)
+        return (programs, 1, 1), items, 0
     return (plan.heads_kv * (numbers + num_seqs * plan.segments), 1, 1), num_seqs * plan.heads_kv, numbers
 
 
@@ -356,20 +371,36 @@ def _descriptors(plan: Plan, call: Call) -> tuple[Any, Any, Any, Any]:
     return tuple(descriptors)  # type: ignore[return-value]
 
 
-def _counter(device: torch.device, stream: int) -> torch.Tensor:
+def _counter(device: torch.device, stream: int, items: int) -> torch.Tensor:
     """Zeros that every launch leaves as zeros. One buffer per stream: launches on one stream never overlap.
 
-    Never freed,
-    so that recorded graphs may keep using it; made outside the cache where a graph is being recorded
-    before the first eager launch, since the zeros would then be written only at replay.
+    Recorded launches may: their graphs replay on any stream. Each takes counters of its own out of an arena.
     """
-    key = (device.index or 0, stream)
-    buffer = _counters.get(key)
+    index = device.index or 0
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return _recorded_counter(device, items)
+    buffer = _counters.get((index, stream))
     if buffer is None:
-        buffer = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
-        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-            _counters[key] = buffer
+        buffer = _counters[index, stream] = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
+    arenas = _arenas.setdefault(index, [])  # never freed: graphs may hold any of them
+    if not arenas or 2 * arenas[-1].used > COUNTERS:
+        arenas.append(Arena(torch.zeros(COUNTERS, dtype=torch.int32, device=device)))
     return buffer
+
+
+def _recorded_counter(device: torch.device, items: int) -> torch.Tensor:
+    """Counters that no other launch uses, from the arena that eager launches fill up.
+
+    Where it is spent, or nothing was launched before the recording, zeros of the graph's own pool: they are
+    written anew at every replay, which costs a node of the graph.
+    """
+    arenas = _arenas.get(device.index or 0)
+    if not arenas or arenas[-1].used + items > COUNTERS:
+        return torch.zeros(items, dtype=torch.int32, device=device)
+    arena = arenas[-1]
+    first = arena.used
+    arena.used += -(-items // 4) * 4  # keeps the 16-byte alignment that a compiled kernel may assume
+    return arena.zeros[first : first + items]
 
 
 def _stream(device: torch.device) -> int:
@@ -386,7 +417,7 @@ def _run(plan: Plan, call: Call) -> None:
     if plan.segments > 1:
         rows = items * plan.segments * plan.kept
         part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=device)
-        count = _counter(device, stream)
+        count = _counter(device, stream, items)
     head = (
         call.q, call.k, call.v, *_descriptors_first(plan, call), call.out, call.table, call.cu, call.blocks,
         call.lens,
@@ -395,6 +426,8 @@ def _run(plan: Plan, call: Call) -> None:
     )  # fmt: skip
     if plan.variant == "mixed":
         head = (*head, prompt_blocks)
+    elif plan.variant == "static_grid":
+        head = (*head, call.forced)
     dispatch(plan, grid, stream, (*head, *plan.constants))
     if plan.variant == "split_kv" and not plan.constants[-2]:
         _reduce(plan, call, grid, part, rows)
@@ -444,6 +477,8 @@ def dispatch(plan: Plan, grid: tuple[int, ...], stream: int, arguments: tuple[An
     compiled = plan.kernel[grid](*arguments, **plan.options)
     if _binding[0] and compiled is not None and hasattr(compiled, "packed_metadata"):
         plan.bound = _bind(compiled)
+        if plan.variant == "static_grid":
+            plan.resident = resident_programs(compiled, plan.options["num_warps"])
 
 
 def _bind(compiled: Any) -> Callable[..., None]:
