@@ -18,7 +18,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from .launch import register_cap
+from .launch import reduce_chunk, register_cap
 from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
@@ -108,7 +108,7 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     kept = triton.next_power_of_2(group) if shape.decode else block_m
     small_m = max(triton.next_power_of_2(group), 16)
     kept = small_m if config.variant == "mixed" else kept
-    chunk = max(1, min(triton.next_power_of_2(segments), 8192 // (kept * d_pad)))
+    chunk = reduce_chunk(segments, kept * d_pad, config)
     row = heads_kv * size
     values: dict[str, Any] = {
         "G": group, "HKV": heads_kv, "BLOCK_M": block_m, "TILE": config.TILE_SIZE, "PAGE": shape.page_size,

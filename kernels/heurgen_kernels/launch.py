@@ -244,7 +244,7 @@ def _plan(call: Call, config: Any) -> Plan:
     kept = triton.next_power_of_2(group) if decode and call.max_q == 1 else block_m
     if variant == "mixed":
         kept = small_m
-    chunk = max(1, min(triton.next_power_of_2(segments), 8192 // (kept * d_pad)))
+    chunk = reduce_chunk(segments, kept * d_pad, config)
     tma = _tma(call, config, d_pad)
     compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
     fp8_max = torch.finfo(call.out.dtype).max if call.out.dtype in FP8 else 0.0
@@ -260,11 +260,24 @@ def _plan(call: Call, config: Any) -> Plan:
         call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
     )  # fmt: skip
     kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
+    options = _options(config, block_m, d_pad, any(tma))
+    if variant == "static_grid" and decode and static_grid.REGISTERS and _hopper():
+        options["maxnreg"] = static_grid.REGISTERS
     return Plan(
-        kernel, (*base, *more), _options(config, block_m, d_pad, any(tma)), block_q, heads_kv, segments,
+        kernel, (*base, *more), options, block_q, heads_kv, segments,
         kept, d_pad, decode, tma,
         config.TILE_SIZE, variant,
     )  # fmt: skip
+
+
+def reduce_chunk(segments: int, row: int, config: Any) -> int:
+    """Parts that are combined in one vector step. row: elements of a part.
+
+    A static grid lives as long as its longest program: 64 registers a thread for the step, which would
+    otherwise decide how many programs a processor holds.
+    """
+    elements = min(2048 * config.num_warps, 8192) if config.variant == "static_grid" else 8192
+    return max(1, min(triton.next_power_of_2(segments), elements // row))
 
 
 def _variant_constants(

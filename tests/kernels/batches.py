@@ -72,7 +72,7 @@ def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **fe
     result = paged_attention(**batch, **features, out=out, config=setting)
     given = {k: v for k, v in batch.items() if not k.startswith("max_")}
     numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}
-    for hint in ("has_prefix", "metadata"):
+    for hint in ("has_prefix", "metadata", "heuristics"):
         numbers.pop(hint, None)
     expected = reference_attention(**given, **numbers, dtype=torch.float64)
     got = result.double()
