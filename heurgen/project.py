@@ -127,9 +127,7 @@ def _read_heuristic(entry: Any, file: Path, number: int) -> Heuristic:
     )
 
 
-def _read_triton(
-    entry: Any, fail: Callable[[str, str], SpecError]
-) -> tuple[str | None, tuple[str, ...]]:
+def _read_triton(entry: Any, fail: Callable[[str, str], SpecError]) -> tuple[str | None, tuple[str, ...]]:
     """The vendor and the parameters of a Triton module, as `heurgen emit` takes them; (None, ()) for Python."""
     target = entry.get("target", "python")
     if target not in ("python", "triton"):

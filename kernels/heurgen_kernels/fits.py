@@ -22,8 +22,8 @@ from .launch import reduce_chunk, register_cap
 from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
-from .split_kv import split_kv_kernel
 from .select import choose_segments
+from .split_kv import split_kv_kernel
 from .static_grid import static_grid_kernel
 
 TARGETS = {

@@ -31,7 +31,7 @@ class StaticGrid(Tunable):
     """See heurgen/tune/protocol.py for what each attribute is."""
 
     name = "static_grid"
-    features: Mapping[str, str] = {name: "int" for name in CHOICE}
+    features: Mapping[str, str] = dict.fromkeys(CHOICE, "int")
 
     @property
     def space(self) -> Any:
@@ -51,7 +51,10 @@ class StaticGrid(Tunable):
     def workload(self) -> Mapping[str, Any]:
         """Decode batches of the device at hand, as in data/h200_static_grid.workload.toml."""
         cuda = torch.cuda.is_available()
-        shared = {"decode_share": 1.0, "multiprocessors": multiprocessors(torch.device("cuda" if cuda else "cpu"))}
+        shared = {
+            "decode_share": 1.0,
+            "multiprocessors": multiprocessors(torch.device("cuda" if cuda else "cpu")),
+        }
         return {
             "batch": [
                 {

@@ -18,7 +18,6 @@ from heurgen_kernels import launch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.heuristics.static_grid import nvidia_num_segments
 from heurgen_kernels.occupancy import fitting
-from heurgen_kernels.reference import reference_attention
 from heurgen_kernels.select import choose_segments
 from heurgen_kernels.static_grid import CHOICE, GRAPH, default_segments
 from heurgen_kernels.static_tunable import Forced, tunable
@@ -29,7 +28,7 @@ from heurgen.schema import read_model
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.run import TuneOptions, run_tune
 from heurgen.tune.workloads import read_workload
-from tests.kernels.batches import LIMITS, config, error_of, make_batch
+from tests.kernels.batches import LIMITS, clean, config, error_after_change, error_of, make_batch
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "kernels/heurgen_kernels/heuristics/static_grid.json"
@@ -44,7 +43,12 @@ def ask_kernel(rows, out, count, CHOOSE: tl.constexpr):
     for i in range(count):
         row = rows + 6 * i
         chosen = CHOOSE(
-            tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4), tl.load(row + 5)
+            tl.load(row),
+            tl.load(row + 1),
+            tl.load(row + 2),
+            tl.load(row + 3),
+            tl.load(row + 4),
+            tl.load(row + 5),
         )
         tl.store(out + i, chosen)
 
@@ -127,34 +131,6 @@ LENGTHS = [
 ]
 
 
-def changed(batch, lengths):
-    """Change the lengths where they are, as a server does between replays; the tokens that belong to a sequence."""
-    starts = torch.tensor([0, *itertools.accumulate(q for q, _ in lengths)], dtype=torch.int32)
-    batch["cu_seqlens_q"].copy_(starts)
-    batch["seq_lens"].copy_(torch.tensor([k for _, k in lengths], dtype=torch.int32))
-    return int(starts[-1])
-
-
-def clean(batch):
-    """No NaN behind a sequence's end, since that end moves."""
-    for name in ("key_cache", "value_cache"):
-        batch[name].nan_to_num_()
-    return batch
-
-
-def error_after_change(batch, lengths, out, launch_again):
-    """Relative error of the rows that a sequence owns; the others must stay as they were."""
-    tokens = changed(batch, lengths)
-    out.fill_(float("nan"))
-    launch_again()
-    assert out[tokens:].isnan().all()
-    given = {k: v for k, v in batch.items() if not k.startswith("max_")} | {"q": batch["q"][:tokens]}
-    expected = reference_attention(**given, dtype=torch.float64)
-    if tokens == 0:
-        return 0.0
-    return float((out[:tokens].double() - expected).norm() / expected.norm())
-
-
 @pytest.mark.parametrize("heuristics", [None, Forced(1), Forced(3), Forced(64)], ids=str)
 def test_lengths_change_between_launches_of_one_plan(few, heuristics):
     batch = clean(make_batch(LENGTHS[0], heads=(4, 2), device=few))
@@ -162,7 +138,10 @@ def test_lengths_change_between_launches_of_one_plan(few, heuristics):
     setting = config("static_grid", segments=8)
     for number, lengths in enumerate(LENGTHS):
         error = error_after_change(
-            batch, lengths, out, lambda: paged_attention(**batch, out=out, config=setting, heuristics=heuristics)
+            batch,
+            lengths,
+            out,
+            lambda: paged_attention(**batch, out=out, config=setting, heuristics=heuristics),
         )
         assert error < HALF, lengths
         if number == 0:
@@ -279,9 +258,9 @@ def test_a_sweep_in_the_interpreter(device, tmp_path):
     assert {row["total_seqlen_k"] for row in rows if row["num_seqs"] == "1"} == {
         row["max_seqlen_k"] for row in rows if row["num_seqs"] == "1"
     }
-    assert {int(row["total_seqlen_k"]) > int(row["max_seqlen_k"]) for row in rows if row["num_seqs"] == "3"} == {
-        True
-    }
+    assert {
+        int(row["total_seqlen_k"]) > int(row["max_seqlen_k"]) for row in rows if row["num_seqs"] == "3"
+    } == {True}
 
 
 class Device:
@@ -325,9 +304,7 @@ def test_a_sweep_becomes_the_function(device, tmp_path):
     from heurgen.cli import main
 
     executor = Device()
-    options = TuneOptions(
-        "static_grid", tmp_path / "log.csv", ROOT / "data/h200_static_grid.workload.toml"
-    )
+    options = TuneOptions("static_grid", tmp_path / "log.csv", ROOT / "data/h200_static_grid.workload.toml")
     summary = run_tune(options, None, executor, executor.clock)
     assert (summary.state, summary.missing, summary.failures) == ("finished", 0, {})
     assert summary.scenarios * summary.configs <= 60 * 24
