@@ -24,6 +24,7 @@ class Heuristic:
     """One `[[heuristic]]`: paths (made relative to the project file) and how to train.
 
     `external`: the logs come from elsewhere and may be absent. `options` are fields of `FitOptions`.
+    With a `vendor` the module holds Triton functions of its `parameters` (all whole numbers, where empty).
     """
 
     logs: tuple[Path, ...]
@@ -34,6 +35,8 @@ class Heuristic:
     cards: tuple[Path, ...]
     group_by: GroupBy
     options: Mapping[str, Any]
+    vendor: str | None = None
+    parameters: tuple[str, ...] = ()
 
     @property
     def logs_present(self) -> bool:
@@ -56,6 +59,7 @@ class Made:
 
 _LISTS = {"logs": True, "cards": False}
 _PATHS = ("spec", "model", "module")
+_TRITON = ("target", "vendor", "parameters")
 _OPTIONS = {"strategy": str, "max_depth": int, "max_leaves": int, "max_configs": int, "prefer": str}
 
 
@@ -89,7 +93,7 @@ def _read_heuristic(entry: Any, file: Path, number: int) -> Heuristic:
         return SpecError(f"heuristic {number}: {found}, expected {expected}", file=file, column=key)
 
     for key in entry:
-        if key not in (*_LISTS, *_PATHS, *_OPTIONS, "external", "group_by"):
+        if key not in (*_LISTS, *_PATHS, *_OPTIONS, *_TRITON, "external", "group_by"):
             raise SpecError(f"heuristic {number}: is unknown", file=file, column=key)
     lists: dict[str, tuple[Path, ...]] = {}
     for key, needed in _LISTS.items():
@@ -108,6 +112,7 @@ def _read_heuristic(entry: Any, file: Path, number: int) -> Heuristic:
     for key, type_ in _OPTIONS.items():
         if key in entry and type(entry[key]) is not type_:
             raise fail(key, f"{'an integer' if type_ is int else 'a string'}")
+    vendor, parameters = _read_triton(entry, fail)
     return Heuristic(
         logs=lists["logs"],
         spec=file.parent / entry["spec"],
@@ -117,7 +122,27 @@ def _read_heuristic(entry: Any, file: Path, number: int) -> Heuristic:
         cards=lists["cards"],
         group_by=group_by,
         options={key: entry[key] for key in _OPTIONS if key in entry},
+        vendor=vendor,
+        parameters=parameters,
     )
+
+
+def _read_triton(entry: Any, fail: Callable[[str, str], SpecError]) -> tuple[str | None, tuple[str, ...]]:
+    """The vendor and the parameters of a Triton module, as `heurgen emit` takes them; (None, ()) for Python."""
+    target = entry.get("target", "python")
+    if target not in ("python", "triton"):
+        raise fail("target", '"python" or "triton"')
+    if target == "python":
+        for key in ("vendor", "parameters"):
+            if key in entry:
+                raise fail(key, 'none without target = "triton"')
+        return None, ()
+    if not isinstance(entry.get("vendor"), str):
+        raise fail("vendor", "the vendor of the Triton functions")
+    parameters = entry.get("parameters", [])
+    if not isinstance(parameters, list) or not all(isinstance(p, str) for p in parameters):
+        raise fail("parameters", "a list of parameters")
+    return entry["vendor"], tuple(parameters)
 
 
 def _is_path(value: Any) -> bool:
@@ -141,12 +166,10 @@ def make(heuristic: Heuristic) -> Made:
     Raises:
         HeurgenError: logs, spec or options are bad.
     """
-    from heurgen.render.python import render_python
-
     if heuristic.external and not heuristic.logs_present:
         module = schema.read_model(heuristic.model)
         note = f"{heuristic.model}: its logs are external and absent; they were not seen"
-        return Made(heuristic, module, schema.to_json(module), render_python(module), None, (note,))
+        return Made(heuristic, module, schema.to_json(module), _rendered(module, heuristic), None, (note,))
     from heurgen.audit.score import score
     from heurgen.card import read_tools
     from heurgen.costs import cost_tables
@@ -161,7 +184,18 @@ def make(heuristic: Heuristic) -> Made:
     options = FitOptions(**heuristic.options)
     module = from_tables(tables, log, spec, options=options, tools=read_tools(heuristic.cards))
     replayed = score(module, [t for t in tables if t.device_name is None])
-    return Made(heuristic, module, schema.to_json(module), render_python(module), replayed, log.notes)
+    text = _rendered(module, heuristic)
+    return Made(heuristic, module, schema.to_json(module), text, replayed, log.notes)
+
+
+def _rendered(module: HeuristicModule, heuristic: Heuristic) -> str:
+    if heuristic.vendor is not None:
+        from heurgen.render.triton import render_triton
+
+        return render_triton(module, heuristic.vendor, heuristic.parameters)
+    from heurgen.render.python import render_python
+
+    return render_python(module)
 
 
 def build(

@@ -71,6 +71,27 @@ def test_check_finds_an_edit_with_a_diff(built: Path, name: str) -> None:
     assert [f["path"] for f in data["findings"]] == [str(path)]
 
 
+def test_a_module_of_triton_functions(built: Path) -> None:
+    """Built and checked like any other; what no device function can be made of is said, and nothing written."""
+    project, module = built / "heurgen.toml", built / "out" / "module.py"
+    triton = PROJECT.replace("depth = 3", "depth = 1") + 'target = "triton"\nvendor = "nvidia"\n'
+    before = module.read_bytes()
+    project.write_text(triton.replace("depth = 1", "depth = 3"))
+    result = run("build", project)
+    assert result.exit_code == 2
+    assert "which is no integer on the device" in result.stderr
+    assert module.read_bytes() == before
+    project.write_text(triton + 'parameters = ["BLOCK_M"]\n')
+    assert "module.py: differs" in run("check", project).stdout
+    assert run("build", project).exit_code == 0
+    text = module.read_text()
+    assert "import triton.language as tl" in text
+    assert text.count("def nvidia_") == text.count("def nvidia_BLOCK_M(") == 1
+    assert run("check", project).exit_code == 0
+    module.write_text(text.replace("chosen = ", "chosen = 1", 1))
+    assert run("check", project).exit_code == 1
+
+
 def test_check_finds_a_changed_log_and_a_missing_file(built: Path) -> None:
     log = built / "log.csv"
     log.write_text("\n".join(log.read_text().splitlines()[:-30]) + "\n")
@@ -123,6 +144,19 @@ def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
         (PROJECT.replace("= 3", '= "3"'), "column 'max_depth': heuristic 1: found '3', expected an integer"),
         (PROJECT.replace("out/module.py", "out/model.json"), "two outputs share the path"),
         ("[[heuristic]\n", "is no TOML"),
+        (
+            PROJECT + 'target = "c"\n',
+            "column 'target': heuristic 1: found 'c', expected \"python\" or \"triton\"",
+        ),
+        (
+            PROJECT + 'vendor = "nvidia"\n',
+            "column 'vendor': heuristic 1: found 'nvidia', expected none without target = \"triton\"",
+        ),
+        (PROJECT + 'target = "triton"\n', "column 'vendor': heuristic 1: is missing, expected the vendor of"),
+        (
+            PROJECT + 'target = "triton"\nvendor = "nvidia"\nparameters = "x"\n',
+            "column 'parameters': heuristic 1: found 'x', expected a list of parameters",
+        ),
     ],
 )
 def test_bad_project_files(tmp_path: Path, text: str, message: str) -> None:

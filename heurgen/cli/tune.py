@@ -42,9 +42,9 @@ def tune(
 ) -> None:
     """Measure a kernel: scenarios x configs -> a tuning log, with a card beside it.
 
-    TARGET is paged_attention, the bundled kernel, or `package.module:tunable`, an object that follows
-    heurgen.tune.protocol.Tunable. All visible GPUs measure, each its own scenarios; CUDA_VISIBLE_DEVICES
-    chooses among them.
+    TARGET is paged_attention or static_grid, which are bundled, or `package.module:tunable`, an object that
+    follows heurgen.tune.protocol.Tunable. All visible GPUs measure, each its own scenarios;
+    CUDA_VISIBLE_DEVICES chooses among them.
     """
     from heurgen.tune.progress import progress_bar
     from heurgen.tune.run import TuneOptions, run_tune

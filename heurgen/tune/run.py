@@ -22,7 +22,10 @@ from heurgen.tune.timing import Method
 from heurgen.tune.workloads import make_scenarios, read_workload
 
 # Short names of the kernels that come with heurgen.
-BUNDLED = {"paged_attention": "heurgen_kernels.tunable:tunable"}
+BUNDLED = {
+    "paged_attention": "heurgen_kernels.tunable:tunable",
+    "static_grid": "heurgen_kernels.static_tunable:tunable",
+}
 # The interpreter is some 10,000 times slower than a GPU: it gets the smallest scenarios and a few configs.
 INTERPRETED_SCENARIOS = 4
 INTERPRETED_CONFIGS = 4

@@ -220,6 +220,8 @@ def _scenario(
     reader: _Reader, name: str, features: Mapping[str, Any], lengths: tuple[tuple[int, int], ...]
 ) -> Scenario:
     known = {**features, **(batch_features(lengths) if lengths else {})}
+    if lengths and "total_seqlen_k" in reader.features:  # for those who ask: ids are hashes of what is known
+        known["total_seqlen_k"] = sum(k for _, k in lengths)
     missing = [k for k in reader.features if k not in known]
     if missing:
         raise SpecError(f"a scenario lacks the feature {quoted(missing[0])}", hint="give it in the workload")

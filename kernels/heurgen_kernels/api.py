@@ -9,8 +9,7 @@ import torch
 from . import validate
 from .launch import Call, launch
 from .metadata import Metadata
-from .select import choose
-from .static_grid import default_segments
+from .select import choose, choose_segments
 
 
 def paged_attention(
@@ -63,7 +62,9 @@ def paged_attention(
     metadata      exact Q-block starts (see metadata.py); used by launches whose block_q matches
     config        any object with the fields of `defaults.Config`; heuristics: a generated module,
     or a callable
-                  of the features of `select.FEATURES`; neither: the shipped heuristics
+                  of the features of `select.FEATURES`; neither: the shipped heuristics. Its
+                  `choose_segments`, where it has one, is what a static grid asks on the device: a
+                  @triton.jit function of `static_grid.CHOICE`, or a number
 
     ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together.
     """
@@ -93,7 +94,12 @@ def paged_attention(
     ):
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
     call.prefix = key is None or has_prefix is not False
-    call.choose = getattr(heuristics, "choose_segments", default_segments)
+    if config.variant == "static_grid":
+        chooser = choose_segments(heuristics)
+        if isinstance(chooser, int):
+            call.forced = chooser
+        else:
+            call.choose = chooser
     return launch(call, config)
 
 

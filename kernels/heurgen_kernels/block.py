@@ -178,6 +178,12 @@ def tiles_per_segment(longest_k, segments, left, right, BLOCK_Q: tl.constexpr, T
 
 
 @triton.jit
+def segment_count(span, length, MAX_SEGMENTS: tl.constexpr):
+    """Segments of `length` keys that a span is cut into; one where it is empty."""
+    return tl.minimum(tl.maximum(tl.cdiv(span, length), 1), MAX_SEGMENTS)
+
+
+@triton.jit
 def run_block(
     q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
     cu_ptr,
@@ -207,7 +213,7 @@ def run_block(
     if MAX_SEGMENTS > 1:
         begin, end = segment_span(block, q_len, k_len, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW)
         length = segment_tiles * TILE
-        segments = tl.minimum(tl.maximum(tl.cdiv(end - begin, length), 1), MAX_SEGMENTS)
+        segments = segment_count(end - begin, length, MAX_SEGMENTS)
         low = begin + segment * length
         if segment < segments - 1:
             high = low + length

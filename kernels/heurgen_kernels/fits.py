@@ -18,12 +18,13 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from .launch import register_cap
+from .launch import reduce_chunk, register_cap
 from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
+from .select import choose_segments
 from .split_kv import split_kv_kernel
-from .static_grid import default_segments, static_grid_kernel
+from .static_grid import static_grid_kernel
 
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
@@ -107,7 +108,7 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     kept = triton.next_power_of_2(group) if shape.decode else block_m
     small_m = max(triton.next_power_of_2(group), 16)
     kept = small_m if config.variant == "mixed" else kept
-    chunk = max(1, min(triton.next_power_of_2(segments), 8192 // (kept * d_pad)))
+    chunk = reduce_chunk(segments, kept * d_pad, config)
     row = heads_kv * size
     values: dict[str, Any] = {
         "G": group, "HKV": heads_kv, "BLOCK_M": block_m, "TILE": config.TILE_SIZE, "PAGE": shape.page_size,
@@ -122,7 +123,8 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
         "ALIBI": False,
         "COMPUTE": {"bf16": tl.bfloat16, "fp16": tl.float16}[shape.element], "FP8_MAX": 0.0,
         "SEGMENTS": segments, "KEPT": kept, "CHUNK": chunk, "FUSED": True, "DECODE": shape.decode,
-        "SMALL_M": small_m, "CHOOSE": default_segments,
+        "SMALL_M": small_m, "PROCESSORS": 132 if target.startswith("sm") else 304,
+        "CHOOSE": choose_segments(None, "nvidia" if target.startswith("sm") else "amd"),
     }  # fmt: skip
     hopper = target == "sm_90" and size == d_pad
     values["TMA"] = hopper and shape.page_size % config.TILE_SIZE == 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from . import block, gather, mixed, naive, q_block, split_kv, static_grid, tiles
 from .defaults import Config
 from .mixed import mixed_kernel
 from .naive import naive_kernel
+from .occupancy import resident_programs
 from .q_block import q_block_kernel
 from .split_kv import reduce_kernel, split_kv_kernel
 from .static_grid import default_segments, static_grid_kernel
@@ -88,6 +89,7 @@ class Call:
     blocks: torch.Tensor | None = None
     block_q: int = 0
     choose: Any = default_segments
+    forced: int = 0
     prefix: bool = True
     fused: bool = True
 
@@ -108,11 +110,21 @@ class Plan:
     variant: str
     rows: int
     bound: Any = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    # programs per processor of a static grid; corrected once the compiled kernel says how many fit
+    resident: int = 2
+
+
+@dataclass(slots=True)
+class Arena:
+    """Zeros for launches that are being recorded; the first `used` belong to some."""
+
+    zeros: torch.Tensor
+    used: int = 0
 
 
 _plans: dict[tuple[Any, ...], Plan] = {}
 _counters: dict[tuple[int, int], torch.Tensor] = {}
+_arenas: dict[int, list[Arena]] = {}
 _processors: dict[int, int] = {}
 
 
@@ -254,7 +266,7 @@ def _plan(call: Call, config: Any) -> Plan:
     kept = triton.next_power_of_2(group) if decode and call.max_q == 1 and not specialised else block_m
     if variant == "mixed":
         kept = small_m
-    chunk = max(1, min(triton.next_power_of_2(segments), 8192 // (kept * d_pad)))
+    chunk = reduce_chunk(segments, kept * d_pad, config)
     rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
     tma = _tma(call, config, d_pad, rows)
     compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
@@ -274,11 +286,24 @@ def _plan(call: Call, config: Any) -> Plan:
         kernel, more = warp_specialized_kernel, (segments, config.num_stages, rows)
     else:
         kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
+    options = _options(config, block_m, d_pad, any(tma))
+    if variant == "static_grid" and decode and static_grid.REGISTERS and _hopper():
+        options["maxnreg"] = static_grid.REGISTERS
     return Plan(
-        kernel, (*base, *more), _options(config, block_m, d_pad, any(tma)), block_q, heads_kv, segments,
+        kernel, (*base, *more), options, block_q, heads_kv, segments,
         kept, d_pad, decode, tma,
         config.TILE_SIZE, variant, rows,
     )  # fmt: skip
+
+
+def reduce_chunk(segments: int, row: int, config: Any) -> int:
+    """Parts that are combined in one vector step. row: elements of a part.
+
+    A static grid lives as long as its longest program: 64 registers a thread for the step, which would
+    otherwise decide how many programs a processor holds.
+    """
+    elements = min(2048 * config.num_warps, 8192) if config.variant == "static_grid" else 8192
+    return max(1, min(triton.next_power_of_2(segments), elements // row))
 
 
 def _variant_constants(
@@ -291,7 +316,8 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (segments, kept, chunk, call.fused, decode)
     if variant == "static_grid":
-        return static_grid_kernel, (segments, kept, chunk, decode, call.choose)
+        processors = multiprocessors(call.q.device)
+        return static_grid_kernel, (segments, kept, chunk, decode, processors, call.choose)
     if variant == "mixed":
         return mixed_kernel, (segments, kept, chunk, small_m)
     raise ValueError(
@@ -370,7 +396,9 @@ def _grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
     if plan.variant == "split_kv":
         return (plan.heads_kv, numbers, plan.segments), numbers * plan.heads_kv, 0
     if plan.variant == "static_grid":
-        return (2 * multiprocessors(call.q.device), 1, 1), numbers * plan.heads_kv, 0
+        items = numbers * plan.heads_kv
+        programs = min(plan.resident * multiprocessors(call.q.device), items * plan.segments)
+        return (programs, 1, 1), items, 0
     return (plan.heads_kv * (numbers + num_seqs * plan.segments), 1, 1), num_seqs * plan.heads_kv, numbers
 
 
@@ -393,20 +421,36 @@ def _descriptor(plan: Plan, base: Any, shape: list[int], stride: int, rows: int)
     return TensorDescriptor(base, shape, [stride, 1], [rows, plan.d_pad])
 
 
-def _counter(device: torch.device, stream: int) -> torch.Tensor:
+def _counter(device: torch.device, stream: int, items: int) -> torch.Tensor:
     """Zeros that every launch leaves as zeros. One buffer per stream: launches on one stream never overlap.
 
-    Never freed,
-    so that recorded graphs may keep using it; made outside the cache where a graph is being recorded
-    before the first eager launch, since the zeros would then be written only at replay.
+    Recorded launches may: their graphs replay on any stream. Each takes counters of its own out of an arena.
     """
-    key = (device.index or 0, stream)
-    buffer = _counters.get(key)
+    index = device.index or 0
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return _recorded_counter(device, items)
+    buffer = _counters.get((index, stream))
     if buffer is None:
-        buffer = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
-        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-            _counters[key] = buffer
+        buffer = _counters[index, stream] = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
+    arenas = _arenas.setdefault(index, [])  # never freed: graphs may hold any of them
+    if not arenas or 2 * arenas[-1].used > COUNTERS:
+        arenas.append(Arena(torch.zeros(COUNTERS, dtype=torch.int32, device=device)))
     return buffer
+
+
+def _recorded_counter(device: torch.device, items: int) -> torch.Tensor:
+    """Counters that no other launch uses, from the arena that eager launches fill up.
+
+    Where it is spent, or nothing was launched before the recording, zeros of the graph's own pool: they are
+    written anew at every replay, which costs a node of the graph.
+    """
+    arenas = _arenas.get(device.index or 0)
+    if not arenas or arenas[-1].used + items > COUNTERS:
+        return torch.zeros(items, dtype=torch.int32, device=device)
+    arena = arenas[-1]
+    first = arena.used
+    arena.used += -(-items // 4) * 4  # keeps the 16-byte alignment that a compiled kernel may assume
+    return arena.zeros[first : first + items]
 
 
 def _stream(device: torch.device) -> int:
@@ -424,7 +468,7 @@ def _run(plan: Plan, call: Call) -> None:
         rows = items * plan.segments * plan.kept
         part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=device)
     if plan.segments > 1 or plan.variant == "warp_specialized":
-        count = _counter(device, stream)
+        count = _counter(device, stream, 2 + 2 * items * (plan.segments > 1))
     head = (
         call.q, call.k, call.v, *_descriptors_first(plan, call), call.out, call.table, call.cu, call.blocks,
         call.lens,
@@ -433,6 +477,8 @@ def _run(plan: Plan, call: Call) -> None:
     )  # fmt: skip
     if plan.variant in ("mixed", "warp_specialized"):
         head = (*head, blocks)
+    elif plan.variant == "static_grid":
+        head = (*head, call.forced)
     dispatch(plan, grid, stream, (*head, *plan.constants))
     if plan.variant == "split_kv" and not plan.constants[-2]:
         _reduce(plan, call, grid, part, rows)
@@ -482,6 +528,8 @@ def dispatch(plan: Plan, grid: tuple[int, ...], stream: int, arguments: tuple[An
     compiled = plan.kernel[grid](*arguments, **plan.options)
     if _binding[0] and compiled is not None and hasattr(compiled, "packed_metadata"):
         plan.bound = _bind(compiled)
+        if plan.variant == "static_grid":
+            plan.resident = resident_programs(compiled, plan.options["num_warps"])
 
 
 def _bind(compiled: Any) -> Callable[..., None]:

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 
 from .defaults import Config, default_config
+from .heuristics import static_grid
 from .launch import Call, multiprocessors
+from .static_grid import CHOICE, default_segments
 
 FEATURES = (
     "num_seqs",
@@ -35,6 +37,8 @@ DTYPE_NAMES = {
     torch.float8_e4m3fnuz: "float8_e4m3fnuz",
     torch.float8_e5m2fnuz: "float8_e5m2fnuz",
 }
+# Generated from decode batches that a device of the vendor measured.
+SEGMENTS = {"nvidia": static_grid.nvidia_num_segments}
 VENDOR = "amd" if torch.version.hip is not None else "nvidia"
 
 
@@ -75,6 +79,21 @@ def shipped() -> Any:
     except ImportError:
         return None
     return paged_attention
+
+
+def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
+    """What the static grid asks inside the kernel: the caller's @triton.jit function or number, else the
+    generated function of this package, else the documented guess.
+
+    ValueError for a function whose arguments are not those of `static_grid.CHOICE`.
+    """
+    given = getattr(heuristics, "choose_segments", None)
+    if given is None:
+        return SEGMENTS.get(vendor, default_segments)
+    names = getattr(given, "arg_names", None)
+    if type(given) is not int and (names is None or tuple(names) != CHOICE):
+        raise ValueError(f"choose_segments takes {names}, expected a @triton.jit function of {CHOICE}")
+    return given
 
 
 def _bind(heuristics: Any) -> Callable[[tuple[Any, ...]], Any]:

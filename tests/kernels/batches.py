@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -72,8 +73,36 @@ def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **fe
     result = paged_attention(**batch, **features, out=out, config=setting)
     given = {k: v for k, v in batch.items() if not k.startswith("max_")}
     numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}
-    for hint in ("has_prefix", "metadata"):
+    for hint in ("has_prefix", "metadata", "heuristics"):
         numbers.pop(hint, None)
     expected = reference_attention(**given, **numbers, dtype=torch.float64)
     got = result.double()
     return float((got - expected).norm() / expected.norm())
+
+
+def changed(batch, lengths):
+    """Change the lengths where they are, as a server does between replays; the tokens that belong to a sequence."""
+    starts = torch.tensor([0, *itertools.accumulate(q for q, _ in lengths)], dtype=torch.int32)
+    batch["cu_seqlens_q"].copy_(starts)
+    batch["seq_lens"].copy_(torch.tensor([k for _, k in lengths], dtype=torch.int32))
+    return int(starts[-1])
+
+
+def clean(batch):
+    """No NaN behind a sequence's end, since that end moves."""
+    for name in ("key_cache", "value_cache"):
+        batch[name].nan_to_num_()
+    return batch
+
+
+def error_after_change(batch, lengths, out, launch_again):
+    """Relative error of the rows that a sequence owns; the others must stay as they were."""
+    tokens = changed(batch, lengths)
+    out.fill_(float("nan"))
+    launch_again()
+    assert out[tokens:].isnan().all()
+    given = {k: v for k, v in batch.items() if not k.startswith("max_")} | {"q": batch["q"][:tokens]}
+    expected = reference_attention(**given, dtype=torch.float64)
+    if tokens == 0:
+        return 0.0
+    return float((out[:tokens].double() - expected).norm() / expected.norm())

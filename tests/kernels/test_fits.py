@@ -47,6 +47,8 @@ def setting(variant, block_m, tile, warps, stages, segments=1, **more):
         ("sm_80", setting("q_block", 64, 32, 4, 2), {}),
         ("gfx942", setting("q_block", 64, 32, 4, 1, waves_per_eu=2), {}),
         ("gfx942", setting("split_kv", 16, 32, 4, 1, 16), {"decode": True}),
+        ("sm_90", setting("static_grid", 16, 32, 2, 2, 64), {"decode": True}),
+        ("gfx942", setting("static_grid", 16, 32, 2, 2, 64), {"decode": True}),
         ("gfx90a", setting("q_block", 16, 32, 4, 1), {}),
     ],
     ids=lambda value: value if isinstance(value, str) else value.get("variant") if value else "",

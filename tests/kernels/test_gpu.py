@@ -12,8 +12,9 @@ import pytest
 import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.defaults import Config
+from heurgen_kernels.static_grid import GRAPH
 
-from tests.kernels.batches import LIMITS, error_of, make_batch
+from tests.kernels.batches import LIMITS, clean, error_after_change, error_of, make_batch
 
 pytestmark = pytest.mark.gpu
 
@@ -107,6 +108,68 @@ def test_graph_replays_with_other_lengths(gpu):
         out.fill_(float("nan"))
         graph.replay()
         assert torch.allclose(out, paged_attention(**batch, config=Config("q_block")), atol=2e-2)
+
+
+def recorded(call):
+    call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph
+
+
+@pytest.mark.parametrize("count", [1, 5, 64, 300])
+def test_the_chooser_follows_the_lengths_of_a_graph(gpu, count):
+    """Recorded once; then lengths from 1 to the longest, with empty sequences, each against the reference."""
+    longest = {1: 20000, 5: 9000, 64: 3000, 300: 700}[count]
+    batch = clean(make_batch([(1, longest)] * count, (8, 2), 128, 16, torch.bfloat16, device=gpu))
+    out = torch.empty_like(batch["q"])
+    graph = recorded(lambda: paged_attention(**batch, out=out, config=GRAPH))
+    random_ = random.Random(count)
+    for number in range(12):
+        top = longest if number == 0 else random_.choice([1, 20, 130, 260, 1100, longest])
+        lengths = [(int(random_.random() < 0.8), random_.randint(1, min(top, longest))) for _ in range(count)]
+        lengths[random_.randrange(count)] = (1, min(random_.choice([1, top, longest]), longest))
+        assert error_after_change(batch, lengths, out, graph.replay) < LIMITS[torch.bfloat16], lengths
+
+
+@pytest.mark.parametrize("variant", ["static_grid", "split_kv"])
+def test_two_graphs_of_one_stream_replay_at_the_same_time(gpu, variant):
+    """Their launches share no counters."""
+    config = Config(variant, 16, 32, 2, 2, 8)
+    made = [
+        make_batch(
+            [(1, 6000 + 50 * i) for i in range(16)], (32, 8), 128, 16, torch.bfloat16, device=gpu, seed=seed
+        )
+        for seed in range(2)
+    ]
+    outs = [torch.empty_like(batch["q"]) for batch in made]
+    expected = [paged_attention(**batch, config=config).clone() for batch in made]
+    graphs = [
+        recorded(lambda batch=batch, out=out: paged_attention(**batch, out=out, config=config))
+        for batch, out in zip(made, outs, strict=True)
+    ]
+    streams = [torch.cuda.Stream() for _ in graphs]
+    for _ in range(50):
+        for out in outs:
+            out.fill_(float("nan"))
+        torch.cuda.synchronize()
+        for graph, stream in zip(graphs, streams, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        torch.cuda.synchronize()
+        for out, right in zip(outs, expected, strict=True):
+            assert torch.allclose(out, right, atol=1e-2)
+
+
+def test_a_static_grid_fills_the_processors(gpu):
+    from heurgen_kernels import launch
+
+    batch = make_batch(SEQUENCES["decode"], (32, 8), 128, 16, torch.bfloat16, device=gpu)
+    paged_attention(**batch, config=GRAPH)
+    plans = [p for p in launch._plans.values() if p.variant == "static_grid" and p.bound is not None]
+    assert all(1 <= p.resident <= 16 for p in plans)
+    assert max(p.resident for p in plans) > 2
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.variant)

@@ -63,6 +63,14 @@ def test_every_kind_of_batch() -> None:
     assert len(by_lengths) == len(scenarios) / 4  # heads and pages see the same lengths
 
 
+def test_all_keys_of_a_batch_for_those_who_ask() -> None:
+    """Not for others: scenario ids are hashes of what is known, and logs are resumed by them."""
+    plain = make_scenarios({"batch": [BATCH]}, FEATURES)
+    assert all("total_seqlen_k" not in s.features for s in plain)
+    for scenario in make_scenarios({"batch": [BATCH]}, {**FEATURES, "total_seqlen_k": "int"}):
+        assert scenario.features["total_seqlen_k"] == sum(k for _, k in scenario.lengths)
+
+
 def test_prefix_share_and_distributions() -> None:
     table = {**BATCH, "decode_share": 0.0, "tokens": 4096, "num_seqs": 8, "page_size": 16, "heads": [8, 8]}
     for name in ("equal", "uniform", "lognormal", "one_long"):
