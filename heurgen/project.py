@@ -167,9 +167,10 @@ def make(heuristic: Heuristic) -> Made:
 
     if heuristic.unseen:
         module = _shipped(heuristic)
+        hashed = " and log hash" if heuristic.log_hash else ""
         note = (
             f"{heuristic.model}: the training was not repeated, since {heuristic.unseen[0]} is absent; "
-            "checked: the model's checksum and log hash, and that the module is what it renders to"
+            f"checked: the model's checksum{hashed}, and that the module is what it renders to"
         )
         return Made(heuristic, module, schema.to_json(module), render_python(module), None, (note,))
     from heurgen.audit.score import score
