@@ -13,7 +13,7 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -87,13 +87,17 @@ def read_cells(paths: Sequence[str | os.PathLike[str]]) -> Cells:
     """
     if not paths:
         raise LogError("no log is given", hint="name at least one CSV file")
+    return parse_cells((name, read_text(name)) for name in [os.fspath(p) for p in paths])
+
+
+def parse_cells(texts: Iterable[tuple[str, str]]) -> Cells:
+    """`read_cells`, for (name, CSV text) pairs; a name stands for the path in what is said of a text."""
     interners: dict[str, _Interner] = {}
     parts: list[dict[str, Codes]] = []
     files: list[CsvFile] = []
     copies: list[tuple[str, str]] = []
     seen: dict[bytes, str] = {}
-    for path in [os.fspath(p) for p in paths]:
-        text = read_text(path)
+    for path, text in texts:
         digest = hashlib.sha256(text.encode()).digest()
         if digest in seen:
             copies.append((path, seen[digest]))

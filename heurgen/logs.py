@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from heurgen.cells import ABSENT, Cells, Codes, CsvFile, read_cells
+from heurgen.cells import ABSENT, Cells, Codes, CsvFile, parse_cells, read_cells
 from heurgen.coded import Coded, combine, first_rows, sorted_codes
 from heurgen.errors import LogError, UsageError, printable, quoted
 from heurgen.ir import Value
@@ -94,7 +94,15 @@ def read_logs(paths: Sequence[str | os.PathLike[str]], spec: KernelSpec) -> Tuni
         LogError: a file cannot be read or is no CSV; a column is missing; a cell does not fit the spec (the
             first such line is named); a scenario's features vary; no scenario has a successful measurement.
     """
-    cells = read_cells(paths)
+    return _typed(read_cells(paths), spec)
+
+
+def parse_log(name: str, text: str, spec: KernelSpec) -> TuningLog:
+    """`read_logs`, for CSV text that is in no file; `name` stands for its path in errors."""
+    return _typed(parse_cells([(name, text)]), spec)
+
+
+def _typed(cells: Cells, spec: KernelSpec) -> TuningLog:
     for file in cells.files:
         _check_header(cells, file, spec)
     columns = _read_columns(cells, spec)

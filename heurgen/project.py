@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heurgen import schema
-from heurgen.errors import HeurgenError, SpecError, quoted
+from heurgen.errors import LogError, ModelError, SpecError, UsageError, quoted
+from heurgen.importers.declared import Declared, import_declared, read_declared
 from heurgen.ir import HeuristicModule
 
 if TYPE_CHECKING:
     from heurgen.audit.score import Score
+    from heurgen.logs import TuningLog
+    from heurgen.spec import KernelSpec
     from heurgen.training import GroupBy
 
 PROJECT_FILE = "heurgen.toml"
@@ -23,7 +26,9 @@ PROJECT_FILE = "heurgen.toml"
 class Heuristic:
     """One `[[heuristic]]`: paths (made relative to the project file) and how to train.
 
-    `external`: the logs come from elsewhere and may be absent. `options` are fields of `FitOptions`.
+    `external`: the logs come from elsewhere and may be absent; `log_hash` ("" where none is recorded) tells
+    whether others lie in their place. `note` enters the provenance. `dejavu`: the logs are triton-dejavu
+    caches. `options` are fields of `FitOptions`.
     With a `vendor` the module holds Triton functions of its `parameters` (all whole numbers, where empty).
     """
 
@@ -34,13 +39,17 @@ class Heuristic:
     external: bool
     cards: tuple[Path, ...]
     group_by: GroupBy
+    log_hash: str
+    note: str
+    dejavu: Declared | None
     options: Mapping[str, Any]
     vendor: str | None = None
     parameters: tuple[str, ...] = ()
 
     @property
-    def logs_present(self) -> bool:
-        return all(path.exists() for path in self.logs)
+    def unseen(self) -> tuple[Path, ...]:
+        """The external logs that are absent."""
+        return tuple(path for path in self.logs if self.external and not path.exists())
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,7 @@ class Made:
 _LISTS = {"logs": True, "cards": False}
 _PATHS = ("spec", "model", "module")
 _TRITON = ("target", "vendor", "parameters")
+_TEXTS = ("log_hash", "note")
 _OPTIONS = {"strategy": str, "max_depth": int, "max_leaves": int, "max_configs": int, "prefer": str}
 
 
@@ -93,7 +103,7 @@ def _read_heuristic(entry: Any, file: Path, number: int) -> Heuristic:
         return SpecError(f"heuristic {number}: {found}, expected {expected}", file=file, column=key)
 
     for key in entry:
-        if key not in (*_LISTS, *_PATHS, *_OPTIONS, *_TRITON, "external", "group_by"):
+        if key not in (*_LISTS, *_PATHS, *_TEXTS, *_OPTIONS, *_TRITON, "external", "group_by", "dejavu"):
             raise SpecError(f"heuristic {number}: is unknown", file=file, column=key)
     lists: dict[str, tuple[Path, ...]] = {}
     for key, needed in _LISTS.items():
@@ -104,8 +114,16 @@ def _read_heuristic(entry: Any, file: Path, number: int) -> Heuristic:
     for key in _PATHS:
         if not _is_path(entry.get(key)):
             raise fail(key, "a path")
+    for key in _TEXTS:
+        if not isinstance(text := entry.get(key, ""), str) or (text and not text.isprintable()):
+            raise fail(key, "a line of text")
     if type(entry.get("external", False)) is not bool:
         raise fail("external", "true or false")
+    try:
+        dejavu = read_declared(entry["dejavu"]) if "dejavu" in entry else None
+    except UsageError as error:
+        message = f"heuristic {number}: {error.message}"
+        raise SpecError(message, file=file, column=error.column, hint=error.hint) from error
     group_by = entry.get("group_by", "vendor")
     if group_by not in ("vendor", "device"):
         raise fail("group_by", '"vendor" or "device"')
@@ -121,6 +139,9 @@ def _read_heuristic(entry: Any, file: Path, number: int) -> Heuristic:
         external=entry.get("external", False),
         cards=lists["cards"],
         group_by=group_by,
+        log_hash=entry.get("log_hash", ""),
+        note=entry.get("note", ""),
+        dejavu=dejavu,
         options={key: entry[key] for key in _OPTIONS if key in entry},
         vendor=vendor,
         parameters=parameters,
@@ -164,25 +185,31 @@ def make(heuristic: Heuristic) -> Made:
     """Train and render one heuristic; from its shipped model where the logs are external and absent.
 
     Raises:
-        HeurgenError: logs, spec or options are bad.
+        HeurgenError: logs, spec or options are bad; the logs are not those of `log_hash`.
+        ModelError: the logs are absent, and the shipped model is not what was trained on them.
     """
-    if heuristic.external and not heuristic.logs_present:
-        module = schema.read_model(heuristic.model)
-        note = f"{heuristic.model}: its logs are external and absent; they were not seen"
+    if heuristic.unseen:
+        module = _shipped(heuristic)
+        hashed = " and log hash" if heuristic.log_hash else ""
+        note = (
+            f"{heuristic.model}: the training was not repeated, since {heuristic.unseen[0]} is absent; "
+            f"checked: the model's checksum{hashed}, and that the module is what it renders to"
+        )
         return Made(heuristic, module, schema.to_json(module), _rendered(module, heuristic), None, (note,))
     from heurgen.audit.score import score
     from heurgen.card import read_tools
     from heurgen.costs import cost_tables
-    from heurgen.logs import read_logs
     from heurgen.spec import read_spec
     from heurgen.training import from_tables
     from heurgen.trees import FitOptions
 
     spec = read_spec(heuristic.spec)
-    log = read_logs(heuristic.logs, spec)
+    log = _read_log(heuristic, spec)
     tables = cost_tables(log, spec, group_by=heuristic.group_by)
     options = FitOptions(**heuristic.options)
     module = from_tables(tables, log, spec, options=options, tools=read_tools(heuristic.cards))
+    if heuristic.note:
+        module = replace(module, provenance={**module.provenance, "note": heuristic.note})
     replayed = score(module, [t for t in tables if t.device_name is None])
     text = _rendered(module, heuristic)
     return Made(heuristic, module, schema.to_json(module), text, replayed, log.notes)
@@ -196,6 +223,41 @@ def _rendered(module: HeuristicModule, heuristic: Heuristic) -> str:
     from heurgen.render.python import render_python
 
     return render_python(module)
+
+
+def _shipped(heuristic: Heuristic) -> HeuristicModule:
+    """The model of a heuristic whose logs are absent, as far as it can be trusted without them."""
+    module = schema.read_model(heuristic.model)
+
+    def fail(message: str) -> ModelError:
+        hint = "restore it, or run heurgen build where its external logs are"
+        return ModelError(message, file=heuristic.model, hint=hint)
+
+    if not schema.is_untouched(heuristic.model.read_text(encoding="utf-8")):
+        raise fail("its checksum does not fit: edited by hand")
+    for key, expected in (("log_hash", heuristic.log_hash), ("note", heuristic.note)):
+        found = module.provenance.get(key, "")
+        if expected != found and (expected or key == "note"):
+            raise fail(f"its {key} is {quoted(found, 80)}, the project file has {quoted(expected, 80)}")
+    return module
+
+
+def _read_log(heuristic: Heuristic, spec: KernelSpec) -> TuningLog:
+    from heurgen.logs import parse_log, read_logs
+
+    if heuristic.dejavu is None:
+        log = read_logs(heuristic.logs, spec)
+    else:
+        imported = import_declared(heuristic.logs, heuristic.dejavu)
+        log = parse_log(f"{heuristic.logs[0]} as imported", imported.csv_text(), spec)
+        log = replace(log, notes=(*imported.notes, *log.notes))
+    if heuristic.log_hash not in ("", log.content_hash):
+        raise LogError(
+            f"the logs have the content hash {log.content_hash}, the project file {heuristic.log_hash}",
+            file=heuristic.logs[0],
+            hint="other logs, another spec, or other settings of the import; if they are meant, update log_hash",
+        )
+    return log
 
 
 def build(
@@ -237,26 +299,16 @@ def check(path: str | Path) -> tuple[list[Finding], list[str]]:
     findings: list[Finding] = []
     notes: list[str] = []
     for heuristic in read_project(path):
-        unseen = heuristic.external and not heuristic.logs_present
-        if unseen and (problem := _unseen_problem(heuristic.model)):
-            findings.append(problem)
+        try:
+            made = make(heuristic)
+        except ModelError as error:
+            if not heuristic.unseen:
+                raise
+            findings.append(Finding(heuristic.model, error.message))
             continue
-        made = make(heuristic)
         notes += made.notes
         findings += _differences(made)
     return findings, notes
-
-
-def _unseen_problem(model: Path) -> Finding | None:
-    """What is wrong with a model whose logs are absent: only its checksum can tell."""
-    try:
-        text = model.read_text(encoding="utf-8")
-        schema.from_json(text)
-    except OSError as error:
-        return Finding(model, f"cannot be read: {error.strerror}")
-    except (HeurgenError, UnicodeDecodeError) as error:
-        return Finding(model, f"is no model: {error}")
-    return None if schema.is_untouched(text) else Finding(model, "its checksum does not fit: edited by hand")
 
 
 def _differences(made: Made) -> Iterator[Finding]:

@@ -43,7 +43,8 @@ def test_commands_run_in_order(folder: Path) -> None:
         if words[0] == "make":  # see test_make_targets_exist
             continue
         assert words[0] == "heurgen", f"the README shows {command!r}, which is neither heurgen nor make"
-        if "published" in command and not (folder / "published").exists():
+        # what reads the published caches, or what was made from them
+        if ("published" in command or "mi300x." in command) and not (folder / "published").exists():
             skipped.append(command)
             continue
         done = run(folder, "-m", "heurgen", *(w for word in words[1:] for w in expanded(folder, word)))

@@ -81,6 +81,8 @@ def docstring(module: ir.HeuristicModule) -> Code:
     for selector in module.selectors:
         if not selector.costs_known:
             lines += wrapped(prose(f"{owner(selector)}: {_unknown(selector)}"), "", "")
+    if isinstance(note := module.provenance.get("note"), str):
+        lines += wrapped(prose(f"Note: {note}."), "", "")
     return block(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from inspect import signature
 from operator import itemgetter
 from typing import Any
@@ -40,6 +41,8 @@ DTYPE_NAMES = {
 # Generated from decode batches that a device of the vendor measured.
 SEGMENTS = {"nvidia": static_grid.nvidia_num_segments}
 VENDOR = "amd" if torch.version.hip is not None else "nvidia"
+# AMD's selector has a module of its own: it is made from published winners, not from what we measured.
+SHIPPED = {"nvidia": "paged_attention", "amd": "paged_attention_amd"}
 
 
 def features_of(call: Call) -> tuple[Any, ...]:
@@ -66,19 +69,45 @@ def choose(call: Call, heuristics: Any) -> Any:
         return last[1]
     bound = _selectors.get(key)
     if bound is None or bound[0] is not heuristics:
-        bound = _selectors[key] = (heuristics, _bind(shipped() if heuristics is None else heuristics))
+        chooser = bind_shipped(VENDOR) if heuristics is None else _bind(heuristics)
+        bound = _selectors[key] = (heuristics, chooser)
     config = bound[1](values)
     _recent[key] = (values, config)
     return config
 
 
-def shipped() -> Any:
+def shipped(vendor: str) -> Any:
     """The generated module of this package, or None where there is none (then the default chooses)."""
     try:
-        from .heuristics import paged_attention
+        return import_module(f".heuristics.{SHIPPED[vendor]}", __package__)
     except ImportError:
         return None
-    return paged_attention
+
+
+def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
+    """The shipped selector within what its log can speak for, the default elsewhere.
+
+    Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
+    published winners are of a kernel that never does, so they know no better config there.
+    """
+    default, module = _default(vendor), shipped(vendor)
+    if module is None:
+        return default
+    select = _positional(module.SELECTORS[vendor])
+    head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
+
+    def choose(values: tuple[Any, ...]) -> Any:
+        if values[head_size] > widest:
+            return default(values)
+        if vendor == "amd" and (config := default(values)).variant == "split_kv":
+            return config
+        return select(values)
+
+    return choose
+
+
+def _default(vendor: str) -> Callable[[tuple[Any, ...]], Config]:
+    return lambda values: default_config(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))
 
 
 def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
@@ -97,13 +126,13 @@ def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
 
 
 def _bind(heuristics: Any) -> Callable[[tuple[Any, ...]], Any]:
-    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable, None.
+    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable.
 
-    The default answers for None, and for a vendor that the module has no selector for.
+    The default answers for a vendor that the module has no selector for.
     """
     selectors = getattr(heuristics, "SELECTORS", None)
-    if heuristics is None or (selectors is not None and VENDOR not in selectors):
-        return lambda values: default_config(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))
+    if selectors is not None and VENDOR not in selectors:
+        return _default(VENDOR)
     if selectors is not None:
         return _positional(selectors[VENDOR])
     select = getattr(heuristics, "select", heuristics)
@@ -124,4 +153,4 @@ def _positional(select: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
     return lambda values: select(*pick(values))
 
 
-__all__ = ["FEATURES", "Config", "choose", "features_of"]
+__all__ = ["FEATURES", "Config", "bind_shipped", "choose", "features_of", "shipped"]
