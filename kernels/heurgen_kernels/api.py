@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from . import validate
-from .launch import Call, launch
+from .call import Call
+from .launch import launch
 from .metadata import Metadata
 from .select import choose, choose_segments
 

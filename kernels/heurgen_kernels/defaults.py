@@ -12,12 +12,13 @@ from typing import NamedTuple
 class Config(NamedTuple):
     """One setting of all launch parameters. Any object with these attributes serves as a config.
 
-    variant       naive | q_block | split_kv | static_grid | mixed | gather
-    BLOCK_M       rows (query token,
-    query head) of a Q block; raised to the query heads per KV head where smaller
+    variant       naive | q_block | split_kv | static_grid | mixed | warp_specialized
+    BLOCK_M       rows (query token, query head) of a Q block; raised to the query heads per KV head where smaller;
+                  warp_specialized has 128, of which each of two consumers takes half
     TILE_SIZE     keys per step, any power of two from 16, independent of the page size
-    num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid,
-    decodes of mixed)
+    num_warps     of a program; of each consumer in warp_specialized, where it is 4
+    num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid, warp_specialized,
+                  decodes of mixed)
     waves_per_eu, matrix_instr_nonkdim  AMD alone
     """
 
@@ -31,7 +32,7 @@ class Config(NamedTuple):
     matrix_instr_nonkdim: int | None = None
 
 
-VARIANTS = ("naive", "q_block", "split_kv", "static_grid", "mixed", "gather")
+VARIANTS = ("naive", "q_block", "split_kv", "static_grid", "mixed", "warp_specialized")
 
 
 def default_config(
@@ -52,31 +53,23 @@ def default_config(
 ) -> Config:
     """A reasonable config, from a first look at one H200 (bf16, 32/8 heads of 128), not from a full log.
 
-    Decodes: about 600 programs by splitting keys,
-    at least 64 keys a segment. Prompts: wgmma blocks of 64 rows, two
-    stages more where descriptors load K and V. Batches that mix both: `mixed`.
+    Decodes: about 600 programs by splitting keys, at least 64 keys a segment. Prompts of a few hundred tokens: small
+    blocks. Longer prompts and batches that mix both: warp-specialised blocks of 128 rows, with keys split in two
+    where they would not fill the processors twice.
     """
     group = num_query_heads // num_kv_heads
     wide = head_size > 128
-    programs = total_query_tokens * num_query_heads // 64
     if max_seqlen_q * group <= 16:
         return _decode(vendor, num_seqs * num_kv_heads, max_seqlen_k, wide, multiprocessors)
     if vendor == "amd" or wide:
         return Config("q_block", 64, 32, 4, 1 if vendor == "amd" else 2, 1)
-    if num_seqs > 1 and 2 * total_query_tokens < num_seqs * max_seqlen_q:
-        if max_seqlen_q >= 2048 or max_seqlen_k >= 4096:
-            return Config("mixed", 128, 64, 8, 2, 4)
-        return Config("mixed", 64, 32, 4, 2, 1)
-    if programs <= 4 * multiprocessors and max_seqlen_k >= max(4 * max_seqlen_q, 2048):
-        return Config("split_kv", 64, 64, 4, 3, 4)
-    descriptors = fresh or page_size % 64 == 0
-    if programs <= 8 * multiprocessors or (descriptors and max_seqlen_q >= 2048):
-        return Config("q_block", 64, 64, 4, 3, 1)
-    if max_seqlen_q < 1024 or descriptors:
+    mixed = num_seqs > 1 and 2 * total_query_tokens < num_seqs * max_seqlen_q
+    if not mixed and max_seqlen_k < 512:
         return Config("q_block", 64, 32, 4, 2, 1)
-    if max_seqlen_q >= 4096:
-        return Config("gather", 64, 64, 4, 3, 1)
-    return Config("q_block", 128, 64, 8, 2, 1)
+    blocks = total_query_tokens * num_query_heads // 128
+    if not mixed and max_seqlen_k >= 4096:
+        return Config("warp_specialized", 128, 128, 4, 2, 2 if blocks < 2 * multiprocessors else 1)
+    return Config("warp_specialized", 128, 64, 4, 3, 1)
 
 
 def _decode(vendor: str, items: int, max_seqlen_k: int, wide: bool, multiprocessors: int) -> Config:

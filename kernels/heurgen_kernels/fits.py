@@ -6,6 +6,7 @@ for gfx942.
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import tempfile
@@ -17,14 +18,17 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource
 
-from .launch import reduce_chunk, register_cap
+from .descriptors import SHARED_LAYOUT
 from .mixed import mixed_kernel
 from .naive import naive_kernel
+from .plan import WARP_SPECIALIZED, before_hopper, reduce_chunk, register_cap
 from .q_block import q_block_kernel
 from .select import choose_segments
 from .split_kv import split_kv_kernel
 from .static_grid import static_grid_kernel
+from .warp_specialized import warp_specialized_kernel
 
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
@@ -79,21 +83,23 @@ class Shape:
 def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
     """Compile the config's kernel for a target of TARGETS and read what it uses. 0.5 to 5 s."""
     shape = shape or Shape()
+    if target == "sm_80":
+        config = before_hopper(config)
     kernel, constants = _kernel_constants(config, shape, target)
     signature, attrs = _signature(kernel, constants, shape)
+    specialised = config.variant == "warp_specialized"
     options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    block_m = constants[(kernel.arg_names.index("BLOCK_M"),)]
-    d_pad = constants[(kernel.arg_names.index("D_PAD"),)]
-    descriptors = any(constants[(kernel.arg_names.index(name),)] for name in ("TMA", "TMA_NEW"))
-    cap = register_cap(config, block_m, d_pad, descriptors)
+    cap = register_cap(config, constants[(kernel.arg_names.index("D_PAD"),)])
     if target == "sm_90" and cap is not None:
         options["maxnreg"] = cap
     if target.startswith("gfx"):
         for name in ("waves_per_eu", "matrix_instr_nonkdim"):
             if getattr(config, name, None) is not None:
                 options[name] = getattr(config, name)
-    source = ASTSource(kernel, signature, constants, attrs)
-    compiled = triton.compile(source, target=TARGETS[target], options=options)
+    source = (GluonASTSource if specialised else ASTSource)(kernel, signature, constants, attrs)
+    compiled = triton.compile(
+        source, target=TARGETS[target], options=WARP_SPECIALIZED if specialised else options
+    )
     if target.startswith("gfx"):
         return _amd_resources(compiled)
     return _nvidia_resources(compiled, target)
@@ -127,12 +133,15 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
         "CHOOSE": choose_segments(None, "nvidia" if target.startswith("sm") else "amd"),
     }  # fmt: skip
     hopper = target == "sm_90" and size == d_pad
-    values["TMA"] = hopper and shape.page_size % config.TILE_SIZE == 0
+    rows = math.gcd(shape.page_size, config.TILE_SIZE)
+    specialised = config.variant == "warp_specialized"
+    if specialised:
+        values |= {"STAGES": config.num_stages, "CHUNK": rows}
+    values["TMA"] = hopper and (specialised or rows == config.TILE_SIZE)
     values["TMA_NEW"] = hopper and shape.fresh
     kernels = {
-        "naive": naive_kernel, "q_block": q_block_kernel, "gather": q_block_kernel,
-        "split_kv": split_kv_kernel,
-        "static_grid": static_grid_kernel, "mixed": mixed_kernel,
+        "naive": naive_kernel, "q_block": q_block_kernel, "split_kv": split_kv_kernel,
+        "static_grid": static_grid_kernel, "mixed": mixed_kernel, "warp_specialized": warp_specialized_kernel,
     }  # fmt: skip
     kernel = kernels[config.variant]
     absent = {
@@ -147,8 +156,10 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     absent |= set() if values["TMA"] else {"k_desc", "v_desc"}
     absent |= set() if values["TMA_NEW"] else {"new_k_desc", "new_v_desc"}
     absent |= set() if shape.fresh else {"new_k_ptr", "new_v_ptr"}
-    if config.variant in ("naive", "q_block", "gather"):
+    if config.variant in ("naive", "q_block"):
         absent |= {"part_ptr", "count_ptr"}
+    if specialised:
+        absent |= {"k_ptr", "v_ptr", "new_k_ptr", "new_v_ptr"} | (set() if segments > 1 else {"part_ptr"})
     constants = {name: values[name] for name in kernel.arg_names if name in values}
     constants |= {name: None for name in kernel.arg_names if name in absent}
     return kernel, {(kernel.arg_names.index(name),): value for name, value in constants.items()}
@@ -163,9 +174,7 @@ def _signature(
         if (index,) in constants:
             signature[name] = "constexpr"
         elif name.endswith("_desc"):
-            tile = constants[(kernel.arg_names.index("TILE"),)]
-            pad = constants[(kernel.arg_names.index("D_PAD"),)]
-            signature[name] = f"tensordesc<{shape.element}[{tile}, {pad}]>"
+            signature[name] = _descriptor_type(name, kernel, constants, shape.element)
         elif name.endswith("_ptr"):
             kind = "i32" if name in ints else "fp32" if name == "part_ptr" else shape.element
             signature[name] = f"*{kind}"
@@ -173,6 +182,14 @@ def _signature(
         else:
             signature[name] = "fp32" if name in ("scale", "softcap") else "i32"
     return signature, attrs
+
+
+def _descriptor_type(name: str, kernel: Any, constants: dict[tuple[int, ...], Any], element: str) -> str:
+    value = {n: constants.get((kernel.arg_names.index(n),)) for n in kernel.arg_names}
+    if kernel is not warp_specialized_kernel:
+        return f"tensordesc<{element}[{value['TILE']}, {value['D_PAD']}]>"
+    rows = value["TILE"] if name.startswith("new") else value["CHUNK"]
+    return f"tensordesc<{element}[{rows}, 64],{SHARED_LAYOUT!r}>"
 
 
 def _amd_resources(compiled: Any) -> Resources:

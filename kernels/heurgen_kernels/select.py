@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from .call import Call, multiprocessors
 from .defaults import Config, default_config
 from .heuristics import static_grid
-from .launch import Call, multiprocessors
 from .static_grid import CHOICE, default_segments
 
 FEATURES = (

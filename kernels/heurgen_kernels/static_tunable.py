@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .api import paged_attention
-from .launch import multiprocessors
+from .call import multiprocessors
 from .static_grid import CHOICE, GRAPH
 from .tunable import Inputs, Tunable, make_inputs
 

@@ -121,7 +121,7 @@ class Tunable:
         "dtype": "category",
         "fresh": "bool",
     }
-    sources = tuple(sorted(str(p) for p in Path(__file__).parent.glob("*.py")))
+    sources = tuple(sorted(str(p) for p in Path(__file__).parent.rglob("*.py")))
 
     @property
     def space(self) -> Any:
@@ -129,27 +129,30 @@ class Tunable:
 
         return Space(
             parameters={
-                "variant": ("q_block", "split_kv", "mixed", "gather"),
+                "variant": ("q_block", "split_kv", "mixed", "warp_specialized"),
                 "BLOCK_M": (16, 64, 128),
                 "TILE_SIZE": (16, 32, 64, 128),
                 "num_warps": (1, 2, 4, 8),
                 "num_stages": (1, 2, 3, 5),
-                "num_segments": (1, 2, 4, 8, 16, 32, 64),
+                "num_segments": (1, 2, 3, 4, 6, 8, 12, 16, 32, 64),
             },
             constraints=(
-                "num_segments == 1 or variant in ('split_kv', 'mixed')",
+                "num_segments == 1 or variant != 'q_block'",
                 "variant != 'split_kv' or num_segments > 1",
-                "BLOCK_M == 16 or num_segments <= 16",
+                "BLOCK_M == 16 or num_segments in (1, 2, 4, 8, 16)",
                 "TILE_SIZE * num_stages <= 320",
                 # decodes: mma.sync, few warps: 16 to 32 keys of a tile for each
                 "BLOCK_M > 16 or (num_warps <= 4 and 16 * num_warps <= TILE_SIZE)",
                 "BLOCK_M > 16 or TILE_SIZE <= 32 * num_warps",
                 "BLOCK_M > 16 or (num_stages >= 2 and variant in ('q_block', 'split_kv'))",
                 # prompts: wgmma; 16 rows per warp, since 32 rows per warp spill and were no faster
-                "BLOCK_M == 16 or (BLOCK_M == 16 * num_warps and TILE_SIZE >= 32 and num_stages <= 3)",
-                "BLOCK_M == 16 or TILE_SIZE <= 64 or (num_warps == 8 and num_stages == 2)",
+                "BLOCK_M != 64 or (num_warps == 4 and TILE_SIZE in (32, 64) and num_stages <= 3)",
                 "num_stages > 1 or TILE_SIZE == 64",
                 "num_stages <= 3 or TILE_SIZE >= 32",
+                # 128 rows are two consumers' of the warp-specialised kernel, num_warps those of each
+                "(BLOCK_M == 128) == (variant == 'warp_specialized')",
+                "BLOCK_M < 128 or (num_warps == 4 and num_segments in (1, 2, 4))",
+                "BLOCK_M < 128 or (TILE_SIZE == 64 and num_stages == 3) or (TILE_SIZE == 128 and num_stages == 2)",
             ),
         )
 
@@ -209,7 +212,7 @@ class Tunable:
         f, variant = scenario.features, config["variant"]
         group = f["num_query_heads"] // f["num_kv_heads"]
         rows = f["max_seqlen_q"] * group
-        if config["BLOCK_M"] > 16 and config["BLOCK_M"] >= 4 * max(rows, 8):
+        if config["BLOCK_M"] == 64 and rows <= 16:
             return False
         if rows >= 4096 and config["BLOCK_M"] == 16:
             return False
@@ -223,14 +226,7 @@ class Tunable:
             )
         if variant == "mixed":
             return not decode and f["num_seqs"] > 1
-        if variant == "gather":
-            return not decode and rows >= 512 and f["page_size"] % 128 != 0 and not _all_fresh(scenario)
         return True
-
-
-def _all_fresh(scenario: Any) -> bool:
-    """Nothing is cached: there is nothing to repack."""
-    return bool(scenario.features["fresh"]) and all(q == k for q, k in scenario.lengths)
 
 
 tunable = Tunable()

@@ -35,7 +35,8 @@ CONFIGS = [
     Config("split_kv", 16, 32, 2, 3, 8),
     Config("static_grid", 16, 64, 4, 2, 8),
     Config("mixed", 64, 32, 4, 2, 4),
-    Config("gather", 64, 64, 4, 2, 1),
+    Config("warp_specialized", 128, 64, 4, 3, 1),
+    Config("warp_specialized", 128, 128, 4, 2, 4),
 ]
 TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
 # every variant meets every sequence set; the rest of the table is a sample of the product unless all is
@@ -65,7 +66,7 @@ def test_table(gpu, number):
     assert error_of(batch, config, **features) < LIMITS[dtype]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.variant)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.variant}-{c.num_segments}")
 @pytest.mark.parametrize("name", ["chunk", "decode", "ones", "two"])
 def test_variants(gpu, config, name):
     for fresh, page in ((False, 16), (True, 16), (False, 128)):
@@ -172,7 +173,7 @@ def test_a_static_grid_fills_the_processors(gpu):
     assert max(p.resident for p in plans) > 2
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.variant)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.variant}-{c.num_segments}")
 def test_every_variant_can_be_recorded(gpu, config):
     batch = make_batch(SEQUENCES["chunk"], (32, 8), 128, 16, torch.bfloat16, device=gpu)
     out = torch.empty_like(batch["q"])

@@ -14,7 +14,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from heurgen_kernels import launch
+from heurgen_kernels import call, launch, scratch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.heuristics.static_grid import nvidia_num_segments
 from heurgen_kernels.occupancy import fitting
@@ -117,7 +117,7 @@ def test_who_chooses():
 def few(device, monkeypatch):
     """The device, with so few processors in the interpreter that programs go round their loop several times."""
     if device == "cpu":
-        monkeypatch.setitem(launch._processors, 0, 3)
+        monkeypatch.setitem(call._processors, 0, 3)
     return device
 
 
@@ -179,23 +179,23 @@ def test_batches_with_prompts(few, forced):
 
 
 def test_recorded_launches_share_no_counters(monkeypatch):
-    monkeypatch.setattr(launch, "_arenas", {})
-    monkeypatch.setattr(launch, "_counters", {})
-    monkeypatch.setattr(launch, "COUNTERS", 64)
+    monkeypatch.setattr(scratch, "_arenas", {})
+    monkeypatch.setattr(scratch, "_counters", {})
+    monkeypatch.setattr(scratch, "COUNTERS", 64)
     cpu = torch.device("cpu")
-    before = launch._recorded_counter(cpu, 8)  # nothing was launched yet: zeros of the graph itself
-    eager = launch._counter(cpu, 0, 8)
-    recorded = [launch._recorded_counter(cpu, n) for n in (6, 24, 20)]
-    spent = launch._recorded_counter(cpu, 20)
-    arena = launch._arenas[0][0].zeros
+    before = scratch.recorded_counters(cpu, 8)  # nothing was launched yet: zeros of the graph itself
+    eager = scratch.counters(cpu, 0, 8)
+    recorded = [scratch.recorded_counters(cpu, n) for n in (6, 24, 20)]
+    spent = scratch.recorded_counters(cpu, 20)
+    arena = scratch._arenas[0][0].zeros
     for counters in (before, eager, *recorded, spent):
         counters += 1
     assert arena.tolist() == [1] * 6 + [0] * 2 + [1] * 24 + [1] * 20 + [0] * 12
     assert all(int(c.max()) == 1 for c in (before, eager, *recorded, spent))
     assert all(c.data_ptr() % 16 == arena.data_ptr() % 16 for c in recorded)
-    assert launch._counter(cpu, 0, 8) is eager  # and this launch filled the arenas up
-    assert len(launch._arenas[0]) == 2
-    assert launch._recorded_counter(cpu, 20).data_ptr() == launch._arenas[0][1].zeros.data_ptr()
+    assert scratch.counters(cpu, 0, 8) is eager  # and this launch filled the arenas up
+    assert len(scratch._arenas[0]) == 2
+    assert scratch.recorded_counters(cpu, 20).data_ptr() == scratch._arenas[0][1].zeros.data_ptr()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""One attention call, validated, and what there is to know of its device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .static_grid import default_segments
+
+FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+
+
+@dataclass(slots=True)
+class Call:
+    """The tensors and numbers of one call, validated. Shapes as `paged_attention`; scales are tensors or
+    None.
+    """
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    table: torch.Tensor
+    cu: torch.Tensor
+    lens: torch.Tensor
+    out: torch.Tensor
+    max_q: int
+    max_k: int
+    scale: float
+    new_k: torch.Tensor | None = None
+    new_v: torch.Tensor | None = None
+    left: int = -1
+    right: int = 0
+    softcap: float = 0.0
+    alibi: torch.Tensor | None = None
+    sinks: torch.Tensor | None = None
+    q_scale: torch.Tensor | None = None
+    k_scale: torch.Tensor | None = None
+    v_scale: torch.Tensor | None = None
+    out_scale: torch.Tensor | None = None
+    blocks: torch.Tensor | None = None
+    block_q: int = 0
+    choose: Any = default_segments
+    forced: int = 0
+    prefix: bool = True
+    fused: bool = True
+
+
+_processors: dict[int, int] = {}
+
+
+def multiprocessors(device: torch.device) -> int:
+    """Streaming multiprocessors or compute units; 132 (an H100 or H200) where there is no GPU."""
+    index = device.index or 0
+    if index not in _processors:
+        cuda = device.type == "cuda"
+        _processors[index] = torch.cuda.get_device_properties(device).multi_processor_count if cuda else 132
+    return _processors[index]
+
+
+def hopper() -> bool:
+    """Whether the current GPU is of compute capability 9."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9

@@ -1,0 +1,66 @@
+"""Host-side tensor descriptors (TMA): which sources can be read through them, and how they lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from triton.experimental.gluon.language import NVMMASharedLayout
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from .call import FP8, Call
+
+SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
+
+
+def row_view(cache: torch.Tensor) -> tuple[int, int, int] | None:
+    """(rows, columns, row stride) of a cache seen as a matrix whose rows a tile of one page is contiguous in.
+
+    None where the strides allow no such view or the descriptor's limits (16-byte strides and base) are not
+    met.
+    """
+    page, tok, head, unit = cache.stride()
+    size = cache.element_size()
+    rows_per_page = page // tok if tok else 0
+    inside = head < tok or cache.shape[2] == 1
+    if unit != 1 or not tok or page % tok or (not inside and head % tok):
+        return None
+    if (tok * size) % 16 or cache.data_ptr() % 16 or (inside and (head * size) % 16):
+        return None
+    last = (cache.shape[1] - 1) + (0 if inside else (cache.shape[2] - 1) * (head // tok))
+    columns = cache.shape[3] + ((cache.shape[2] - 1) * head if inside else 0)
+    return (cache.shape[0] - 1) * rows_per_page + last + 1, columns, tok
+
+
+def descriptor_sources(call: Call, config: Any, d_pad: int, rows: int) -> tuple[bool, bool]:
+    """Which sources are read through host-side tensor descriptors: (cached pages, new tokens)."""
+    cuda = call.q.device.type == "cuda" and torch.version.hip is None
+    if not cuda or torch.cuda.get_device_capability(call.q.device) < (9, 0) or config.variant == "naive":
+        return False, False
+    size = call.k.shape[3]
+    if size != d_pad or size * call.k.element_size() > 512 or call.k.dtype in FP8:
+        return False, False
+    same = call.k.stride() == call.v.stride()
+    pages = call.prefix and same and call.k.shape[1] % rows == 0 and row_view(call.k) is not None
+    new = call.new_k is not None and call.new_k.stride(0) * 2 % 16 == 0
+    return pages and row_view(call.v) is not None, new
+
+
+def make_descriptors(plan: Any, call: Call) -> tuple[Any, Any, Any, Any]:
+    descriptors: list[Any] = [None, None, None, None]
+    if plan.tma[0]:
+        for slot, cache in ((0, call.k), (1, call.v)):
+            rows, columns, stride = row_view(cache)  # type: ignore[misc]
+            descriptors[slot] = _descriptor(plan, cache, [rows, columns], stride, plan.rows)
+    if plan.tma[1]:
+        for slot, new in ((2, call.new_k), (3, call.new_v)):
+            shape = [new.shape[0], (new.shape[1] - 1) * new.stride(1) + new.shape[2]]  # type: ignore[union-attr]
+            descriptors[slot] = _descriptor(plan, new, shape, new.stride(0), plan.tile)  # type: ignore[union-attr]
+    return tuple(descriptors)  # type: ignore[return-value]
+
+
+def _descriptor(plan: Any, base: Any, shape: list[int], stride: int, rows: int) -> Any:
+    if plan.variant == "warp_specialized":
+        return GluonDescriptor(base, shape, [stride, 1], [rows, 64], SHARED_LAYOUT)
+    return TensorDescriptor(base, shape, [stride, 1], [rows, plan.d_pad])

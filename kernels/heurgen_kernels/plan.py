@@ -1,0 +1,242 @@
+"""What does not change from call to call with the same layout: the kernel, its constexprs, the shape of the grid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from . import static_grid
+from .call import FP8, Call, hopper, multiprocessors
+from .defaults import Config
+from .descriptors import descriptor_sources
+from .mixed import mixed_kernel
+from .naive import naive_kernel
+from .q_block import q_block_kernel
+from .scratch import COUNTERS
+from .split_kv import split_kv_kernel
+from .static_grid import static_grid_kernel
+from .warp_specialized import warp_specialized_kernel
+
+# Partial results of split keys may take this much memory; beyond it fewer segments are used.
+SCRATCH_LIMIT = 1 << 30
+# Twelve warps, two consumers' and the producer's (rounded up to four), share the 65,536 registers of a processor.
+WARP_SPECIALIZED = {"num_warps": 4, "maxnreg": 168}
+TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+
+@dataclass(slots=True)
+class Plan:
+    kernel: Any
+    constants: tuple[Any, ...]
+    options: dict[str, Any]
+    block_q: int
+    heads_kv: int
+    segments: int
+    kept: int
+    d_pad: int
+    decode: bool
+    tma: tuple[bool, bool]
+    tile: int
+    variant: str
+    rows: int
+    bound: Any = None
+    # programs per processor of a static grid; corrected once the compiled kernel says how many fit
+    resident: int = 2
+
+
+def plan_key(call: Call, config: Any) -> tuple[Any, ...]:
+    group = call.q.shape[1] // call.k.shape[2]
+    new = call.new_k
+    return (
+        config, call.q.dtype, call.k.dtype, call.out.dtype, call.q.shape[1:], call.k.shape[1:],
+        call.q.stride(),
+        call.out.stride(), call.k.stride(), call.v.stride(), new.stride() if new is not None else None,
+        call.left >= 0, call.right >= 0, call.softcap > 0, call.alibi is not None, call.sinks is not None,
+        call.q_scale is not None, call.k_scale is not None, call.v_scale is not None,
+        call.out_scale is not None,
+        call.max_q if call.max_q * group <= 16 else min(call.max_q * group, 257), call.q.device.index,
+        call.blocks is not None and call.block_q, call.choose, call.prefix, call.fused,
+        # a compiled kernel may assume 16-byte alignment that another call's tensors lack
+        (call.q.data_ptr() | call.k.data_ptr() | call.v.data_ptr() | call.out.data_ptr()
+         | (new.data_ptr() | call.new_v.data_ptr() if new is not None else 0)) % 16,
+          # type: ignore[union-attr]
+        (call.table.data_ptr() | call.cu.data_ptr() | call.lens.data_ptr()) % 16,
+    )  # fmt: skip
+
+
+def adapted(config: Any, call: Call) -> Any:
+    """The config, or the nearest one that this call and GPU can run: see `before_hopper`, `_specialises`."""
+    if config.variant == "warp_specialized" and not specialises(config, call):
+        config = Config("q_block", 64, 64 if call.q.shape[2] <= 128 else 32, 4, 2)
+    cuda = call.q.device.type == "cuda" and torch.version.hip is None
+    return (
+        before_hopper(config) if cuda and torch.cuda.get_device_capability(call.q.device) < (9, 0) else config
+    )
+
+
+def before_hopper(config: Any) -> Any:
+    """Blocks that spill without Hopper's matrix instructions, cut to 64 rows and 8 warps for wide tiles."""
+    if config.BLOCK_M < 64 or (config.BLOCK_M == 64 and config.TILE_SIZE < 64):
+        return config
+    given = {name: getattr(config, name, None) for name in Config._fields}
+    variant = "q_block" if config.variant == "warp_specialized" else config.variant
+    return Config(
+        **given | {"variant": variant, "BLOCK_M": 64, "TILE_SIZE": 64, "num_warps": 8, "num_stages": 2}
+    )
+
+
+def specialises(config: Any, call: Call) -> bool:
+    """Whether the warp-specialised kernel can run the call: Hopper, two-byte elements, no feature that it lacks."""
+    if call.q.device.type != "cuda" or torch.version.hip is not None or not hopper():
+        return False
+    plain = call.left < 0 and call.softcap == 0 and call.alibi is None and call.q.shape[2] in (64, 128)
+    same = call.q.dtype == call.k.dtype == call.out.dtype and call.q.dtype in (torch.float16, torch.bfloat16)
+    pages, new = descriptor_sources(call, config, call.q.shape[2], 16)
+    return plain and same and (pages or not call.prefix) and (new or call.new_k is None)
+
+
+def make_plan(call: Call, config: Any) -> Plan:
+    config = adapted(config, call)
+    heads, heads_kv, size = call.q.shape[1], call.k.shape[2], call.q.shape[2]
+    group = heads // heads_kv
+    block_m = max(config.BLOCK_M, triton.next_power_of_2(group), 16)
+    d_pad = max(triton.next_power_of_2(size), 16)
+    block_q = block_m // group
+    decode = call.max_q <= block_q
+    specialised = config.variant == "warp_specialized"
+    variant = config.variant
+    if config.TILE_SIZE < 16 or config.TILE_SIZE & (config.TILE_SIZE - 1):
+        raise ValueError(f"TILE_SIZE is {config.TILE_SIZE}; it must be a power of two of at least 16")
+    segments = (
+        max(getattr(config, "num_segments", None) or 1, 1)
+        if variant in ("split_kv", "static_grid", "mixed", "warp_specialized")
+        else 1
+    )
+    small_m = max(triton.next_power_of_2(group), 16)
+    kept = triton.next_power_of_2(group) if decode and call.max_q == 1 and not specialised else block_m
+    if variant == "mixed":
+        kept = small_m
+    chunk = reduce_chunk(segments, kept * d_pad, config)
+    rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
+    tma = descriptor_sources(call, config, d_pad, rows)
+    compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
+    fp8_max = torch.finfo(call.out.dtype).max if call.out.dtype in FP8 else 0.0
+    k_strides, v_strides = call.k.stride(), call.v.stride()
+    new = call.new_k.stride() if call.new_k is not None else (0, 0, 0)
+    base = (
+        group, heads_kv, block_m, config.TILE_SIZE, call.k.shape[1], size, d_pad, call.q.stride(0),
+        call.q.stride(1),
+        call.out.stride(0), call.out.stride(1), k_strides[0], k_strides[1], k_strides[2], v_strides[0],
+        v_strides[1],
+        v_strides[2], new[0], new[1], call.new_k is not None, call.prefix, tma[0], tma[1], call.right >= 0,
+        call.left >= 0,
+        call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
+    )  # fmt: skip
+    if specialised:
+        kernel, more = warp_specialized_kernel, (segments, config.num_stages, rows)
+    else:
+        kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
+    options = _options(config, d_pad)
+    if variant == "static_grid" and decode and static_grid.REGISTERS and hopper():
+        options["maxnreg"] = static_grid.REGISTERS
+    return Plan(
+        kernel, (*base, *more), options, block_q, heads_kv, segments,
+        kept, d_pad, decode, tma,
+        config.TILE_SIZE, variant, rows,
+    )  # fmt: skip
+
+
+def reduce_chunk(segments: int, row: int, config: Any) -> int:
+    """Parts that are combined in one vector step. row: elements of a part.
+
+    A static grid lives as long as its longest program: 64 registers a thread for the step, which would
+    otherwise decide how many programs a processor holds.
+    """
+    elements = min(2048 * config.num_warps, 8192) if config.variant == "static_grid" else 8192
+    return max(1, min(triton.next_power_of_2(segments), elements // row))
+
+
+def _variant_constants(
+    variant: str, call: Call, segments: int, kept: int, chunk: int, decode: bool, small_m: int
+) -> tuple[Any, tuple[Any, ...]]:
+    if variant == "naive":
+        return naive_kernel, (call.max_q == 1,)
+    if variant == "q_block" or (variant == "split_kv" and segments == 1 and not decode):
+        return q_block_kernel, ()
+    if variant == "split_kv":
+        return split_kv_kernel, (segments, kept, chunk, call.fused, decode)
+    if variant == "static_grid":
+        processors = multiprocessors(call.q.device)
+        return static_grid_kernel, (segments, kept, chunk, decode, processors, call.choose)
+    if variant == "mixed":
+        return mixed_kernel, (segments, kept, chunk, small_m)
+    raise ValueError(
+        f"config.variant is {variant!r}; known: naive, q_block, split_kv, static_grid, mixed, warp_specialized"
+    )
+
+
+def register_cap(config: Any, d_pad: int) -> int | None:
+    """Registers per thread on Hopper, None for the compiler's own choice.
+
+    Blocks of 64 rows and 32 keys: three programs of four warps share a processor, short prompts gain. Fewer
+    registers (168 is 65536 / (3 * 128), rounded down to 8) would spill, and so would larger tiles.
+    """
+    small = config.BLOCK_M == 64 and config.TILE_SIZE == 32 and config.num_warps == 4 and d_pad <= 128
+    return 168 if small and config.variant in ("q_block", "split_kv", "mixed") else None
+
+
+def _options(config: Any, d_pad: int) -> dict[str, Any]:
+    if config.variant == "warp_specialized":
+        return WARP_SPECIALIZED
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    cap = register_cap(config, d_pad)
+    if cap is not None and torch.version.hip is None and hopper():
+        options["maxnreg"] = cap
+    if torch.version.hip is not None:
+        for name in ("waves_per_eu", "matrix_instr_nonkdim"):
+            if getattr(config, name, None) is not None:
+                options[name] = getattr(config, name)
+    return options
+
+
+def count_blocks(plan: Plan, call: Call) -> int:
+    """Sequences where each has one Q block, else the upper bound of Q blocks that the kernels number
+    through.
+    """
+    num_seqs = call.lens.shape[0]
+    if plan.decode and plan.variant not in ("q_block", "mixed", "warp_specialized"):
+        return num_seqs
+    if num_seqs == 1:
+        return -(-call.q.shape[0] // plan.block_q)
+    return call.q.shape[0] // plan.block_q + num_seqs
+
+
+def scratch_fits(plan: Plan, call: Call) -> bool:
+    items = launch_grid(plan, call)[1]
+    rows = items * plan.segments * plan.kept
+    return 2 * items + 2 <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
+
+
+def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
+    """(grid, scratch items, Q blocks that the programs share)."""
+    num_seqs = call.lens.shape[0]
+    numbers = count_blocks(plan, call)
+    if plan.variant == "naive":
+        return (call.q.shape[1], num_seqs if call.max_q == 1 else call.q.shape[0], 1), 0, 0
+    if plan.kernel is warp_specialized_kernel:
+        items = numbers * plan.heads_kv
+        return (min(multiprocessors(call.q.device), items * plan.segments), 1, 1), items, numbers
+    if plan.kernel is q_block_kernel:
+        return (plan.heads_kv, numbers, 1), 0, 0
+    if plan.variant == "split_kv":
+        return (plan.heads_kv, numbers, plan.segments), numbers * plan.heads_kv, 0
+    if plan.variant == "static_grid":
+        items = numbers * plan.heads_kv
+        programs = min(plan.resident * multiprocessors(call.q.device), items * plan.segments)
+        return (programs, 1, 1), items, 0
+    return (plan.heads_kv * (numbers + num_seqs * plan.segments), 1, 1), num_seqs * plan.heads_kv, numbers
