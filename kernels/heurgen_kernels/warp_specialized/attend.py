@@ -106,7 +106,7 @@ def attend_item(
 ):  # fmt: skip
     """(acc, M, L) of a consumer's rows over `count` tiles from the begin-th on."""
     k_ready, k_empty, v_ready, v_empty = barriers
-    new_masked, _, page_masked, _ = tiles
+    new_masked, _new_whole, page_masked, _page_whole = tiles
     M = gl.full([HALF], LOWEST, gl.float32, gl.SliceLayout(1, S_LAYOUT))
     L = gl.zeros([HALF], gl.float32, gl.SliceLayout(1, S_LAYOUT))
     acc = gl.zeros([HALF, D], gl.float32, O_LAYOUT)
@@ -121,7 +121,7 @@ def attend_item(
             s, begin, slot, phase, token, context, q_len, right, v_buffers, v_ready, tiles,
             TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT,
         )  # fmt: skip
-        weights, _, M, L = softmax_step(s, M, L, qk_scale)
+        weights, _alpha, M, L = softmax_step(s, M, L, qk_scale)
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
         acc, p, M, L = attend_tiles(

@@ -65,8 +65,8 @@ def warp_specialized_kernel(
             )),
             (produce, (
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr,
-                cu_ptr, blocks_ptr, lens_ptr, count_ptr, right, table_stride, num_seqs, numbers, HKV, BLOCK_Q, PAGE, K_PAGE,
-                K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE, D, STAGES, SEGMENTS, CAUSAL, FRESH, PREFIX,
+                cu_ptr, blocks_ptr, lens_ptr, count_ptr, right, table_stride, num_seqs, numbers, HKV, BLOCK_Q, PAGE,
+                K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE, D, STAGES, SEGMENTS, CAUSAL, FRESH, PREFIX,
             )),
         ],
         [4, 1], [232, 40],  # warps of the second consumer and the producer, and their registers per thread
