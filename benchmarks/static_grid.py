@@ -30,7 +30,7 @@ import peers
 import torch
 import triton
 import triton.language as tl
-from heurgen_kernels import launch, static_grid
+from heurgen_kernels import launch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.defaults import Config
 from heurgen_kernels.select import choose_segments
@@ -41,7 +41,6 @@ LONGEST = 32768
 BATCHES = (1, 4, 16, 64, 128)
 SEGMENTS = (1, 2, 4, 8, 16, 32, 64)
 CONSTANTS = ((16, 1, 3), (32, 1, 2), (32, 2, 2), (32, 2, 3), (64, 2, 2), (64, 4, 2))
-CAPS = (None, 168, 128)
 Call = Callable[[], Any]
 
 
@@ -148,7 +147,7 @@ def compare(out: Path | None) -> None:
     problem = peers.load_fa3()
     if problem:
         print(problem)
-    compile_all([(config, static_grid.REGISTERS) for config in [GRAPH, *attention.DECODE]])
+    compile_all([GRAPH, *attention.DECODE])
     clock, rows = attention.Clock(), []
     for count in BATCHES:
         batch = Batch(count)
@@ -176,66 +175,48 @@ def compare(out: Path | None) -> None:
             writer.writerows(rows)
 
 
-def compile_one(job: tuple[Config, int | None]) -> None:
+def compile_one(config: Config) -> None:
     """Launch a config once in a process of its own, so that its kernel is in Triton's cache."""
-    config, static_grid.REGISTERS = job
     attention.our_call(attention.inputs_of(((1, 400), (1, 30)), 16, False, 0), config)()
     torch.cuda.synchronize()
 
 
-def compile_all(jobs: list[tuple[Config, int | None]]) -> None:
+def compile_all(configs: list[Config]) -> None:
     workers = max(1, min(14, (os.cpu_count() or 2) - 2))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(compile_one, jobs))
-
-
-def with_cap(call: Call, cap: int | None, plans: dict[Any, Any]) -> Call:
-    """The call under another cap on registers, with plans of its own."""
-
-    def run() -> Any:
-        launch._plans, static_grid.REGISTERS = plans, cap
-        return call()
-
-    return run
+        list(pool.map(compile_one, configs))
 
 
 def constants() -> None:
     """Each setting at its best number of segments, against the best setting of the same lengths."""
-    settings = [
-        (Config("static_grid", 16, tile, warps, stages, GRAPH.num_segments), cap)
-        for (tile, warps, stages), cap in itertools.product(CONSTANTS, CAPS)
-    ]
+    settings = [Config("static_grid", 16, *setting, GRAPH.num_segments) for setting in CONSTANTS]
     compile_all(settings)
-    clock, slowdowns, programs = attention.Clock(), defaultdict(list), {}
-    kept: dict[Any, dict[Any, Any]] = {cap: {} for cap in CAPS}
+    clock, slowdowns = attention.Clock(), defaultdict(list)
     for count in BATCHES:
         batch = Batch(count)
         for lengths in lengths_of(count).values():
             batch.at(lengths)
-            calls: dict[Any, Call] = {}
-            for (config, cap), n in itertools.product(settings, SEGMENTS):
-                calls[(config, cap), n] = with_cap(batch.call(config, Forced(n)), cap, kept[cap])
-            for call in calls.values():
+            pairs = list(itertools.product(settings, SEGMENTS))
+            calls = [batch.call(config, Forced(n)) for config, n in pairs]
+            for call in calls:
                 call()
             torch.cuda.synchronize()
-            taken = dict(zip(calls, clock.medians(list(calls.values()), rounds=5, loser=1.5), strict=True))
-            best: dict[Any, float] = {}
-            for (setting, _), ms in taken.items():
-                best[setting] = min(ms, best.get(setting, ms))
-            for setting, ms in best.items():
-                slowdowns[setting].append(ms / min(best.values()))
+            best: dict[Config, float] = {}
+            for (config, _), ms in zip(pairs, clock.medians(calls, rounds=5, loser=1.5), strict=True):
+                best[config] = min(ms, best.get(config, ms))
+            for config, ms in best.items():
+                slowdowns[config].append(ms / min(best.values()))
         del batch
         torch.cuda.empty_cache()
-    for cap, plans in kept.items():
-        for plan in plans.values():
-            if plan.variant == "static_grid":
-                programs[plan.tile, plan.options["num_warps"], plan.options["num_stages"], cap] = (
-                    plan.resident
-                )
-    print("tile warps stages registers  programs/SM  geomean   worst  (slowdown, segments free)")
-    for (config, cap), found in sorted(slowdowns.items(), key=lambda item: attention.mean(item[1])):
-        setting = (config.TILE_SIZE, config.num_warps, config.num_stages, cap)
-        said = "{:4} {:5} {:6} {!s:>9}".format(*setting) + f" {programs[setting]:12}"
+    programs = {
+        (p.tile, p.options["num_warps"], p.options["num_stages"]): p.resident
+        for p in launch._plans.values()
+        if p.variant == "static_grid"
+    }
+    print("tile warps stages  programs/SM  geomean   worst  (slowdown, segments free)")
+    for config, found in sorted(slowdowns.items(), key=lambda item: attention.mean(item[1])):
+        setting = (config.TILE_SIZE, config.num_warps, config.num_stages)
+        said = "{:4} {:5} {:6}".format(*setting) + f" {programs[setting]:12}"
         print(f"{said} {attention.mean(found):8.3f} {max(found):7.3f}")
 
 

@@ -10,7 +10,6 @@ import torch
 import triton
 import triton.language as tl
 
-from . import static_grid
 from .call import FP8, Call, hopper, multiprocessors
 from .defaults import Config
 from .descriptors import descriptor_sources
@@ -121,7 +120,7 @@ def make_plan(call: Call, config: Any) -> Plan:
     kept = triton.next_power_of_2(group) if decode and call.max_q == 1 and not specialised else block_m
     if variant == "mixed":
         kept = small_m
-    chunk = reduce_chunk(segments, kept * d_pad, config)
+    chunk = reduce_chunk(segments, kept * d_pad, config.num_warps)
     rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
     tma = descriptor_sources(call, config, d_pad, rows)
     compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
@@ -142,8 +141,6 @@ def make_plan(call: Call, config: Any) -> Plan:
     else:
         kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
     options = _options(config, d_pad)
-    if variant == "static_grid" and decode and static_grid.REGISTERS and hopper():
-        options["maxnreg"] = static_grid.REGISTERS
     return Plan(
         kernel, (*base, *more), options, block_q, heads_kv, segments,
         kept, d_pad, decode, tma,
@@ -151,14 +148,12 @@ def make_plan(call: Call, config: Any) -> Plan:
     )  # fmt: skip
 
 
-def reduce_chunk(segments: int, row: int, config: Any) -> int:
-    """Parts that are combined in one vector step. row: elements of a part.
+def reduce_chunk(segments: int, row: int, num_warps: int) -> int:
+    """Parts that are combined in one vector step, of `row` elements each: 32 registers a thread.
 
-    A static grid lives as long as its longest program: 64 registers a thread for the step, which would
-    otherwise decide how many programs a processor holds.
+    More of them would spill beside what the kernel holds, and decide how many programs a processor holds.
     """
-    elements = min(2048 * config.num_warps, 8192) if config.variant == "static_grid" else 8192
-    return max(1, min(triton.next_power_of_2(segments), elements // row))
+    return max(1, min(triton.next_power_of_2(segments), 1024 * num_warps // row))
 
 
 def _variant_constants(
@@ -184,10 +179,10 @@ def register_cap(config: Any, d_pad: int) -> int | None:
     """Registers per thread on Hopper, None for the compiler's own choice.
 
     Blocks of 64 rows and 32 keys: three programs of four warps share a processor, short prompts gain. Fewer
-    registers (168 is 65536 / (3 * 128), rounded down to 8) would spill, and so would larger tiles.
+    registers (168 is 65536 / (3 * 128), rounded down to 8) would spill, and so would larger tiles and split keys.
     """
     small = config.BLOCK_M == 64 and config.TILE_SIZE == 32 and config.num_warps == 4 and d_pad <= 128
-    return 168 if small and config.variant in ("q_block", "split_kv", "mixed") else None
+    return 168 if small and config.variant == "q_block" else None
 
 
 def _options(config: Any, d_pad: int) -> dict[str, Any]:

@@ -22,12 +22,9 @@ CHOICE = (
     "num_kv_heads",
     "multiprocessors",
 )
-# Constants of decode launches to record, and the most segments that may be chosen. Tile, warps and stages: the best
-# of one kind for all decodes of the training log of split_kv, segments free (1.085x of the best of each).
-GRAPH = Config("static_grid", 16, 32, 2, 2, 64)
-# Registers a thread of a decode launch on Hopper, so that 6 programs of 2 warps share a processor: the loop over the
-# work keeps what it could compute again in all the registers there are. None: no cap.
-REGISTERS: int | None = 168
+# Constants of decode launches to record, and the most segments that may be chosen. Tile, warps and stages: measured
+# on an H200 by `benchmarks/static_grid.py --constants`, segments free: 1.012 of the best of each set of lengths.
+GRAPH = Config("static_grid", 16, 16, 1, 3, 64)
 # Lengths read in one vector step.
 WIDTH = tl.constexpr(256)
 
