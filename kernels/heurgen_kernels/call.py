@@ -50,13 +50,15 @@ class Call:
 _processors: dict[int, int] = {}
 
 
-def multiprocessors(device: torch.device) -> int:
-    """Streaming multiprocessors or compute units; 132 (an H100 or H200) where there is no GPU."""
-    index = device.index or 0
-    if index not in _processors:
-        cuda = device.type == "cuda"
-        _processors[index] = torch.cuda.get_device_properties(device).multi_processor_count if cuda else 132
-    return _processors[index]
+def multiprocessors(device: int) -> int:
+    """Streaming multiprocessors or compute units of a device number; 132 (an H100 or H200) for -1, a CPU."""
+    found = _processors.get(device)
+    if found is None:
+        found = 132
+        if device >= 0:
+            found = torch.cuda.get_device_properties(device).multi_processor_count
+        _processors[device] = found
+    return found
 
 
 def hopper() -> bool:

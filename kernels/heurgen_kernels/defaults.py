@@ -76,10 +76,10 @@ def _decode(vendor: str, items: int, max_seqlen_k: int, wide: bool, multiprocess
     """About 6 programs a processor, of at least 64 keys each. items: sequences times KV heads."""
     most = 32 if max_seqlen_k >= 32768 else 16
     segments = _power_below(min(6 * multiprocessors // max(items, 1), max_seqlen_k // 64, most))
-    tile, warps = (32, 2) if wide else (16, 1) if items > 16 else (64, 2)
+    tile, warps = (32, 2) if wide else (16, 1) if items > 16 else (64, 4)
     if segments == 1:
         return Config("q_block", 16, 32 if wide else 128, 4, 2, 1)
-    return Config("split_kv", 16, tile, warps, 2 if vendor == "amd" else 5, segments)
+    return Config("split_kv", 16, tile, warps, 2 if vendor == "amd" else 3, segments)
 
 
 def _power_below(count: int) -> int:

@@ -89,8 +89,8 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     signature, attrs = _signature(kernel, constants, shape)
     specialised = config.variant == "warp_specialized"
     options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    cap = register_cap(config, constants[(kernel.arg_names.index("D_PAD"),)])
-    if target == "sm_90" and cap is not None:
+    cap = register_cap(config, constants[(kernel.arg_names.index("D_PAD"),)], target == "sm_90")
+    if target.startswith("sm_") and cap is not None:
         options["maxnreg"] = cap
     if target.startswith("gfx"):
         for name in ("waves_per_eu", "matrix_instr_nonkdim"):

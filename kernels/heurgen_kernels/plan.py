@@ -166,7 +166,7 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (segments, kept, chunk, call.fused, decode)
     if variant == "static_grid":
-        processors = multiprocessors(call.q.device)
+        processors = multiprocessors(call.q.get_device())
         return static_grid_kernel, (segments, kept, chunk, decode, processors, call.choose)
     if variant == "mixed":
         return mixed_kernel, (segments, kept, chunk, small_m)
@@ -175,24 +175,30 @@ def _variant_constants(
     )
 
 
-def register_cap(config: Any, d_pad: int) -> int | None:
-    """Registers per thread on Hopper, None for the compiler's own choice.
+def register_cap(config: Any, d_pad: int, hopper: bool) -> int | None:
+    """Registers per thread that the assembler is told, None for its own choice. NVIDIA alone.
 
-    Blocks of 64 rows and 32 keys: three programs of four warps share a processor, short prompts gain. Fewer
-    registers (168 is 65536 / (3 * 128), rounded down to 8) would spill, and so would larger tiles and split keys.
+    Small blocks: all of 255; left to itself it stops earlier and spills a word or two. Blocks of 64 rows and 32 keys
+    on Hopper: three programs of four warps share a processor (168 is 65536 / (3 * 128), rounded down to 8), short
+    prompts gain; with fewer registers, larger tiles or split keys it would spill.
     """
-    small = config.BLOCK_M == 64 and config.TILE_SIZE == 32 and config.num_warps == 4 and d_pad <= 128
-    return 168 if small and config.variant == "q_block" else None
+    if d_pad > 128:
+        return None
+    if config.BLOCK_M <= 16 and (config.variant == "split_kv" or config.TILE_SIZE < 128):
+        return 255 if config.variant in ("split_kv", "q_block") else None
+    small = config.BLOCK_M == 64 and config.TILE_SIZE == 32 and config.num_warps == 4
+    return 168 if hopper and small and config.variant == "q_block" else None
 
 
 def _options(config: Any, d_pad: int) -> dict[str, Any]:
     if config.variant == "warp_specialized":
         return WARP_SPECIALIZED
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    cap = register_cap(config, d_pad)
-    if cap is not None and torch.version.hip is None and hopper():
-        options["maxnreg"] = cap
-    if torch.version.hip is not None:
+    if torch.version.hip is None:
+        cap = register_cap(config, d_pad, hopper())
+        if cap is not None:
+            options["maxnreg"] = cap
+    else:
         for name in ("waves_per_eu", "matrix_instr_nonkdim"):
             if getattr(config, name, None) is not None:
                 options[name] = getattr(config, name)
@@ -225,13 +231,13 @@ def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
         return (call.q.shape[1], num_seqs if call.max_q == 1 else call.q.shape[0], 1), 0, 0
     if plan.kernel is warp_specialized_kernel:
         items = numbers * plan.heads_kv
-        return (min(multiprocessors(call.q.device), items * plan.segments), 1, 1), items, numbers
+        return (min(multiprocessors(call.q.get_device()), items * plan.segments), 1, 1), items, numbers
     if plan.kernel is q_block_kernel:
         return (plan.heads_kv, numbers, 1), 0, 0
     if plan.variant == "split_kv":
         return (plan.heads_kv, numbers, plan.segments), numbers * plan.heads_kv, 0
     if plan.variant == "static_grid":
         items = numbers * plan.heads_kv
-        programs = min(plan.resident * multiprocessors(call.q.device), items * plan.segments)
+        programs = min(plan.resident * multiprocessors(call.q.get_device()), items * plan.segments)
         return (programs, 1, 1), items, 0
     return (plan.heads_kv * (numbers + num_seqs * plan.segments), 1, 1), num_seqs * plan.heads_kv, numbers

@@ -48,11 +48,12 @@ SHIPPED = {"nvidia": "paged_attention", "amd": "paged_attention_amd"}
 def features_of(call: Call) -> tuple[Any, ...]:
     """The values of FEATURES, all known on the host. dtype is the cache's."""
     k = call.k
-    num_seqs, tokens = call.lens.shape[0], call.q.shape[0]
+    num_seqs = len(call.lens)
+    tokens, heads, size = call.q.shape
+    _, page_size, heads_kv, _ = k.shape
     return (
-        num_seqs, tokens, call.max_q, call.max_k, tokens / num_seqs if num_seqs else 0.0, call.q.shape[1],
-        k.shape[2], k.shape[3], k.shape[1], DTYPE_NAMES[k.dtype], call.new_k is not None,
-        multiprocessors(k.device),
+        num_seqs, tokens, call.max_q, call.max_k, tokens / num_seqs if num_seqs else 0.0, heads, heads_kv, size,
+        page_size, DTYPE_NAMES[k.dtype], call.new_k is not None, multiprocessors(k.get_device()),
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class StaticGrid(Tunable):
         cuda = torch.cuda.is_available()
         shared = {
             "decode_share": 1.0,
-            "multiprocessors": multiprocessors(torch.device("cuda" if cuda else "cpu")),
+            "multiprocessors": multiprocessors(torch.cuda.current_device() if cuda else -1),
         }
         return {
             "batch": [
@@ -81,7 +81,10 @@ class StaticGrid(Tunable):
         }
 
     def inputs(self, scenario: Any, device: str) -> Inputs:
-        found, said = multiprocessors(torch.device(device)), scenario.features["multiprocessors"]
+        found, said = (
+            multiprocessors(torch.empty(0, device=device).get_device()),
+            scenario.features["multiprocessors"],
+        )
         if found != said:
             raise ValueError(f"the workload says {said} multiprocessors, the device has {found}")
         return make_inputs(scenario.lengths, scenario.features, device, scenario.seed)

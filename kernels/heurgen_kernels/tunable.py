@@ -133,17 +133,16 @@ class Tunable:
                 "BLOCK_M": (16, 64, 128),
                 "TILE_SIZE": (16, 32, 64, 128),
                 "num_warps": (1, 2, 4, 8),
-                "num_stages": (1, 2, 3, 5),
-                "num_segments": (1, 2, 3, 4, 6, 8, 12, 16, 32, 64),
+                "num_stages": (1, 2, 3, 4, 5),
+                "num_segments": (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64),
             },
             constraints=(
                 "num_segments == 1 or variant != 'q_block'",
                 "variant != 'split_kv' or num_segments > 1",
-                "BLOCK_M == 16 or num_segments in (1, 2, 4, 8, 16)",
+                "BLOCK_M != 64 or num_segments in (1, 2, 4, 8, 16)",
                 "TILE_SIZE * num_stages <= 320",
-                # decodes: mma.sync, few warps: 16 to 32 keys of a tile for each
-                "BLOCK_M > 16 or (num_warps <= 4 and 16 * num_warps <= TILE_SIZE)",
-                "BLOCK_M > 16 or TILE_SIZE <= 32 * num_warps",
+                # decodes: mma.sync, 16 keys of a tile for each warp; with 32 one or two warps spill
+                "BLOCK_M > 16 or TILE_SIZE == 16 * num_warps or (TILE_SIZE == 128 and num_warps == 4)",
                 "BLOCK_M > 16 or (num_stages >= 2 and variant in ('q_block', 'split_kv'))",
                 # prompts: wgmma; 16 rows per warp, since 32 rows per warp spill and were no faster
                 "BLOCK_M != 64 or (num_warps == 4 and TILE_SIZE in (32, 64) and num_stages <= 3)",
@@ -151,8 +150,8 @@ class Tunable:
                 "num_stages <= 3 or TILE_SIZE >= 32",
                 # 128 rows are two consumers' of the warp-specialised kernel, num_warps those of each
                 "(BLOCK_M == 128) == (variant == 'warp_specialized')",
-                "BLOCK_M < 128 or (num_warps == 4 and num_segments in (1, 2, 4))",
-                "BLOCK_M < 128 or (TILE_SIZE == 64 and num_stages == 3) or (TILE_SIZE == 128 and num_stages == 2)",
+                "BLOCK_M < 128 or (num_warps == 4 and num_segments in (1, 2, 3, 4, 6, 8))",
+                "BLOCK_M < 128 or (TILE_SIZE == 64 and num_stages in (3, 4)) or (TILE_SIZE == 128 and num_stages == 2)",
             ),
         )
 

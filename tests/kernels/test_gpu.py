@@ -74,6 +74,34 @@ def test_variants(gpu, config, name):
         assert error_of(batch, config) < LIMITS[torch.bfloat16]
 
 
+@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("tile", [64, 128])
+@pytest.mark.parametrize("page", [16, 128, 784])
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("heads", [(32, 8), (28, 4), (5, 1)], ids=str)
+def test_warp_specialized(gpu, heads, size, page, tile, segments):
+    """Empty, short and long sequences, chunks whose prefix ends inside a tile, V behind the last key NaN."""
+    lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000)]
+    for fresh in (False, True):
+        for causal in (True, False):
+            batch = make_batch(lengths, heads, size, page, torch.bfloat16, fresh, device=gpu)
+            config = Config("warp_specialized", 128, tile, 4, 2 if tile == 128 else 3, segments)
+            assert error_of(batch, config, causal=causal) < LIMITS[torch.bfloat16]
+
+
+def test_warp_specialized_with_sinks_and_metadata(gpu):
+    from heurgen_kernels.metadata import build_metadata_host
+
+    lengths = [(1, 900), (1, 40), (300, 420), (77, 77)]
+    for segments in (1, 2):
+        batch = make_batch(lengths, (32, 8), 128, 16, torch.bfloat16, device=gpu)
+        metadata = build_metadata_host([q for q, _ in lengths], 32, gpu)
+        sinks = torch.linspace(-2, 3, 32, device=gpu)
+        config = Config("warp_specialized", 128, 64, 4, 3, segments)
+        error = error_of(batch, config, sinks=sinks, metadata=metadata)
+        assert error < LIMITS[torch.bfloat16]
+
+
 def test_whole_tuning_space_is_correct(gpu):
     """Every config that a selector can return comes from the space; a spread of it here, all of it in the
     tuner.
