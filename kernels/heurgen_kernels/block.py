@@ -178,9 +178,9 @@ def tiles_per_segment(longest_k, segments, left, right, BLOCK_Q: tl.constexpr, T
 
 
 @triton.jit
-def segment_count(span, length, MAX_SEGMENTS: tl.constexpr):
+def segment_count(span, length, max_segments):
     """Segments of `length` keys that a span is cut into; one where it is empty."""
-    return tl.minimum(tl.maximum(tl.cdiv(span, length), 1), MAX_SEGMENTS)
+    return tl.minimum(tl.maximum(tl.cdiv(span, length), 1), max_segments)
 
 
 @triton.jit
@@ -189,7 +189,7 @@ def run_block(
     cu_ptr,
     blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
     part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-    sequence, token0, q_len, k_len, block, head, segment, segment_tiles, item,
+    sequence, token0, q_len, k_len, block, head, segment, segment_tiles, item, max_segments,
     G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
     O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
@@ -199,21 +199,21 @@ def run_block(
     PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    MAX_SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr,
+    KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr,
 ):  # fmt: skip
     """Attend to one segment of one Q block and store the result, or its part where the block has several
     segments.
 
-    item: number of the (Q block, KV head) pair, its row in the scratch; MAX_SEGMENTS = 1 needs no scratch.
+    item: number of the (Q block, KV head) pair, its row in the scratch; without scratch (part_ptr) keys are not cut.
     """
     BLOCK_Q: tl.constexpr = BLOCK_M // G
     low = 0
     high = k_len
     segments = 1
-    if MAX_SEGMENTS > 1:
+    if part_ptr is not None:
         begin, end = segment_span(block, q_len, k_len, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW)
         length = segment_tiles * TILE
-        segments = segment_count(end - begin, length, MAX_SEGMENTS)
+        segments = segment_count(end - begin, length, max_segments)
         low = begin + segment * length
         if segment < segments - 1:
             high = low + length
@@ -230,11 +230,11 @@ def run_block(
             V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP,
             ALIBI,
         )  # fmt: skip
-        if MAX_SEGMENTS == 1:
+        if part_ptr is None:
             acc = finish(acc, M, L, heads, row_ok, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH, FP8_MAX)
             store_rows(acc, out_ptr, token0, token, heads, row_ok, O_TOK, O_HEAD, D, D_PAD)
         else:
-            part = item.to(tl.int64) * (MAX_SEGMENTS * KEPT)
+            part = item.to(tl.int64) * (max_segments * KEPT)
             m_ptr = part_ptr + part_rows.to(tl.int64) * D_PAD
             l_ptr = m_ptr + part_rows
             if FUSED and segments > 1:

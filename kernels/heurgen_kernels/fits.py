@@ -114,7 +114,7 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     kept = triton.next_power_of_2(group) if shape.decode else block_m
     small_m = max(triton.next_power_of_2(group), 16)
     kept = small_m if config.variant == "mixed" else kept
-    chunk = reduce_chunk(segments, kept * d_pad, config.num_warps)
+    chunk = reduce_chunk(kept * d_pad, config.num_warps)
     row = heads_kv * size
     values: dict[str, Any] = {
         "G": group, "HKV": heads_kv, "BLOCK_M": block_m, "TILE": config.TILE_SIZE, "PAGE": shape.page_size,

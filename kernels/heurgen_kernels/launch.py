@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import triton
 from triton.runtime.jit import JITFunction
 
 from . import block, mixed, naive, q_block, split_kv, static_grid, tiles
@@ -20,9 +19,9 @@ from .call import Call
 from .defaults import Config
 from .descriptors import make_descriptors
 from .occupancy import resident_programs
-from .plan import Plan, launch_grid, make_plan, plan_key, scratch_fits
+from .plan import Plan, launch_grid, make_plan, plan_key, reduce_chunk, scratch_fits
 from .scratch import counters
-from .split_kv import reduce_kernel
+from .split_kv import reduce_kernel, split_kv_kernel
 
 
 def settle_cache_keys() -> None:
@@ -76,7 +75,7 @@ def _run(plan: Plan, call: Call) -> None:
         rows = items * plan.segments * plan.kept
         part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=device)
     if plan.segments > 1 or plan.variant == "warp_specialized":
-        count = counters(device, stream, 2 + 2 * items * (plan.segments > 1))
+        count = counters(device, stream, 2 + 2 * items * plan.segments)
     k_desc, v_desc, new_k_desc, new_v_desc = make_descriptors(plan, call)
     head = (
         call.q, call.k, call.v, k_desc, v_desc, call.new_k, call.new_v, new_k_desc, new_v_desc, call.out, call.table,
@@ -84,12 +83,14 @@ def _run(plan: Plan, call: Call) -> None:
         call.out_scale, part, count, rows, call.scale, call.softcap, call.left, call.right, call.table.stride(0),
         call.lens.shape[0],
     )  # fmt: skip
-    if plan.variant in ("mixed", "warp_specialized"):
-        head = (*head, blocks)
+    if plan.kernel is split_kv_kernel:
+        head = (*head, plan.segments)
+    elif plan.variant in ("mixed", "warp_specialized"):
+        head = (*head, plan.segments, blocks)
     elif plan.variant == "static_grid":
         head = (*head, call.forced)
     dispatch(plan, grid, stream, (*head, *plan.constants))
-    if plan.variant == "split_kv" and not plan.constants[-2]:
+    if plan.kernel is split_kv_kernel and plan.segments > 1 and not call.fused:
         _reduce(plan, call, grid, part, rows)
 
 
@@ -98,13 +99,13 @@ def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], part: torch.Tensor | 
     names = dict(zip(plan.kernel.arg_names[-len(plan.constants) :], plan.constants, strict=True))
     keep = {
         "G", "HKV", "BLOCK_M", "TILE", "D", "D_PAD", "O_TOK", "O_HEAD", "CAUSAL",
-        "WINDOW", "FRESH", "FP8_MAX", "SEGMENTS", "KEPT", "DECODE",
+        "WINDOW", "FRESH", "FP8_MAX", "KEPT", "DECODE",
     }  # fmt: skip
-    chunk = min(triton.next_power_of_2(plan.segments), max(1, 8192 // plan.d_pad))
     reduce_kernel[(plan.kept, grid[1], plan.heads_kv)](
         call.out, call.cu, call.blocks, call.lens, call.sinks, call.v_scale, call.out_scale, part, rows,
         call.left,
-        call.right, call.lens.shape[0], **{name: names[name] for name in keep}, CHUNK=chunk, num_warps=4,
+        call.right, call.lens.shape[0], plan.segments, **{name: names[name] for name in keep},
+        CHUNK=reduce_chunk(plan.d_pad, 4), num_warps=4,
     )  # fmt: skip
 
 

@@ -14,13 +14,23 @@ from .split_kv import locate
 from .tiles import longest
 
 
-@triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "prompt_blocks"])
+@triton.jit(
+    do_not_specialize=[
+        "left",
+        "right",
+        "table_stride",
+        "num_seqs",
+        "part_rows",
+        "max_segments",
+        "prompt_blocks",
+    ]
+)
 def mixed_kernel(
     q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
     cu_ptr,
     blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
     part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-    prompt_blocks,
+    max_segments, prompt_blocks,
     G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
     O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
@@ -30,9 +40,9 @@ def mixed_kernel(
     PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, SMALL_M: tl.constexpr,
+    KEPT: tl.constexpr, CHUNK: tl.constexpr, SMALL_M: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (HKV * (prompt_blocks + num_seqs * SEGMENTS),). Sequences of at most SMALL_M // G tokens are
+    """Grid: (HKV * (prompt_blocks + num_seqs * max_segments),). Sequences of at most SMALL_M // G tokens are
     decodes.
     """
     SMALL_Q: tl.constexpr = SMALL_M // G
@@ -49,13 +59,13 @@ def mixed_kernel(
                 table_ptr, cu_ptr,
                 blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr,
                 out_scale_ptr,
-                part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-                sequence, token0, q_len, k_len, block, head, 0, 0, 0,
+                None, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
+                sequence, token0, q_len, k_len, block, head, 0, 0, 0, 1,
                 G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
                 V_PAGE, V_TOK,
                 V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
                 COMPUTE, FP8_MAX,
-                1, BLOCK_M, 1, False,
+                BLOCK_M, 1, False,
             )  # fmt: skip
     else:
         number = number - prompt_blocks
@@ -66,7 +76,7 @@ def mixed_kernel(
         )  # fmt: skip
         if (q_len > 0) & (q_len <= SMALL_Q):
             segment_tiles = tiles_per_segment(
-                longest(lens_ptr, num_seqs, 256), SEGMENTS, left, right, SMALL_Q, TILE, CAUSAL, WINDOW
+                longest(lens_ptr, num_seqs, 256), max_segments, left, right, SMALL_Q, TILE, CAUSAL, WINDOW
             )  # fmt: skip
             run_block(
                 q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
@@ -75,9 +85,10 @@ def mixed_kernel(
                 out_scale_ptr,
                 part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
                 sequence, token0, q_len, k_len, block, head, segment, segment_tiles, number * HKV + head,
+                max_segments,
                 G, HKV, SMALL_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
                 V_PAGE, V_TOK,
                 V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
                 COMPUTE, FP8_MAX,
-                SEGMENTS, KEPT, CHUNK, True,
+                KEPT, CHUNK, True,
             )  # fmt: skip

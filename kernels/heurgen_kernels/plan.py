@@ -120,7 +120,7 @@ def make_plan(call: Call, config: Any) -> Plan:
     kept = triton.next_power_of_2(group) if decode and call.max_q == 1 and not specialised else block_m
     if variant == "mixed":
         kept = small_m
-    chunk = reduce_chunk(segments, kept * d_pad, config.num_warps)
+    chunk = reduce_chunk(kept * d_pad, config.num_warps)
     rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
     tma = descriptor_sources(call, config, d_pad, rows)
     compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
@@ -137,7 +137,7 @@ def make_plan(call: Call, config: Any) -> Plan:
         call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
     )  # fmt: skip
     if specialised:
-        kernel, more = warp_specialized_kernel, (segments, config.num_stages, rows)
+        kernel, more = warp_specialized_kernel, (config.num_stages, rows)
     else:
         kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
     options = _options(config, d_pad)
@@ -148,12 +148,12 @@ def make_plan(call: Call, config: Any) -> Plan:
     )  # fmt: skip
 
 
-def reduce_chunk(segments: int, row: int, num_warps: int) -> int:
+def reduce_chunk(row: int, num_warps: int) -> int:
     """Parts that are combined in one vector step, of `row` elements each: 32 registers a thread.
 
     More of them would spill beside what the kernel holds, and decide how many programs a processor holds.
     """
-    return max(1, min(triton.next_power_of_2(segments), 1024 * num_warps // row))
+    return max(1, 1024 * num_warps // row)
 
 
 def _variant_constants(
@@ -164,12 +164,12 @@ def _variant_constants(
     if variant == "q_block" or (variant == "split_kv" and segments == 1 and not decode):
         return q_block_kernel, ()
     if variant == "split_kv":
-        return split_kv_kernel, (segments, kept, chunk, call.fused, decode)
+        return split_kv_kernel, (kept, chunk, call.fused, decode)
     if variant == "static_grid":
         processors = multiprocessors(call.q.get_device())
         return static_grid_kernel, (segments, kept, chunk, decode, processors, call.choose)
     if variant == "mixed":
-        return mixed_kernel, (segments, kept, chunk, small_m)
+        return mixed_kernel, (kept, chunk, small_m)
     raise ValueError(
         f"config.variant is {variant!r}; known: naive, q_block, split_kv, static_grid, mixed, warp_specialized"
     )
@@ -220,7 +220,7 @@ def count_blocks(plan: Plan, call: Call) -> int:
 def scratch_fits(plan: Plan, call: Call) -> bool:
     items = launch_grid(plan, call)[1]
     rows = items * plan.segments * plan.kept
-    return 2 * items + 2 <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
+    return 2 * items * plan.segments + 2 <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
 
 
 def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:

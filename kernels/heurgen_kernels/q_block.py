@@ -39,13 +39,13 @@ def q_block_kernel(
             q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
             table_ptr, cu_ptr,
             blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-            part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-            sequence, token0, q_len, k_len, block, head, 0, 0, 0,
+            None, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
+            sequence, token0, q_len, k_len, block, head, 0, 0, 0, 1,
             G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
             V_PAGE, V_TOK,
             V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE,
             FP8_MAX,
-            1, BLOCK_M, 1, False,
+            BLOCK_M, 1, False,
         )  # fmt: skip
 
 

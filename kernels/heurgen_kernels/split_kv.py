@@ -6,7 +6,7 @@ FUSED: the program that finishes last combines the parts in the same launch. Oth
 import triton
 import triton.language as tl
 
-from .block import run_block, segment_span, store_rows, tiles_per_segment
+from .block import run_block, segment_count, segment_span, store_rows, tiles_per_segment
 from .q_block import locate_block
 from .tiles import finish, longest, reduce_parts
 
@@ -21,12 +21,12 @@ def locate(cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q: tl.constexpr
     return locate_block(cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q)
 
 
-@triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows"])
+@triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "max_segments"])
 def split_kv_kernel(
     q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
     cu_ptr,
     blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
+    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, max_segments,
     G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
     D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
     O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
@@ -36,10 +36,9 @@ def split_kv_kernel(
     PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr,
-    DECODE: tl.constexpr,
+    KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr, DECODE: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (KV heads, sequences (DECODE) or Q blocks, SEGMENTS)."""
+    """Grid: (KV heads, sequences (DECODE) or Q blocks, max_segments)."""
     BLOCK_Q: tl.constexpr = BLOCK_M // G
     head = tl.program_id(0)
     number = tl.program_id(1)
@@ -50,7 +49,7 @@ def split_kv_kernel(
     )  # fmt: skip
     if block * BLOCK_Q < q_len:
         segment_tiles = tiles_per_segment(
-            longest(lens_ptr, num_seqs, 256), SEGMENTS, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW
+            longest(lens_ptr, num_seqs, 256), max_segments, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW
         )  # fmt: skip
         run_block(
             q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
@@ -58,23 +57,23 @@ def split_kv_kernel(
             blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
             part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
             sequence, token0, q_len, k_len, block, head, tl.program_id(2), segment_tiles, number * HKV + head,
-            G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
+            max_segments, G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
             V_PAGE, V_TOK,
             V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE,
             FP8_MAX,
-            SEGMENTS, KEPT, CHUNK, FUSED,
+            KEPT, CHUNK, FUSED,
         )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["left", "right", "num_seqs", "part_rows"])
+@triton.jit(do_not_specialize=["left", "right", "num_seqs", "part_rows", "max_segments"])
 def reduce_kernel(
     out_ptr, cu_ptr, blocks_ptr, lens_ptr, sinks_ptr, v_scale_ptr, out_scale_ptr, part_ptr, part_rows, left,
     right,
-    num_seqs, G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
+    num_seqs, max_segments,
+    G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
     D_PAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
-    FRESH: tl.constexpr, FP8_MAX: tl.constexpr, SEGMENTS: tl.constexpr, KEPT: tl.constexpr,
-    CHUNK: tl.constexpr,
+    FRESH: tl.constexpr, FP8_MAX: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr,
     DECODE: tl.constexpr,
 ):  # fmt: skip
     """Combine the parts of one row. Grid: (KEPT, sequences or Q blocks, KV heads). One vector step per
@@ -89,11 +88,11 @@ def reduce_kernel(
     if (token < q_len) & (row < BLOCK_Q * G):
         begin, end = segment_span(block, q_len, k_len, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW)
         length = TILE * tiles_per_segment(
-            longest(lens_ptr, num_seqs, 256), SEGMENTS, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW
+            longest(lens_ptr, num_seqs, 256), max_segments, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW
         )  # fmt: skip
-        segments = tl.minimum(tl.maximum(tl.cdiv(end - begin, length), 1), SEGMENTS)
+        segments = segment_count(end - begin, length, max_segments)
         if segments > 1:
-            part = (number * HKV + head).to(tl.int64) * (SEGMENTS * KEPT)
+            part = (number * HKV + head).to(tl.int64) * (max_segments * KEPT)
             m_ptr = part_ptr + part_rows.to(tl.int64) * D_PAD
             acc, m, total = reduce_parts(
                 part_ptr + part * D_PAD,

@@ -137,11 +137,12 @@ def static_grid_kernel(
                     out_scale_ptr,
                     part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
                     sequence, token0, q_len, k_len, block, head, segment, segment_tiles, number * HKV + head,
+                    SEGMENTS,
                     G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
                     V_PAGE, V_TOK,
                     V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
                     COMPUTE, FP8_MAX,
-                    SEGMENTS, KEPT, CHUNK, True,
+                    KEPT, CHUNK, True,
                 )  # fmt: skip
             done += items
     else:
@@ -167,9 +168,10 @@ def static_grid_kernel(
                     out_scale_ptr,
                     part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
                     sequence, token0, q_len, k_len, block, head, segment, segment_tiles, number * HKV + head,
+                    SEGMENTS,
                     G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
                     V_PAGE, V_TOK,
                     V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
                     COMPUTE, FP8_MAX,
-                    SEGMENTS, KEPT, CHUNK, True,
+                    KEPT, CHUNK, True,
                 )  # fmt: skip

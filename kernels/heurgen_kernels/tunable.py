@@ -134,7 +134,7 @@ class Tunable:
                 "TILE_SIZE": (16, 32, 64, 128),
                 "num_warps": (1, 2, 4, 8),
                 "num_stages": (1, 2, 3, 4, 5),
-                "num_segments": (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64),
+                "num_segments": (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64),
             },
             constraints=(
                 "num_segments == 1 or variant != 'q_block'",
@@ -142,6 +142,7 @@ class Tunable:
                 "BLOCK_M != 64 or num_segments in (1, 2, 4, 8, 16)",
                 "TILE_SIZE * num_stages <= 320",
                 # decodes: mma.sync, 16 keys of a tile for each warp; with 32 one or two warps spill
+                "BLOCK_M > 16 or (num_warps <= 4 and TILE_SIZE >= 16 * num_warps)",
                 "BLOCK_M > 16 or TILE_SIZE == 16 * num_warps or (TILE_SIZE == 128 and num_warps == 4)",
                 "BLOCK_M > 16 or (num_stages >= 2 and variant in ('q_block', 'split_kv'))",
                 # prompts: wgmma; 16 rows per warp, since 32 rows per warp spill and were no faster
@@ -216,15 +217,20 @@ class Tunable:
         if rows >= 4096 and config["BLOCK_M"] == 16:
             return False
         decode = f["max_seqlen_q"] == 1
-        if variant == "split_kv":
-            blocks = f["total_query_tokens"] * group // config["BLOCK_M"] + f["num_seqs"]
-            tiles = -(-f["max_seqlen_k"] // config["TILE_SIZE"])
-            return (
-                config["num_segments"] <= tiles
-                and blocks * f["num_kv_heads"] * config["num_segments"] <= 2**14
-            )
-        if variant == "mixed":
-            return not decode and f["num_seqs"] > 1
+        blocks = f["total_query_tokens"] * group // config["BLOCK_M"] + f["num_seqs"]
+        if variant == "mixed" and (decode or f["num_seqs"] == 1):
+            return False
+        if config["num_segments"] == 1:
+            return True
+        # too few programs to fill the processors twice as full as without, or more than could ever pay
+        items = (f["num_seqs"] if variant == "mixed" else blocks) * f["num_kv_heads"]
+        programs = items * config["num_segments"]
+        tiles = -(-f["max_seqlen_k"] // config["TILE_SIZE"])
+        if config["num_segments"] > tiles:
+            return False
+        if variant == "warp_specialized":
+            return programs <= 12 * 132
+        return (programs >= 66 or 2 * config["num_segments"] > tiles) and programs <= 16 * 132
         return True
 
 

@@ -69,7 +69,7 @@ def row_places(head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr,
 def consume(
     q_ptr, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers, job_barriers,
     jobs, right, qk_scale, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, TILE: gl.constexpr,
-    D: gl.constexpr, STAGES: gl.constexpr, SEGMENTS: gl.constexpr, Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr,
+    D: gl.constexpr, STAGES: gl.constexpr, Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr,
     O_TOK: gl.constexpr, O_HEAD: gl.constexpr, CAUSAL: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
 ):  # fmt: skip
     """A consumer: rows 64 * WHICH .. of each Q block that the producer hands over."""
@@ -86,7 +86,8 @@ def consume(
         mbarrier.wait(job_ready.index(slot), item // JOBS & 1)
         job = jobs.index(slot).load(FOUR_WARPS)
         head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
-        context, begin, place, segments = pick(job, 4), pick(job, 5), pick(job, 7), pick(job, 8)
+        context, begin = pick(job, 4), pick(job, 5)
+        place, segments, segment = pick(job, 7), pick(job, 8), pick(job, 9)
         count = pick(job, 6)
         mbarrier.arrive(job_empty.index(slot))
         item += 1
@@ -109,17 +110,17 @@ def consume(
             M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
             L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
             ended = True
-            if SEGMENTS > 1:  # noqa: SIM102
+            if part_ptr is not None:  # noqa: SIM102
                 if segments > 1:
                     STEP: gl.constexpr = 2 * HALF
                     store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, D, O_LAYOUT)
                     gl.thread_barrier()  # every thread's part is written before one thread counts it
-                    counter = count_ptr + 2 + place // SEGMENTS * 2 + WHICH
+                    counter = count_ptr + 2 + 2 * (place - segment) + WHICH
                     ended = gl.atomic_add(counter, 1, sem="acq_rel") == segments - 1
                     if ended:
                         gl.store(counter, 0)
                         acc, M, L = combine_parts(
-                            part_ptr, part_rows, place // SEGMENTS * (SEGMENTS * STEP) + WHICH * HALF, segments,
+                            part_ptr, part_rows, (place - segment) * STEP + WHICH * HALF, segments,
                             STEP, D, O_LAYOUT,
                         )  # fmt: skip
             if ended:

@@ -52,7 +52,20 @@ def load_tile(
 
 @gluon.jit
 def hand_over(
-    jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place, segments
+    jobs,
+    job_ready,
+    job_empty,
+    item,
+    head,
+    token0,
+    block,
+    q_len,
+    context,
+    begin,
+    count,
+    place,
+    segments,
+    segment,
 ):
     """Describe an item to the consumers; count < 0 ends their work."""
     slot = item % JOBS
@@ -60,7 +73,7 @@ def hand_over(
     index = gl.arange(0, JOB_SIZE, ONE_WARP)
     job = gl.where(index == 0, head, gl.where(index == 1, token0, gl.where(index == 2, block, q_len)))
     job = gl.where(index == 4, context, gl.where(index == 5, begin, gl.where(index == 6, count, job)))
-    job = gl.where(index == 7, place, gl.where(index == 8, segments, job))
+    job = gl.where(index == 7, place, gl.where(index == 8, segments, gl.where(index == 9, segment, job)))
     jobs.index(slot).store(job)
     mbarrier.arrive(job_ready.index(slot))
 
@@ -68,9 +81,10 @@ def hand_over(
 @gluon.jit
 def produce(
     k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr, cu_ptr,
-    blocks_ptr, lens_ptr, count_ptr, right, table_stride, num_seqs, numbers, HKV: gl.constexpr, BLOCK_Q: gl.constexpr,
+    blocks_ptr, lens_ptr, count_ptr, right, table_stride, num_seqs, max_segments, numbers,
+    HKV: gl.constexpr, BLOCK_Q: gl.constexpr,
     PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr,
-    CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SEGMENTS: gl.constexpr,
+    CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     CAUSAL: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
 ):  # fmt: skip
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them."""
@@ -78,17 +92,17 @@ def produce(
     job_ready, job_empty = job_barriers
     PAGE_ROWS: gl.constexpr = K_PAGE // K_TOK
     decodes, longest, decodes_are_long = survey(cu_ptr, lens_ptr, num_seqs)
-    per_segment = gl.maximum((longest + TILE * SEGMENTS - 1) // (TILE * SEGMENTS), 1)
+    per_segment = gl.maximum((longest + TILE * max_segments - 1) // (TILE * max_segments), 1)
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
     decodes = gl.where(decodes_are_long, decodes, 0)
     loaded = 0
     item = 0
     work = gl.program_id(0)
-    while work < numbers * HKV * SEGMENTS:
+    while work < numbers * HKV * max_segments:
         head = work % HKV
-        segment = work // HKV % SEGMENTS
-        number = in_turn(work // (HKV * SEGMENTS), decodes, numbers)
+        segment = work // HKV % max_segments
+        number = in_turn(work // (HKV * max_segments), decodes, numbers)
         work = uniform(gl.num_programs(0) + gl.atomic_add(count_ptr, 1))
         if blocks_ptr is not None:
             sequence = find_sequence(blocks_ptr, number, num_seqs, BLOCK_Q, False)
@@ -103,26 +117,15 @@ def produce(
         tiles = tile_counts(block, q_len, context, right, BLOCK_Q, TILE, CAUSAL, FRESH, PREFIX)
         new_masked, new_whole, page_masked, page_whole = tiles
         total = new_masked + new_whole + page_masked + page_whole
-        segments = gl.minimum(gl.maximum((total + per_segment - 1) // per_segment, 1), SEGMENTS)
+        segments = gl.minimum(gl.maximum((total + per_segment - 1) // per_segment, 1), max_segments)
         if (block * BLOCK_Q < q_len) & (segment < segments):
             begin = total * segment // segments
             count = total * (segment + 1) // segments - begin
-            place = (number * HKV + head) * SEGMENTS + segment
+            place = (number * HKV + head) * max_segments + segment
             hand_over(
-                jobs,
-                job_ready,
-                job_empty,
-                item,
-                head,
-                token0,
-                block,
-                q_len,
-                context,
-                begin,
-                count,
-                place,
-                segments,
-            )
+                jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place, segments,
+                segment,
+            )  # fmt: skip
             item += 1
             table = table_ptr + sequence.to(gl.int64) * table_stride
             page_high = context
@@ -147,7 +150,7 @@ def produce(
                         STAGES, FRESH, PREFIX,
                     )  # fmt: skip
             loaded += count
-    hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, 0, 0)
+    hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0)
     # the last program to stop leaves the counters as it found them
     if gl.atomic_add(count_ptr + 1, 1) == gl.num_programs(0) - 1:
         gl.store(count_ptr, 0)
