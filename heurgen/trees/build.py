@@ -107,7 +107,8 @@ def _just_below(column: TableColumn, low: float, high: float) -> int | float:
     """The threshold next to `high`: the integer before it, or a round float within a thousandth of the gap."""
     if column.type != "float":
         return 0 if column.type == "bool" else math.ceil(high) - 1
-    return roundest(max(low, high - (high - low) / 1000), high, "float")
+    near = max(low, high - (high - low) / 1000)
+    return roundest(near if near < high else low, high, "float")
 
 
 # --- answers ------------------------------------------------------------------------------------------------
