@@ -37,22 +37,21 @@ import peers
 import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.defaults import Config
+from heurgen_kernels.static_grid import GRAPH
 from heurgen_kernels.tunable import make_inputs
 
 Lengths = tuple[tuple[int, int], ...]
 FEATURES = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "dtype": "bfloat16"}
-DECODE = [Config("split_kv", 16, t, w, s, g) for t, w, s in ((16, 1, 5), (32, 1, 2), (32, 2, 5), (64, 2, 5),
-(64, 4, 2))
-          for g in (2, 4, 8, 16, 32, 64)] + [Config("q_block", 16, 64, 4, 2), Config("q_block", 16, 128, 4,
-          2)]  # fmt: skip
-PROMPT = [Config(v, m, t, w, s) for v in ("q_block", "gather")
-          for m, t, w, s in ((64, 32, 4, 2), (64, 64, 4, 1), (64, 64, 4, 2), (64, 64, 4, 3), (128, 64, 8,
-          2))]  # fmt: skip
-MIXED = [Config("mixed", m, t, w, s, g) for m, t, w, s in ((64, 32, 4, 2), (64, 64, 4, 2), (64, 64, 4, 3),
-(128, 64, 8, 2))
-         for g in (1, 2, 4, 8, 16)] + PROMPT[:5]  # fmt: skip
-CHUNK = PROMPT + [
-    Config("split_kv", m, 64, w, s, g) for m, w, s in ((64, 4, 3), (128, 8, 2)) for g in (2, 4, 8)
+DECODE = [
+    Config("split_kv", 16, tile, warps, stages, segments)
+    for tile, warps, stages in ((16, 1, 3), (32, 2, 2), (32, 2, 5), (64, 4, 2), (64, 4, 3), (128, 4, 2))
+    for segments in (2, 3, 4, 6, 8, 12, 16, 32, 64)
+] + [Config("q_block", 16, 64, 4, 2), Config("q_block", 16, 128, 4, 2)]
+SPECIALISED = [Config("warp_specialized", 128, t, 4, s) for t, s in ((64, 3), (64, 4), (128, 2))]
+PROMPT = SPECIALISED + [Config("q_block", 64, t, 4, s) for t, s in ((32, 2), (32, 3), (64, 2), (64, 3))]
+CHUNK = PROMPT + [c._replace(num_segments=n) for c in SPECIALISED for n in (2, 3, 4)]
+MIXED = CHUNK + [
+    Config("mixed", 64, t, 4, s, n) for t, s in ((32, 2), (64, 2), (64, 3)) for n in (1, 2, 4, 8)
 ]
 STAIRCASE = {
     "naive": Config("naive", 16, 16, 4, 1),
@@ -225,7 +224,7 @@ def measure(kind: str, lengths: Lengths, page: int, fresh: bool, clock: Clock, t
             calls[repr(tuple(config[:6]))] = our_call(inputs, config)
     if stairs:
         calls |= {f"stair {name}": our_call(inputs, config) for name, config in STAIRCASE.items()}
-        grid = recorded(our_call(inputs, Config("static_grid", 16, 64, 4, 2, 32)))
+        grid = recorded(our_call(inputs, GRAPH))
         if grid is not None:
             calls["stair static grid, graph"] = grid
     working = {}
