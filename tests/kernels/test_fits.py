@@ -95,18 +95,9 @@ def test_what_amd_can_launch_fits(target):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    strict=True,
-    reason="configs of the shipped selector spill: under a register cap on sm_90, tiles of 64 on sm_80",
-)
 @pytest.mark.parametrize(("target", "page"), [("sm_90", 16), ("sm_90", 128), ("sm_80", 16)])
 def test_what_the_nvidia_selector_returns_fits(target, page):
-    configs = [
-        config
-        for config in configs_of(paged_attention)
-        if config.variant != "warp_specialized" or target == "sm_90"
-    ]
-    assert unfit(target, cases(configs, (page,))) == ""
+    assert unfit(target, cases(configs_of(paged_attention), (page,))) == ""
 
 
 def test_what_does_not_fit_says_why():
