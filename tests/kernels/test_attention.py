@@ -150,9 +150,9 @@ def test_separate_reduction_launch(device):
 
 @pytest.mark.parametrize("variant", ["split_kv", "static_grid", "mixed"])
 def test_scratch_beyond_its_limit_means_fewer_segments(device, variant, monkeypatch):
-    from heurgen_kernels import launch
+    from heurgen_kernels import plan
 
-    monkeypatch.setattr(launch, "SCRATCH_LIMIT", 20_000)
+    monkeypatch.setattr(plan, "SCRATCH_LIMIT", 20_000)
     batch = make_batch([(1, 100), (3, 50)], device=device, **SMALL)
     assert error_of(batch, config(variant, segments=8)) < HALF
 

@@ -45,11 +45,7 @@ def configs_of(module):
 
 
 def defaults_of(head_size):
-    """What the documented default can return on AMD.
-
-    Of the configs that differ in their number of segments alone, the ones with the fewest and the most: that
-    number sets nothing but two small constants of the combining loop.
-    """
+    """What the documented default can return on AMD. How many segments there are is no part of a kernel."""
     found = {
         default_config(
             vendor="amd", num_seqs=seqs, total_query_tokens=seqs * q, max_seqlen_q=q, max_seqlen_k=max(q, k),
@@ -58,11 +54,7 @@ def defaults_of(head_size):
         )
         for seqs, q, k in product((2**i for i in range(10)), (1, 64, 8192), (2**i for i in range(4, 18)))
     }  # fmt: skip
-    ends = {}
-    for config in sorted(found, key=lambda c: c.num_segments):
-        first, _ = ends.get(config._replace(num_segments=0), (config, config))
-        ends[config._replace(num_segments=0)] = first, config
-    return sorted({config for pair in ends.values() for config in pair}, key=str)
+    return sorted({config._replace(num_segments=min(config.num_segments, 2)) for config in found}, key=str)
 
 
 def cases(configs, pages=(16,), decodes=(False, True), **more):
@@ -95,18 +87,9 @@ def test_what_amd_can_launch_fits(target):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    strict=True,
-    reason="configs of the shipped selector spill: under a register cap on sm_90, tiles of 64 on sm_80",
-)
 @pytest.mark.parametrize(("target", "page"), [("sm_90", 16), ("sm_90", 128), ("sm_80", 16)])
 def test_what_the_nvidia_selector_returns_fits(target, page):
-    configs = [
-        config
-        for config in configs_of(paged_attention)
-        if config.variant != "warp_specialized" or target == "sm_90"
-    ]
-    assert unfit(target, cases(configs, (page,))) == ""
+    assert unfit(target, cases(configs_of(paged_attention), (page,))) == ""
 
 
 def test_what_does_not_fit_says_why():

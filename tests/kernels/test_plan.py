@@ -40,9 +40,9 @@ def test_small_blocks_may_use_all_registers():
 
 
 def test_parts_of_a_vector_step_hold_32_registers_a_thread():
-    assert reduce_chunk(64, 4 * 128, 4) * 4 * 128 == 32 * 4 * 32
-    assert reduce_chunk(2, 4 * 128, 4) == 2
-    assert reduce_chunk(64, 64 * 256, 1) == 1
+    assert reduce_chunk(4 * 128, 4) * 4 * 128 == 32 * 4 * 32
+    assert reduce_chunk(4 * 128, 1) == 2
+    assert reduce_chunk(64 * 256, 1) == 1
 
 
 @pytest.mark.parametrize("fresh", [False, True])
