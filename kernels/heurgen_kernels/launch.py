@@ -22,6 +22,9 @@ from .occupancy import resident_programs
 from .plan import Plan, launch_grid, make_plan, plan_key, reduce_chunk, scratch_fits
 from .scratch import counters
 from .split_kv import reduce_kernel, split_kv_kernel
+from .warp_specialized import attend, consume, items, kernel, produce
+
+SPECIALISED = (items, produce, attend, consume, kernel)
 
 
 def settle_cache_keys() -> None:
@@ -32,7 +35,7 @@ def settle_cache_keys() -> None:
     and kernels compiled in
     parallel by a tuner's workers would be compiled again.
     """
-    for module in (tiles, block, q_block, split_kv, static_grid, mixed, naive):
+    for module in (tiles, block, q_block, split_kv, static_grid, mixed, naive, *SPECIALISED):
         for function in vars(module).values():
             if isinstance(function, JITFunction):
                 function.cache_key  # noqa: B018
