@@ -17,7 +17,7 @@ from heurgen.costs import CostTable, TableColumn
 from heurgen.errors import UsageError
 from heurgen.schema import node_data
 from heurgen.trees import FitOptions, fit
-from heurgen.trees.build import choices
+from heurgen.trees.build import _just_below, choices
 from heurgen.trees.learn import fit_rows
 from tests.trees.synthetic import surface, table, winners_only
 
@@ -133,6 +133,14 @@ def test_a_clear_lead_splits_at_a_round_threshold() -> None:
         (0, 10, 1.0),
         (1, 10, 1.0),
     ]
+
+
+def test_a_threshold_fits_between_neighbouring_floats() -> None:
+    """Derived features may differ in the last bit: a thousandth of that gap is no float of its own."""
+    column = TableColumn("ratio", "float", derived=True)
+    below = math.nextafter(8.0, 0.0)
+    assert _just_below(column, below, 8.0) == below
+    assert 7.999 <= _just_below(column, 7.0, 8.0) < 8.0
 
 
 def test_a_lead_within_the_noise_creates_no_split() -> None:
