@@ -217,7 +217,9 @@ class Tunable:
         if rows >= 4096 and config["BLOCK_M"] == 16:
             return False
         decode = f["max_seqlen_q"] == 1
-        blocks = f["total_query_tokens"] * group // config["BLOCK_M"] + f["num_seqs"]
+        blocks = f["num_seqs"]
+        if not decode:
+            blocks += f["total_query_tokens"] * group // config["BLOCK_M"]
         if variant == "mixed" and (decode or f["num_seqs"] == 1):
             return False
         if config["num_segments"] == 1:
@@ -230,7 +232,7 @@ class Tunable:
             return False
         if variant == "warp_specialized":
             return programs <= 12 * 132
-        return (programs >= 66 or 2 * config["num_segments"] > tiles) and programs <= 16 * 132
+        return (programs >= 66 or 2 * config["num_segments"] > tiles) and programs <= 64 * 132
 
 
 tunable = Tunable()
