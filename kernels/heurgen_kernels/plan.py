@@ -70,6 +70,11 @@ def plan_key(call: Call, config: Any) -> tuple[Any, ...]:
 
 def adapted(config: Any, call: Call) -> Any:
     """The config, or the nearest one that this call and GPU can run: see `before_hopper`, `_specialises`."""
+    if config.variant == "warp_specialized" and (config.BLOCK_M, config.num_warps) != (128, 4):
+        raise ValueError(
+            f"warp_specialized has blocks of 128 rows and consumers of 4 warps; "
+            f"the config has BLOCK_M {config.BLOCK_M} and num_warps {config.num_warps}"
+        )
     if config.variant == "warp_specialized" and not specialises(config, call):
         config = Config("q_block", 64, 64 if call.q.shape[2] <= 128 else 32, 4, 2)
     cuda = call.q.device.type == "cuda" and torch.version.hip is None

@@ -45,6 +45,13 @@ def test_parts_of_a_vector_step_hold_32_registers_a_thread():
     assert reduce_chunk(64 * 256, 1) == 1
 
 
+def test_a_config_that_the_warp_specialised_kernel_has_not_is_refused():
+    batch = make_batch([(5, 40)])
+    said = "blocks of 128 rows and consumers of 4 warps; the config has BLOCK_M 64 and num_warps 4"
+    with pytest.raises(ValueError, match=said):
+        error_of(batch, SPECIALISED._replace(BLOCK_M=64))
+
+
 @pytest.mark.parametrize("fresh", [False, True])
 def test_where_it_cannot_run_another_kernel_answers_for_the_warp_specialised_one(fresh):
     batch = make_batch([(5, 40), (1, 33)], fresh=fresh)
