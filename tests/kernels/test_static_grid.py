@@ -276,7 +276,14 @@ class Device:
         return DeviceInfo("nvidia", "Made up", "1", "9.0", 132, 232448, 1 << 37, {"triton": "3.6.0"})
 
     def compile(self, jobs):
-        return iter([(job.key, None) for job in jobs])
+        return ((job.key, None) for job in jobs)
+
+    @property
+    def lanes(self):
+        return (self,)
+
+    def abort(self):
+        pass
 
     def open(self, scenario):
         self.scenario = scenario
