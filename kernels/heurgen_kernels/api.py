@@ -90,9 +90,7 @@ def paged_attention(
     )  # fmt: skip
     if config is None:
         config = choose(call, heuristics)
-    if metadata is not None and metadata.block_q == max(
-        config.BLOCK_M // (q.shape[1] // key_cache.shape[2]), 1
-    ):
+    if metadata is not None:
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
     call.prefix = key is None or has_prefix is not False
     if config.variant == "static_grid":

@@ -61,6 +61,8 @@ def multiprocessors(device: int) -> int:
     return found
 
 
-def hopper() -> bool:
-    """Whether the current GPU is of compute capability 9."""
-    return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+def hopper(device: torch.device) -> bool:
+    """Whether the device is an NVIDIA GPU of compute capability 9."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return False
+    return torch.cuda.get_device_capability(device)[0] == 9

@@ -1,9 +1,9 @@
 """From tensors and a config to a launch.
 
 A `Plan` is everything about a launch that does not change from call to call with the same layout: the
-kernel, its constexprs, the grid's shape and, after the first call,
-the compiled kernel. Later calls skip Triton's dispatch
-(about 20 us for this many arguments) and go straight to the compiled kernel's launcher."""
+kernel, its constexprs, the grid's shape and, after the first call, the compiled kernel. Later calls skip Triton's
+dispatch (about 20 us for this many arguments) and go straight to the compiled kernel's launcher.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def settle_cache_keys() -> None:
                 function.cache_key  # noqa: B018
 
 
+settle_cache_keys()
 _plans: dict[tuple[Any, ...], Plan] = {}
 
 
@@ -52,9 +53,13 @@ def launch(call: Call, config: Any) -> torch.Tensor:
     plan = _plans.get(key)
     if plan is None:
         plan = _plans[key] = make_plan(call, config)
-    if plan.segments > 1 and not scratch_fits(plan, call):
+    if call.blocks is not None and call.block_q != plan.block_q:
+        call.blocks = None  # the metadata is of other blocks: the kernel numbers them itself
+        return launch(call, config)
+    grid, items, blocks = launch_grid(plan, call)
+    if plan.segments > 1 and not scratch_fits(plan, items):
         return launch(call, _fewer_segments(config))
-    _run(plan, call)
+    _run(plan, call, grid, items, blocks)
     return call.out
 
 
@@ -69,8 +74,7 @@ def _stream(device: torch.device) -> int:
     return int(torch._C._cuda_getCurrentRawStream(device.index or 0))
 
 
-def _run(plan: Plan, call: Call) -> None:
-    grid, items, blocks = launch_grid(plan, call)
+def _run(plan: Plan, call: Call, grid: tuple[int, ...], items: int, blocks: int) -> None:
     device = call.q.device
     stream = _stream(device)
     part, count, rows = None, None, 0

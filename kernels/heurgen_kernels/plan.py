@@ -69,7 +69,7 @@ def plan_key(call: Call, config: Any) -> tuple[Any, ...]:
 
 
 def adapted(config: Any, call: Call) -> Any:
-    """The config, or the nearest one that this call and GPU can run: see `before_hopper`, `_specialises`."""
+    """The config, or the nearest one that this call and GPU can run: see `before_hopper`, `specialises`."""
     if config.variant == "warp_specialized" and (config.BLOCK_M, config.num_warps) != (128, 4):
         raise ValueError(
             f"warp_specialized has blocks of 128 rows and consumers of 4 warps; "
@@ -96,7 +96,7 @@ def before_hopper(config: Any) -> Any:
 
 def specialises(config: Any, call: Call) -> bool:
     """Whether the warp-specialised kernel can run the call: Hopper, two-byte elements, no feature that it lacks."""
-    if call.q.device.type != "cuda" or torch.version.hip is not None or not hopper():
+    if not hopper(call.q.device):
         return False
     plain = call.left < 0 and call.softcap == 0 and call.alibi is None and call.q.shape[2] in (64, 128)
     same = call.q.dtype == call.k.dtype == call.out.dtype and call.q.dtype in (torch.float16, torch.bfloat16)
@@ -145,7 +145,7 @@ def make_plan(call: Call, config: Any) -> Plan:
         kernel, more = warp_specialized_kernel, (config.num_stages, rows)
     else:
         kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
-    options = _options(config, d_pad)
+    options = _options(config, d_pad, call.q.device)
     return Plan(
         kernel, (*base, *more), options, block_q, heads_kv, segments,
         kept, d_pad, decode, tma,
@@ -195,12 +195,12 @@ def register_cap(config: Any, d_pad: int, hopper: bool) -> int | None:
     return 168 if hopper and small and config.variant == "q_block" else None
 
 
-def _options(config: Any, d_pad: int) -> dict[str, Any]:
+def _options(config: Any, d_pad: int, device: torch.device) -> dict[str, Any]:
     if config.variant == "warp_specialized":
         return WARP_SPECIALIZED
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
     if torch.version.hip is None:
-        cap = register_cap(config, d_pad, hopper())
+        cap = register_cap(config, d_pad, hopper(device))
         if cap is not None:
             options["maxnreg"] = cap
     else:
@@ -222,8 +222,8 @@ def count_blocks(plan: Plan, call: Call) -> int:
     return call.q.shape[0] // plan.block_q + num_seqs
 
 
-def scratch_fits(plan: Plan, call: Call) -> bool:
-    items = launch_grid(plan, call)[1]
+def scratch_fits(plan: Plan, items: int) -> bool:
+    """Whether the counters and the partial results of `items` blocks (see `launch_grid`) have room."""
     rows = items * plan.segments * plan.kept
     return 2 * items * plan.segments + 2 <= COUNTERS and rows * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
 

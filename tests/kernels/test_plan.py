@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from heurgen_kernels.defaults import Config
+from heurgen_kernels.metadata import build_metadata_host
 from heurgen_kernels.plan import before_hopper, reduce_chunk, register_cap
 
 from tests.kernels.batches import LIMITS, error_of, make_batch
@@ -50,6 +51,13 @@ def test_a_config_that_the_warp_specialised_kernel_has_not_is_refused():
     said = "blocks of 128 rows and consumers of 4 warps; the config has BLOCK_M 64 and num_warps 4"
     with pytest.raises(ValueError, match=said):
         error_of(batch, SPECIALISED._replace(BLOCK_M=64))
+
+
+def test_metadata_of_a_config_that_another_one_answers_for_is_not_used():
+    """Blocks of 128 rows were counted, blocks of 64 are launched."""
+    batch = make_batch([(70, 70), (1, 33), (40, 90)])
+    metadata = build_metadata_host([70, 1, 40], SPECIALISED.BLOCK_M // 2, "cpu")
+    assert error_of(batch, SPECIALISED, metadata=metadata) < LIMITS[torch.float16]
 
 
 @pytest.mark.parametrize("fresh", [False, True])
