@@ -11,8 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from inspect import getclosurevars
-from types import BuiltinFunctionType
+from inspect import getclosurevars, isfunction
 from typing import Any
 
 from .call import remember
@@ -22,6 +21,8 @@ from .call import remember
 CONVENTION = "iiiKKppOOOOOO"
 # Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
 SLOTS = ((3, 4), (7, 8))
+# Pairs of descriptors that a plan keeps of each source: more than a model has layers, about 1 KB each.
+ENCODED = 512
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Bound:
             k, v = build(*given)
             k_metadata, v_metadata = self.metadata[source]
             flat = (*self.make(k, k_metadata), *self.make(v, v_metadata))
-            known = remember(self.encoded[source], key, flat)
+            known = remember(self.encoded[source], key, flat, ENCODED)
         return known
 
 
@@ -70,19 +71,19 @@ def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, tuple[Any, ...] | None,
     module = sys.modules.get(type(run).__module__)
     if type(run).__name__ != "CudaLauncher" or getattr(module, "_BASE_ARGS_FORMAT", None) != CONVENTION:
         return None
+    if not all(hasattr(run, name) for name in ("launch", "launch_cooperative_grid", "launch_pdl")):
+        return None
     if getattr(run, "global_scratch_size", 1) or getattr(run, "profile_scratch_size", 1):
         return None
-    if not hasattr(run, "launch_cooperative_grid") or not hasattr(run, "launch_pdl"):
-        return None
-    launch = getattr(run, "launch", None)
+    launch = run.launch
     if not any(tma):
-        return (launch, None, None) if isinstance(launch, BuiltinFunctionType) else None
-    inside = getclosurevars(launch).nonlocals if hasattr(launch, "__closure__") else {}
-    metadata, make = inside.get("tensordesc_meta"), getattr(module, "make_tensordesc_arg", None)
+        return launch, None, None
+    inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
     slots = [slot for has, pair in zip(tma, SLOTS, strict=True) if has for slot in pair]
+    metadata, make = inside.get("tensordesc_meta"), getattr(module, "make_tensordesc_arg", None)
     if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata or ()) != len(slots):
         return None
-    if not isinstance(inside.get("launcher"), BuiltinFunctionType) or make is None or None in metadata:
+    if "launcher" not in inside or make is None or None in metadata:
         return None
     pairs = iter(zip(metadata[::2], metadata[1::2], strict=True))
     return inside["launcher"], tuple(next(pairs) if has else None for has in tma), make

@@ -18,9 +18,9 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-def remember(memory: dict[Key, Value], key: Key, value: Value) -> Value:
-    """Keeps value under key; forgets everything else first where there are MEMORY entries."""
-    if len(memory) >= MEMORY:
+def remember(memory: dict[Key, Value], key: Key, value: Value, most: int = MEMORY) -> Value:
+    """Keeps value under key; forgets everything else first where there are `most` entries."""
+    if len(memory) >= most:
         memory.clear()
     memory[key] = value
     return value
