@@ -10,12 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
-from heurgen_kernels import bound, launch, plan, validate
-from heurgen_kernels.call import Call
+from heurgen_kernels import bound, launch, plan
 from heurgen_kernels.defaults import Config
 from triton.backends.nvidia import driver
 
-from tests.kernels.batches import make_batch
+from tests.kernels.batches import checked, make_batch
 
 CONFIG = Config("split_kv", 16, 16, 4, 2, 3)
 FRESH = [(5, 40), (3, 33)]
@@ -64,20 +63,10 @@ def launched(monkeypatch, batch, kernel, tma, config=CONFIG):
         return made[-1]
 
     monkeypatch.setattr(launch, "make_plan", make)
-    call = call_of(batch)
+    call = checked(batch)
     for _ in range(3):
         launch.launch(call, config)
     return call, made
-
-
-def call_of(batch):
-    call = Call(
-        batch["q"], batch["key_cache"], batch["value_cache"], batch["block_table"], batch["cu_seqlens_q"],
-        batch["seq_lens"], torch.empty_like(batch["q"]), batch["max_seqlen_q"], batch["max_seqlen_k"],
-        batch["scale"], batch.get("key"), batch.get("value"),
-    )  # fmt: skip
-    validate.check(call)
-    return call
 
 
 def addresses(arguments):
@@ -128,10 +117,10 @@ def test_descriptors_follow_addresses_and_rows(monkeypatch, encoded):
     batch = make_batch(FRESH, fresh=True)
     _, made = launched(monkeypatch, batch, kernel, (True, True))
     other = batch | {"key_cache": batch["key_cache"].clone(), "key": batch["key"].clone()}
-    launch.launch(call_of(other), CONFIG)
+    launch.launch(checked(other), CONFIG)
     fewer = batch | {"key_cache": batch["key_cache"][:-1], "value_cache": batch["value_cache"][:-1]}
-    launch.launch(call_of(fewer), CONFIG)
-    launch.launch(call_of(batch), CONFIG)
+    launch.launch(checked(fewer), CONFIG)
+    launch.launch(checked(batch), CONFIG)
     assert len(made) == 1
     assert len(encoded) == 4 + 4 + 2
     flat = [arguments[13 + 3 :][:5] for arguments in given]
@@ -160,7 +149,7 @@ def test_what_is_kept_is_bounded(monkeypatch, encoded):
     _, made = launched(monkeypatch, batch, kernel, (True, False))
     for _ in range(8):
         batch["key_cache"] = batch["key_cache"].clone()
-        launch.launch(call_of(batch), CONFIG)
+        launch.launch(checked(batch), CONFIG)
         assert len(made[0].bound.encoded[0]) <= 3
 
 

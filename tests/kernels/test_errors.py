@@ -6,9 +6,8 @@ import pytest
 import torch
 from heurgen_kernels import validate
 from heurgen_kernels.api import paged_attention
-from heurgen_kernels.call import Call
 
-from tests.kernels.batches import config, make_batch
+from tests.kernels.batches import checked, config, make_batch
 
 
 def refused(message, device, out=None, config=None, **changes):
@@ -175,20 +174,6 @@ def test_a_bad_call_is_refused_after_a_good_one(said, change):
         checked(batch)
     assert said in messages[0]
     assert messages[0] == messages[1]
-
-
-def checked(batch):
-    """The checks of a launch alone: what fails them never gets further."""
-    given = {"out": torch.empty_like(batch["q"])} | batch
-    names = {
-        "q": "q", "k": "key_cache", "v": "value_cache", "table": "block_table", "cu": "cu_seqlens_q",
-        "lens": "seq_lens", "out": "out", "max_q": "max_seqlen_q", "max_k": "max_seqlen_k", "scale": "scale",
-        "new_k": "key", "new_v": "value", "softcap": "softcap", "alibi": "alibi_slopes", "sinks": "sinks",
-        "q_scale": "q_scale", "k_scale": "k_scale", "v_scale": "v_scale", "out_scale": "output_scale",
-    }  # fmt: skip
-    call = Call(**{field: given[name] for field, name in names.items() if name in given})
-    validate.check(call)
-    return call
 
 
 def test_signatures_are_forgotten_before_they_are_too_many(monkeypatch):
