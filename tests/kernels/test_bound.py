@@ -180,3 +180,17 @@ def test_another_convention_is_not_relied_on(monkeypatch):
     assert bound.bind(kernel, (False, False)).launch is kernel.run
     foreign = SimpleNamespace(run=lambda *_: None, function=1, packed_metadata=())
     assert bound.bind(foreign, (False, False)).launch is foreign.run
+
+
+def test_kernels_take_their_descriptors_where_they_are_expected():
+    from heurgen_kernels.mixed import mixed_kernel
+    from heurgen_kernels.naive import naive_kernel
+    from heurgen_kernels.q_block import q_block_kernel
+    from heurgen_kernels.split_kv import split_kv_kernel
+    from heurgen_kernels.static_grid import static_grid_kernel
+    from heurgen_kernels.warp_specialized import warp_specialized_kernel
+
+    kernels = (naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel)
+    for kernel in (*kernels, warp_specialized_kernel):
+        names = [[kernel.arg_names[slot] for slot in pair] for pair in bound.SLOTS]
+        assert names == [["k_desc", "v_desc"], ["new_k_desc", "new_v_desc"]]
