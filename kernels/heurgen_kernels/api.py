@@ -69,25 +69,13 @@ def paged_attention(
 
     ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together.
     """
-    validate.check_query(q, key_cache, value_cache)
-    validate.check_new(q, key_cache, key, value)
-    validate.check_batch(
-        q, key_cache, block_table, cu_seqlens_q, seq_lens, max_seqlen_q, max_seqlen_k, key is not None
-    )
-    out = torch.empty_like(q) if out is None else out
-    validate.check_extras(q, out, scale, softcap, alibi_slopes, sinks, output_scale)
-    validate.check_devices(
-        q, key_cache=key_cache, value_cache=value_cache, block_table=block_table, cu_seqlens_q=cu_seqlens_q,
-        seq_lens=seq_lens, key=key, value=value, out=out, alibi_slopes=alibi_slopes, sinks=sinks,
-        q_scale=q_scale,
-        k_scale=k_scale, v_scale=v_scale, output_scale=output_scale,
-    )  # fmt: skip
-    right = 0 if causal else window[1]
     call = Call(
-        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, out, max_seqlen_q, max_seqlen_k,
-        scale,
-        key, value, window[0], right, softcap, alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale,
+        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens,
+        torch.empty_like(q) if out is None else out, max_seqlen_q, max_seqlen_k, scale, key, value,
+        window[0], 0 if causal else window[1], softcap, alibi_slopes, sinks, q_scale, k_scale, v_scale,
+        output_scale,
     )  # fmt: skip
+    validate.check(call)
     if config is None:
         config = choose(call, heuristics)
     if metadata is not None:

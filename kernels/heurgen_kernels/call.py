@@ -1,22 +1,60 @@
-"""One attention call, validated, and what there is to know of its device."""
+"""One attention call, what its shapes say, and what there is to know of its device."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar
 
 import torch
 
 from .static_grid import default_segments
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+# Entries of anything that is remembered from call to call: a server sees ever new batch shapes.
+MEMORY = 4096
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def remember(memory: dict[Key, Value], key: Key, value: Value, most: int = MEMORY) -> Value:
+    """Keeps value under key; forgets everything else first where there are `most` entries."""
+    if len(memory) >= most:
+        memory.clear()
+    memory[key] = value
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What shapes, strides, dtypes and devices say of a call: read from the tensors once per signature.
+
+    room        tokens that a row of the block table has pages for
+    kind        a number; the same for calls that differ in tokens, sequences, pages and table alone
+    host        whether the sequence lengths lie in host memory
+    """
+
+    tokens: int
+    num_seqs: int
+    heads: int
+    heads_kv: int
+    size: int
+    pages: int
+    page_size: int
+    room: int
+    table_stride: int
+    dtype: torch.dtype
+    fresh: bool
+    device: torch.device
+    processors: int
+    host: bool
+    kind: int
 
 
 @dataclass(slots=True)
 class Call:
-    """The tensors and numbers of one call, validated. Shapes as `paged_attention`; scales are tensors or
-    None.
-    """
+    """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None."""
 
     q: torch.Tensor
     k: torch.Tensor
@@ -45,6 +83,56 @@ class Call:
     forced: int = 0
     prefix: bool = True
     fused: bool = True
+    layout: Layout = field(init=False)  # set by `validate.check`
+
+
+_kinds: dict[tuple[Any, ...], int] = {}
+_numbers = count()
+
+
+def signature_of(call: Call) -> tuple[Any, ...]:
+    """All that a call's tensors are checked for, and all that a plan depends on, without their addresses."""
+    q, k, v, out, table, cu, lens = call.q, call.k, call.v, call.out, call.table, call.cu, call.lens
+    new_k, new_v, alibi, sinks = call.new_k, call.new_v, call.alibi, call.sinks
+    q_scale, k_scale, v_scale, out_scale = call.q_scale, call.k_scale, call.v_scale, call.out_scale
+    return (
+        q.shape, q.stride(), q.dtype, q.device, k.shape, k.stride(), k.dtype, k.device,
+        v.shape, v.stride(), v.dtype, v.device, out.shape, out.stride(), out.dtype, out.device,
+        table.shape, table.stride(), table.dtype, table.device, cu.shape, cu.stride(), cu.dtype, cu.device,
+        lens.shape, lens.stride(), lens.dtype, lens.device,
+        None if new_k is None else _described(new_k),
+        None if new_v is None else _described(new_v),
+        None if alibi is None else _described(alibi),
+        None if sinks is None else _described(sinks),
+        None if q_scale is None else _described(q_scale),
+        None if k_scale is None else _described(k_scale),
+        None if v_scale is None else _described(v_scale),
+        None if out_scale is None else _described(out_scale),
+    )  # fmt: skip
+
+
+def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+
+
+def layout_of(call: Call) -> Layout:
+    """The layout of a call whose tensors were checked."""
+    q, k, new = call.q, call.k, call.new_k
+    tokens, heads, size = q.shape
+    pages, page_size, heads_kv, _ = k.shape
+    extras = (call.alibi, call.sinks, call.q_scale, call.k_scale, call.v_scale, call.out_scale)
+    kind = (
+        q.device, q.dtype, k.dtype, call.out.dtype, heads, size, page_size, heads_kv, q.stride(), k.stride(),
+        call.v.stride(), call.out.stride(), None if new is None else new.stride(),
+        *(None if tensor is None else tensor.dtype for tensor in extras),
+    )  # fmt: skip
+    number = _kinds.get(kind)
+    return Layout(
+        tokens, call.lens.shape[0], heads, heads_kv, size, pages, page_size, call.table.shape[1] * page_size,
+        call.table.stride(0), k.dtype, new is not None, q.device, multiprocessors(q.get_device()),
+        call.lens.device.type == "cpu",
+        remember(_kinds, kind, next(_numbers)) if number is None else number,
+    )  # fmt: skip
 
 
 _processors: dict[int, int] = {}

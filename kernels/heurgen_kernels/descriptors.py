@@ -47,17 +47,24 @@ def descriptor_sources(call: Call, config: Any, d_pad: int, rows: int) -> tuple[
     return pages and row_view(call.v) is not None, new
 
 
-def make_descriptors(plan: Any, call: Call) -> tuple[Any, Any, Any, Any]:
-    descriptors: list[Any] = [None, None, None, None]
-    if plan.tma[0]:
-        for slot, cache in ((0, call.k), (1, call.v)):
-            rows, columns, stride = row_view(cache)  # type: ignore[misc]
-            descriptors[slot] = _descriptor(plan, cache, [rows, columns], stride, plan.rows)
-    if plan.tma[1]:
-        for slot, new in ((2, call.new_k), (3, call.new_v)):
-            shape = [new.shape[0], (new.shape[1] - 1) * new.stride(1) + new.shape[2]]  # type: ignore[union-attr]
-            descriptors[slot] = _descriptor(plan, new, shape, new.stride(0), plan.tile)  # type: ignore[union-attr]
-    return tuple(descriptors)  # type: ignore[return-value]
+def page_descriptors(plan: Any, call: Call) -> tuple[Any, Any]:
+    """Of K's and V's cached pages."""
+
+    def over(cache: torch.Tensor) -> Any:
+        rows, columns, stride = row_view(cache)  # type: ignore[misc]
+        return _descriptor(plan, cache, [rows, columns], stride, plan.rows)
+
+    return over(call.k), over(call.v)
+
+
+def new_descriptors(plan: Any, call: Call) -> tuple[Any, Any]:
+    """Of the new tokens' K and V."""
+
+    def over(new: Any) -> Any:
+        shape = [new.shape[0], (new.shape[1] - 1) * new.stride(1) + new.shape[2]]
+        return _descriptor(plan, new, shape, new.stride(0), plan.tile)
+
+    return over(call.new_k), over(call.new_v)
 
 
 def _descriptor(plan: Any, base: Any, shape: list[int], stride: int, rows: int) -> Any:

@@ -7,7 +7,7 @@ dispatch (about 20 us for this many arguments) and go straight to the compiled k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,11 +15,12 @@ import torch
 from triton.runtime.jit import JITFunction
 
 from . import block, mixed, naive, q_block, split_kv, static_grid, tiles
-from .call import Call
+from .bound import Bound, bind
+from .call import Call, remember
 from .defaults import Config
-from .descriptors import make_descriptors
+from .descriptors import new_descriptors, page_descriptors
 from .occupancy import resident_programs
-from .plan import Plan, launch_grid, make_plan, plan_key, reduce_chunk, scratch_fits
+from .plan import Plan, addresses_of, launch_grid, make_plan, plan_key, reduce_chunk, scratch_fits
 from .scratch import counters
 from .split_kv import reduce_kernel, split_kv_kernel
 from .warp_specialized import attend, consume, items, kernel, produce
@@ -47,19 +48,20 @@ _plans: dict[tuple[Any, ...], Plan] = {}
 
 def launch(call: Call, config: Any) -> torch.Tensor:
     """Run one config. Nothing is read back from the device."""
-    if call.q.shape[0] == 0 or call.lens.shape[0] == 0:
+    if call.layout.tokens == 0 or call.layout.num_seqs == 0:
         return call.out
-    key = plan_key(call, config)
+    addresses = addresses_of(call)
+    key = plan_key(call, config, addresses)
     plan = _plans.get(key)
     if plan is None:
-        plan = _plans[key] = make_plan(call, config)
+        plan = remember(_plans, key, make_plan(call, config))
     if call.blocks is not None and call.block_q != plan.block_q:
         call.blocks = None  # the metadata is of other blocks: the kernel numbers them itself
         return launch(call, config)
     grid, items, blocks = launch_grid(plan, call)
     if plan.segments > 1 and not scratch_fits(plan, items):
         return launch(call, _fewer_segments(config))
-    _run(plan, call, grid, items, blocks)
+    _run(plan, call, addresses, grid, items, blocks)
     return call.out
 
 
@@ -74,29 +76,31 @@ def _stream(device: torch.device) -> int:
     return int(torch._C._cuda_getCurrentRawStream(device.index or 0))
 
 
-def _run(plan: Plan, call: Call, grid: tuple[int, ...], items: int, blocks: int) -> None:
-    device = call.q.device
-    stream = _stream(device)
+def _run(
+    plan: Plan, call: Call, addresses: tuple[int, ...], grid: tuple[int, ...], items: int, blocks: int
+) -> None:
+    layout = call.layout
+    stream = _stream(layout.device)
     part, count, rows = None, None, 0
     if plan.segments > 1:
         rows = items * plan.segments * plan.kept
-        part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=device)
+        part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=layout.device)
     if plan.segments > 1 or plan.variant == "warp_specialized":
-        count = counters(device, stream, 2 + 2 * items * plan.segments)
-    k_desc, v_desc, new_k_desc, new_v_desc = make_descriptors(plan, call)
-    head = (
-        call.q, call.k, call.v, k_desc, v_desc, call.new_k, call.new_v, new_k_desc, new_v_desc, call.out, call.table,
-        call.cu, call.blocks, call.lens, call.alibi, call.sinks, call.q_scale, call.k_scale, call.v_scale,
-        call.out_scale, part, count, rows, call.scale, call.softcap, call.left, call.right, call.table.stride(0),
-        call.lens.shape[0],
+        count = counters(layout.device, stream, 2 + 2 * items * plan.segments)
+    tail: tuple[Any, ...] = (
+        call.alibi, call.sinks, call.q_scale, call.k_scale, call.v_scale, call.out_scale, part, count, rows,
+        call.scale, call.softcap, call.left, call.right, layout.table_stride, layout.num_seqs,
     )  # fmt: skip
     if plan.kernel is split_kv_kernel:
-        head = (*head, plan.segments)
+        tail = (*tail, plan.segments)
     elif plan.variant in ("mixed", "warp_specialized"):
-        head = (*head, plan.segments, blocks)
+        tail = (*tail, plan.segments, blocks)
     elif plan.variant == "static_grid":
-        head = (*head, call.forced)
-    dispatch(plan, grid, stream, (*head, *plan.constants))
+        tail = (*tail, call.forced)
+    if plan.bound is not None and _binding[0]:
+        _launch_bound(plan.bound, plan, call, addresses, (*grid, stream), tail)
+    else:
+        _dispatch(plan, call, grid, tail)
     if plan.kernel is split_kv_kernel and plan.segments > 1 and not call.fused:
         _reduce(plan, call, grid, part, rows)
 
@@ -131,23 +135,37 @@ def unbound() -> Iterator[None]:
         _binding[0] = True
 
 
-def dispatch(plan: Plan, grid: tuple[int, ...], stream: int, arguments: tuple[Any, ...]) -> None:
-    """Triton's own dispatch the first time, the bound compiled kernel afterwards."""
-    bound = plan.bound
-    if bound is not None and _binding[0]:
-        bound(*grid, stream, *arguments)
-        return
-    compiled = plan.kernel[grid](*arguments, **plan.options)
+def _dispatch(plan: Plan, call: Call, grid: tuple[int, ...], tail: tuple[Any, ...]) -> None:
+    """Triton's own dispatch, which compiles and launches; later launches are bound."""
+    pages = page_descriptors(plan, call) if plan.tma[0] else (None, None)
+    new = new_descriptors(plan, call) if plan.tma[1] else (None, None)
+    compiled = plan.kernel[grid](
+        call.q, call.k, call.v, *pages, call.new_k, call.new_v, *new, call.out, call.table, call.cu, call.blocks,
+        call.lens, *tail, *plan.constants, **plan.options,
+    )  # fmt: skip
     if _binding[0] and compiled is not None and hasattr(compiled, "packed_metadata"):
-        plan.bound = _bind(compiled)
+        plan.bound = bind(compiled, plan.tma)
         if plan.variant == "static_grid":
             plan.resident = resident_programs(compiled, plan.options["num_warps"])
 
 
-def _bind(compiled: Any) -> Callable[..., None]:
-    run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
-
-    def call(x: int, y: int, z: int, stream: int, *arguments: Any) -> None:
-        run(x, y, z, stream, function, packed, None, None, None, *arguments)
-
-    return call
+def _launch_bound(
+    bound: Bound,
+    plan: Plan,
+    call: Call,
+    addresses: tuple[int, ...],
+    head: tuple[int, ...],
+    tail: tuple[Any, ...],
+) -> None:
+    """The tensors of every call go by address: for one with `data_ptr` the launcher would ask the driver."""
+    q, k, v, new_k, new_v, out, table, cu, lens = addresses
+    pages: tuple[Any, ...] = (None, None)
+    new: tuple[Any, ...] = (None, None)
+    if plan.tma[0]:
+        pages = bound.descriptors(0, (k, v, call.layout.pages), page_descriptors, plan, call)
+    if plan.tma[1]:
+        new = bound.descriptors(1, (new_k, new_v, call.layout.tokens), new_descriptors, plan, call)
+    bound.launch(
+        *head, *bound.head, q, k, v, *pages, new_k, new_v, *new, out, table, cu, call.blocks, lens, *tail,
+        *plan.constants,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from .call import FP8, Call, hopper, multiprocessors
+from .call import FP8, Call, hopper
 from .defaults import Config
 from .descriptors import descriptor_sources
 from .mixed import mixed_kernel
@@ -48,23 +48,34 @@ class Plan:
     resident: int = 2
 
 
-def plan_key(call: Call, config: Any) -> tuple[Any, ...]:
-    group = call.q.shape[1] // call.k.shape[2]
-    new = call.new_k
+def addresses_of(call: Call) -> tuple[int, ...]:
+    """Of q, K's and V's pages, the new K and V (0 for None), out, table, cu_seqlens_q, seq_lens."""
+    new_k, new_v = call.new_k, call.new_v
     return (
-        config, call.q.dtype, call.k.dtype, call.out.dtype, call.q.shape[1:], call.k.shape[1:],
-        call.q.stride(),
-        call.out.stride(), call.k.stride(), call.v.stride(), new.stride() if new is not None else None,
-        call.left >= 0, call.right >= 0, call.softcap > 0, call.alibi is not None, call.sinks is not None,
-        call.q_scale is not None, call.k_scale is not None, call.v_scale is not None,
-        call.out_scale is not None,
-        call.max_q if call.max_q * group <= 16 else min(call.max_q * group, 257), call.q.device.index,
-        call.blocks is not None and call.block_q, call.choose, call.prefix, call.fused,
+        call.q.data_ptr(), call.k.data_ptr(), call.v.data_ptr(), 0 if new_k is None else new_k.data_ptr(),
+        0 if new_v is None else new_v.data_ptr(), call.out.data_ptr(), call.table.data_ptr(), call.cu.data_ptr(),
+        call.lens.data_ptr(),
+    )  # fmt: skip
+
+
+def plan_key(call: Call, config: Any, addresses: tuple[int, ...]) -> tuple[Any, ...]:
+    """Calls of one key run the same compiled kernel.
+
+    As many keys as layouts (tokens, sequences and pages left out), configs, alignments and up to 257 classes of
+    max_seqlen_q, which say whether all sequences decode.
+    """
+    layout = call.layout
+    rows = call.max_q * (layout.heads // layout.heads_kv)
+    q, k, v, new_k, new_v, out, table, cu, lens = addresses
+    aligned: Any = not (q | k | v | new_k | new_v | out | table | cu | lens) & 15
+    if not aligned or call.alibi is not None or call.sinks is not None:
         # a compiled kernel may assume 16-byte alignment that another call's tensors lack
-        (call.q.data_ptr() | call.k.data_ptr() | call.v.data_ptr() | call.out.data_ptr()
-         | (new.data_ptr() | call.new_v.data_ptr() if new is not None else 0)) % 16,
-          # type: ignore[union-attr]
-        (call.table.data_ptr() | call.cu.data_ptr() | call.lens.data_ptr()) % 16,
+        more = (tensor.data_ptr() for tensor in (call.alibi, call.sinks) if tensor is not None)
+        aligned = tuple(address & 15 == 0 for address in (*addresses, *more))
+    return (
+        config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
+        call.max_q if rows <= 16 else min(rows, 257), call.blocks is not None and call.block_q, call.choose,
+        call.prefix, call.fused, aligned,
     )  # fmt: skip
 
 
@@ -172,8 +183,7 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (kept, chunk, call.fused, decode)
     if variant == "static_grid":
-        processors = multiprocessors(call.q.get_device())
-        return static_grid_kernel, (segments, kept, chunk, decode, processors, call.choose)
+        return static_grid_kernel, (segments, kept, chunk, decode, call.layout.processors, call.choose)
     if variant == "mixed":
         return mixed_kernel, (kept, chunk, small_m)
     raise ValueError(
@@ -215,12 +225,12 @@ def count_blocks(plan: Plan, call: Call) -> int:
     """Sequences where each has one Q block, else the upper bound of Q blocks that the kernels number
     through.
     """
-    num_seqs = call.lens.shape[0]
+    num_seqs, tokens = call.layout.num_seqs, call.layout.tokens
     if plan.decode and plan.variant not in ("q_block", "mixed", "warp_specialized"):
         return num_seqs
     if num_seqs == 1:
-        return -(-call.q.shape[0] // plan.block_q)
-    return call.q.shape[0] // plan.block_q + num_seqs
+        return -(-tokens // plan.block_q)
+    return tokens // plan.block_q + num_seqs
 
 
 def scratch_fits(plan: Plan, items: int) -> bool:
@@ -231,19 +241,20 @@ def scratch_fits(plan: Plan, items: int) -> bool:
 
 def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
     """(grid, scratch items, Q blocks that the programs share)."""
-    num_seqs = call.lens.shape[0]
+    layout = call.layout
+    num_seqs = layout.num_seqs
     numbers = count_blocks(plan, call)
     if plan.variant == "naive":
-        return (call.q.shape[1], num_seqs if call.max_q == 1 else call.q.shape[0], 1), 0, 0
+        return (layout.heads, num_seqs if call.max_q == 1 else layout.tokens, 1), 0, 0
     if plan.kernel is warp_specialized_kernel:
         items = numbers * plan.heads_kv
-        return (min(multiprocessors(call.q.get_device()), items * plan.segments), 1, 1), items, numbers
+        return (min(layout.processors, items * plan.segments), 1, 1), items, numbers
     if plan.kernel is q_block_kernel:
         return (plan.heads_kv, numbers, 1), 0, 0
     if plan.variant == "split_kv":
         return (plan.heads_kv, numbers, plan.segments), numbers * plan.heads_kv, 0
     if plan.variant == "static_grid":
         items = numbers * plan.heads_kv
-        programs = min(plan.resident * multiprocessors(call.q.get_device()), items * plan.segments)
+        programs = min(plan.resident * layout.processors, items * plan.segments)
         return (programs, 1, 1), items, 0
     return (plan.heads_kv * (numbers + num_seqs * plan.segments), 1, 1), num_seqs * plan.heads_kv, numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
 from operator import itemgetter
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .call import Call, multiprocessors
+from .call import Call, remember
 from .defaults import Config, default_config
 from .heuristics import static_grid
 from .static_grid import CHOICE, default_segments
@@ -47,33 +48,39 @@ SHIPPED = {"nvidia": "paged_attention", "amd": "paged_attention_amd"}
 
 def features_of(call: Call) -> tuple[Any, ...]:
     """The values of FEATURES, all known on the host. dtype is the cache's."""
-    k = call.k
-    num_seqs = len(call.lens)
-    tokens, heads, size = call.q.shape
-    _, page_size, heads_kv, _ = k.shape
+    layout = call.layout
+    num_seqs, tokens = layout.num_seqs, layout.tokens
     return (
-        num_seqs, tokens, call.max_q, call.max_k, tokens / num_seqs if num_seqs else 0.0, heads, heads_kv, size,
-        page_size, DTYPE_NAMES[k.dtype], call.new_k is not None, multiprocessors(k.get_device()),
+        num_seqs, tokens, call.max_q, call.max_k, tokens / num_seqs if num_seqs else 0.0, layout.heads,
+        layout.heads_kv, layout.size, layout.page_size, DTYPE_NAMES[layout.dtype], layout.fresh,
+        layout.processors,
     )  # fmt: skip
 
 
-_recent: dict[int, tuple[tuple[Any, ...], Any]] = {}
-_selectors: dict[int, tuple[Any, Callable[[tuple[Any, ...]], Any]]] = {}
+@dataclass(slots=True)
+class Chooser:
+    """Heuristics, kept so that their id stays theirs, bound to a callable of `features_of`; its last answer."""
+
+    heuristics: Any
+    select: Callable[[tuple[Any, ...]], Any]
+    last: tuple[tuple[Any, ...], Any] = ((), None)
+
+
+_choosers: dict[int, Chooser] = {}
 
 
 def choose(call: Call, heuristics: Any) -> Any:
     """The config for a call. The layers of a model ask the same question in turn: the last answer is kept."""
     values = features_of(call)
-    key = id(heuristics)
-    last = _recent.get(key)
-    if last is not None and last[0] == values:
+    chooser = _choosers.get(id(heuristics))
+    if chooser is None:
+        select = bind_shipped(VENDOR) if heuristics is None else _bind(heuristics)
+        chooser = remember(_choosers, id(heuristics), Chooser(heuristics, select))
+    last = chooser.last
+    if last[0] == values:
         return last[1]
-    bound = _selectors.get(key)
-    if bound is None or bound[0] is not heuristics:
-        chooser = bind_shipped(VENDOR) if heuristics is None else _bind(heuristics)
-        bound = _selectors[key] = (heuristics, chooser)
-    config = bound[1](values)
-    _recent[key] = (values, config)
+    config = chooser.select(values)
+    chooser.last = (values, config)
     return config
 
 

@@ -1,14 +1,48 @@
 """Checks before a launch: what is wrong, what was found and what would be right, as ValueError.
 
-Messages are built only when they are raised: this runs before every launch.
+Signatures (shapes, strides, dtypes, devices) found good are remembered: a call with one of them is checked for its
+numbers alone. Messages are built only when they are raised.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from .call import FP8, Call, Layout, layout_of, remember, signature_of
+
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+
+_good: dict[tuple[Any, ...], Layout] = {}
+
+
+def check(call: Call) -> None:
+    """Sets the call's layout; ValueError where its tensors and numbers do not fit together."""
+    signature = signature_of(call)
+    layout = _good.get(signature)
+    if layout is None:
+        check_all(call)
+        layout = remember(_good, signature, layout_of(call))
+    else:
+        check_lengths(call, layout.tokens, layout.num_seqs, layout.room, layout.host)
+        check_numbers(call.scale, call.softcap)
+    call.layout = layout
+
+
+def check_all(call: Call) -> None:
+    check_query(call.q, call.k, call.v)
+    check_new(call.q, call.k, call.new_k, call.new_v)
+    check_batch(call)
+    check_output(call.q, call.out, call.out_scale)
+    check_numbers(call.scale, call.softcap)
+    check_heads(call.q, alibi_slopes=call.alibi, sinks=call.sinks)
+    check_devices(
+        call.q, key_cache=call.k, value_cache=call.v, block_table=call.table, cu_seqlens_q=call.cu,
+        seq_lens=call.lens, key=call.new_k, value=call.new_v, out=call.out, alibi_slopes=call.alibi,
+        sinks=call.sinks, q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale,
+        output_scale=call.out_scale,
+    )  # fmt: skip
 
 
 def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor) -> None:
@@ -45,17 +79,8 @@ def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Ten
         )
 
 
-def check_batch(
-    q: torch.Tensor,
-    key_cache: torch.Tensor,
-    block_table: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    seq_lens: torch.Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    fresh: bool,
-) -> None:
-    """Lengths are checked by their declared maxima: reading them would synchronise with the device."""
+def check_batch(call: Call) -> None:
+    block_table, cu_seqlens_q, seq_lens = call.table, call.cu, call.lens
     for name, tensor, dims in (
         ("block_table", block_table, 2),
         ("cu_seqlens_q", cu_seqlens_q, 1),
@@ -77,25 +102,32 @@ def check_batch(
         raise ValueError("cu_seqlens_q and seq_lens must be contiguous")
     if not (block_table.stride(-1) == 1):
         raise ValueError("block_table must be contiguous along its rows")
+    room = block_table.shape[1] * call.k.shape[1]
+    check_lengths(call, call.q.shape[0], num_seqs, room, seq_lens.device.type == "cpu")
+
+
+def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool) -> None:
+    """Lengths are checked by their declared maxima: reading them would synchronise with the device."""
+    max_seqlen_q, max_seqlen_k = call.max_q, call.max_k
     if not (max_seqlen_q >= 0):
         raise ValueError(f"max_seqlen_q is {max_seqlen_q}; expected 0 or more tokens")
-    if not (num_seqs * max_seqlen_q >= q.shape[0] or num_seqs == 0):
+    if not (num_seqs * max_seqlen_q >= tokens or num_seqs == 0):
         raise ValueError(
-            f"q holds {q.shape[0]} tokens; {num_seqs} sequences of at most max_seqlen_q = {max_seqlen_q} "
+            f"q holds {tokens} tokens; {num_seqs} sequences of at most max_seqlen_q = {max_seqlen_q} "
             "hold fewer"
         )
     if not (max_seqlen_k >= 0):
         raise ValueError(f"max_seqlen_k is {max_seqlen_k}; expected 0 or more tokens")
-    room = block_table.shape[1] * key_cache.shape[1]
     longest = max_seqlen_k
-    if seq_lens.device.type == "cpu" and num_seqs:
-        longest = max(longest, int(seq_lens.max()))
-    if fresh:  # new tokens need no pages; how many a long sequence has is known for a batch of one alone
+    if host and num_seqs:
+        longest = max(longest, int(call.lens.max()))
+    if call.new_k is not None:
+        # new tokens need no pages; how many a long sequence has is known for a batch of one alone
         longest -= max_seqlen_q if num_seqs == 1 else min(max_seqlen_q, longest)
     if not (longest <= room):
         raise ValueError(
             f"max_seqlen_k is {max_seqlen_k} tokens; block_table has room for {room} "
-            f"({block_table.shape[1]} pages of {key_cache.shape[1]})"
+            f"({call.table.shape[1]} pages of {call.k.shape[1]})"
         )
 
 
@@ -127,15 +159,7 @@ def check_new(
         raise ValueError(f"key has strides {key.stride()}, value {value.stride()}; expected the same")
 
 
-def check_extras(
-    q: torch.Tensor,
-    out: torch.Tensor,
-    scale: float,
-    softcap: float,
-    alibi_slopes: torch.Tensor | None,
-    sinks: torch.Tensor | None,
-    output_scale: object,
-) -> None:
+def check_output(q: torch.Tensor, out: torch.Tensor, output_scale: object) -> None:
     if not (out.shape == q.shape):
         raise ValueError(f"out has shape {tuple(out.shape)}; expected {tuple(q.shape)}, as q")
     if not (out.stride(-1) == 1):
@@ -147,11 +171,17 @@ def check_extras(
             f"out is {out.dtype} and output_scale is {'given' if output_scale is not None else 'None'}; "
             "fp8 outputs need a scale, others take none"
         )
+
+
+def check_numbers(scale: float, softcap: float) -> None:
     if not (scale > 0 and scale < float("inf")):
         raise ValueError(f"scale is {scale}; expected a positive number")
     if not (0 <= softcap < float("inf")):
         raise ValueError(f"softcap is {softcap}; expected 0 (off) or a positive number")
-    for name, tensor in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
+
+
+def check_heads(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
+    for name, tensor in tensors.items():
         if tensor is not None and not (tuple(tensor.shape) == (q.shape[1],) and tensor.is_contiguous()):
             raise ValueError(
                 f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, ({q.shape[1]},)"

@@ -7,7 +7,9 @@ import random
 from typing import Any
 
 import torch
+from heurgen_kernels import validate
 from heurgen_kernels.api import paged_attention
+from heurgen_kernels.call import Call
 from heurgen_kernels.defaults import Config
 from heurgen_kernels.reference import reference_attention
 
@@ -78,6 +80,20 @@ def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **fe
     expected = reference_attention(**given, **numbers, dtype=torch.float64)
     got = result.double()
     return float((got - expected).norm() / expected.norm())
+
+
+def checked(batch: dict[str, Any]) -> Call:
+    """The call of keywords of `paged_attention`, after the checks of a launch; nothing is launched."""
+    given = {"out": torch.empty_like(batch["q"])} | batch
+    names = {
+        "q": "q", "k": "key_cache", "v": "value_cache", "table": "block_table", "cu": "cu_seqlens_q",
+        "lens": "seq_lens", "out": "out", "max_q": "max_seqlen_q", "max_k": "max_seqlen_k", "scale": "scale",
+        "new_k": "key", "new_v": "value", "softcap": "softcap", "alibi": "alibi_slopes", "sinks": "sinks",
+        "q_scale": "q_scale", "k_scale": "k_scale", "v_scale": "v_scale", "out_scale": "output_scale",
+    }  # fmt: skip
+    call = Call(**{field: given[name] for field, name in names.items() if name in given})
+    validate.check(call)
+    return call
 
 
 def changed(batch, lengths):

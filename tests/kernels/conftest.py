@@ -13,7 +13,18 @@ from importlib.util import find_spec
 
 import pytest
 
-_NEED_TORCH = ("attention", "errors", "fits", "gpu", "metadata", "plan", "select", "static_grid", "unified")
+_NEED_TORCH = (
+    "attention",
+    "bound",
+    "errors",
+    "fits",
+    "gpu",
+    "metadata",
+    "plan",
+    "select",
+    "static_grid",
+    "unified",
+)
 _MISSING = [name for name in ("torch", "triton") if find_spec(name) is None]
 collect_ignore = [f"test_{name}.py" for name in _NEED_TORCH] if _MISSING else []
 

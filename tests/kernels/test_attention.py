@@ -134,6 +134,7 @@ def test_separate_reduction_launch(device):
     """The paper's two launches give what the fused one gives."""
     from heurgen_kernels.call import Call
     from heurgen_kernels.launch import launch
+    from heurgen_kernels.validate import check
 
     batch = make_batch(MIXED, device=device, **SMALL)
     results = []
@@ -143,6 +144,7 @@ def test_separate_reduction_launch(device):
             batch["q"], batch["key_cache"], batch["value_cache"], batch["block_table"], batch["cu_seqlens_q"],
             batch["seq_lens"], out, batch["max_seqlen_q"], batch["max_seqlen_k"], batch["scale"], fused=fused,
         )  # fmt: skip
+        check(call)
         results.append(launch(call, config("split_kv")))
     assert torch.isfinite(results[0]).all()
     assert torch.allclose(results[0], results[1], atol=1e-3)

@@ -222,8 +222,37 @@ def test_torch_compile(gpu):
     assert torch.allclose(compiled(call[0]), model(call[0]), atol=2e-2)
 
 
-def test_bound_launches_repeat_and_follow_the_tensors(gpu):
-    config = Config("split_kv", 16, 32, 2, 3, 8)
-    for seed in range(4):
-        batch = make_batch(SEQUENCES["decode"], (32, 8), 128, 16, torch.bfloat16, device=gpu, seed=seed)
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.variant}-{c.num_segments}")
+def test_bound_launches_repeat_and_follow_the_tensors(gpu, config, fresh):
+    """Batches at other addresses, of other sizes, in turn: descriptors that were encoded are found again."""
+    makers = [
+        lambda seed=seed, name=name: make_batch(
+            SEQUENCES[name], (32, 8), 128, 16, torch.bfloat16, fresh, device=gpu, seed=seed
+        )
+        for seed, name in enumerate(["chunk", "two", "chunk", "two"])
+    ]
+    batches = [make() for make in makers]
+    for batch in (*batches, *batches):
         assert error_of(batch, config) < LIMITS[torch.bfloat16]
+    del batches
+    for make in makers:  # at addresses that were others' before
+        assert error_of(make(), config) < LIMITS[torch.bfloat16]
+
+
+def test_bound_launches_go_past_tritons_launcher(gpu):
+    """Where Triton is the one that was read for it; else its launcher is called, which is right but slow."""
+    import triton
+    from heurgen_kernels import launch
+
+    if not triton.__version__.startswith("3.6.") or torch.version.hip is not None:
+        pytest.skip(f"Triton {triton.__version__}")
+    batch = make_batch(SEQUENCES["chunk"], (32, 8), 128, 16, torch.bfloat16, True, device=gpu)
+    for config in CONFIGS:
+        for _ in range(2):
+            paged_attention(**batch, config=config)
+    bound = [p.bound for p in launch._plans.values() if p.bound is not None]
+    assert len(bound) >= len(CONFIGS)
+    assert all(type(b.launch).__name__ != "CudaLauncher" for b in bound)
+    described = [p for p in launch._plans.values() if p.bound is not None and any(p.tma)]
+    assert all(p.bound.metadata is not None for p in described)

@@ -8,7 +8,7 @@ from heurgen_kernels.defaults import Config
 from heurgen_kernels.metadata import build_metadata_host
 from heurgen_kernels.plan import before_hopper, reduce_chunk, register_cap
 
-from tests.kernels.batches import LIMITS, error_of, make_batch
+from tests.kernels.batches import LIMITS, checked, error_of, make_batch
 
 SPECIALISED = Config("warp_specialized", 128, 128, 4, 2, 4)
 
@@ -64,3 +64,41 @@ def test_metadata_of_a_config_that_another_one_answers_for_is_not_used():
 def test_where_it_cannot_run_another_kernel_answers_for_the_warp_specialised_one(fresh):
     batch = make_batch([(5, 40), (1, 33)], fresh=fresh)
     assert error_of(batch, SPECIALISED) < LIMITS[torch.float16]
+
+
+def key_of(batch):
+    from heurgen_kernels.plan import addresses_of, plan_key
+
+    call = checked(batch)
+    return plan_key(call, Config(), addresses_of(call))
+
+
+def shifted(tensor):
+    """The same numbers, strides and shape, two elements further in memory than an aligned tensor."""
+    place = torch.empty(tensor.numel() + 8, dtype=tensor.dtype)
+    first = 2 + (-place.data_ptr() % 16) // place.element_size()
+    return place[first : first + tensor.numel()].view(tensor.shape).copy_(tensor)
+
+
+def test_a_compiled_kernel_is_shared_where_the_same_tensors_are_aligned():
+    """Which of them lies off 16 bytes counts, not by how much one of them does."""
+    batch = make_batch([(5, 40), (1, 33)], fresh=True)
+    names = ("q", "key_cache", "value_cache", "key", "value", "block_table", "cu_seqlens_q", "seq_lens")
+    keys = [key_of(batch | {name: shifted(batch[name])}) for name in names]
+    assert len({key_of(batch), key_of(batch | {"q": batch["q"].clone()}), *keys}) == 1 + len(names)
+    slopes = torch.ones(4)
+    assert key_of(batch | {"sinks": slopes}) != key_of(batch | {"sinks": shifted(slopes)})
+
+
+def test_a_compiled_kernel_is_shared_by_batches_of_any_size():
+    keys = [
+        key_of(make_batch([(1, 30)] * count + [(300 + count, 900)], seed=count)) for count in range(1, 40, 7)
+    ]
+    assert len(set(keys)) == 1
+
+
+def test_a_compiled_kernel_is_not_shared_by_slopes_of_another_type():
+    batch = make_batch([(1, 30)])
+    assert key_of(batch | {"alibi_slopes": torch.ones(4)}) != key_of(
+        batch | {"alibi_slopes": torch.ones(4).half()}
+    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from types import SimpleNamespace
 
 import pytest
 from heurgen_kernels import select
 from heurgen_kernels.defaults import Config, default_config
 from heurgen_kernels.heuristics import paged_attention, paged_attention_amd
+
+from tests.kernels.batches import checked, make_batch
 
 LAUNCH = {
     "num_seqs": 4, "total_query_tokens": 4, "max_seqlen_q": 1, "max_seqlen_k": 40, "avg_seqlen_q": 1.0,
@@ -80,3 +83,38 @@ def test_nvidia_takes_what_was_measured(changes):
 def test_without_a_shipped_module_the_default_answers(vendor, monkeypatch):
     monkeypatch.setitem(select.SHIPPED, vendor, "absent")
     assert chosen(vendor, **PROMPT) == default(vendor, **PROMPT)
+
+
+def test_the_last_question_is_asked_once_and_any_other_anew():
+    asked = []
+
+    def answer(**features):
+        asked.append(features)
+        return Config("q_block", num_stages=len(asked))
+
+    heuristics = SimpleNamespace(select=answer)
+    batch = make_batch([(1, 21), (5, 18)])
+    questions = [{}, {}, {"max_seqlen_k": 22}, {"max_seqlen_k": 22}, {}, {"max_seqlen_q": 6}]
+    configs = [select.choose(checked(batch | changes), heuristics) for changes in questions]
+    assert [config.num_stages for config in configs] == [1, 1, 2, 2, 3, 4]
+    first = dict(asked[0])
+    assert first.pop("vendor") == select.VENDOR
+    assert first == {
+        "num_seqs": 2, "total_query_tokens": 6, "max_seqlen_q": 5, "max_seqlen_k": 21, "avg_seqlen_q": 3.0,
+        "num_query_heads": 4, "num_kv_heads": 2, "head_size": 32, "page_size": 16, "dtype": "float16",
+        "fresh": False, "multiprocessors": first["multiprocessors"],
+    }  # fmt: skip
+
+
+def test_heuristics_are_forgotten_before_they_are_too_many(monkeypatch):
+    """A caller who makes new ones for every call gets their answers, never those of one with the same id."""
+    from heurgen_kernels import call
+
+    monkeypatch.setattr(call.remember, "__defaults__", (3,))
+    monkeypatch.setattr(select, "_choosers", {})
+    given = checked(make_batch([(1, 21)]))
+    for count in range(20):
+        made = SimpleNamespace(select=lambda count=count, **_: count)
+        assert select.choose(given, made) == count
+        del made
+        assert len(select._choosers) <= 3

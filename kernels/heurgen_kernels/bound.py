@@ -1,0 +1,89 @@
+"""A compiled kernel bound to its launcher, so that a launch neither dispatches nor encodes descriptors again.
+
+Triton 3.6's launcher encodes each tensor descriptor anew at every launch, in Python (about 4 us each). What it makes
+of one is an opaque CUtensorMap, by value: it holds no memory, so it may be kept by address and shape, and handed to
+the C function below. Where Triton's internals are not those of 3.6, or the kernel wants scratch of Triton's own, its
+launcher is called as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import getclosurevars, isfunction
+from typing import Any
+
+from .call import remember
+
+# What Triton 3.6's C function takes before a kernel's own arguments: grid, stream, function, two flags, two
+# scratches, packed metadata, launch metadata, two hooks.
+CONVENTION = "iiiKKppOOOOOO"
+# Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
+SLOTS = ((3, 4), (7, 8))
+# Pairs of descriptors that a plan keeps of each source: more than a model has layers, about 1 KB each.
+ENCODED = 512
+
+
+@dataclass(slots=True)
+class Bound:
+    """launch(x, y, z, stream, *head, *arguments of the kernel). metadata: how the descriptors of pages and of new
+    tokens are encoded, None where the launcher does it.
+    """
+
+    launch: Callable[..., Any]
+    head: tuple[Any, ...]
+    metadata: tuple[Any, ...] | None = None
+    make: Callable[[Any, Any], list[Any]] | None = None
+    encoded: tuple[dict[tuple[int, ...], tuple[Any, ...]], ...] = field(default_factory=lambda: ({}, {}))
+
+    def descriptors(
+        self, source: int, key: tuple[int, ...], build: Callable[..., tuple[Any, Any]], *given: Any
+    ) -> tuple[Any, ...]:
+        """The arguments that stand for the two descriptors of `build(*given)`. source: 0 pages, 1 new tokens.
+
+        key: addresses and rows, which is all that tells two descriptors of a plan's source apart.
+        """
+        if self.metadata is None or self.make is None:
+            return build(*given)
+        known = self.encoded[source].get(key)
+        if known is None:
+            k, v = build(*given)
+            k_metadata, v_metadata = self.metadata[source]
+            flat = (*self.make(k, k_metadata), *self.make(v, v_metadata))
+            known = remember(self.encoded[source], key, flat, ENCODED)
+        return known
+
+
+def bind(compiled: Any, tma: tuple[bool, bool]) -> Bound:
+    """tma: whether the kernel has descriptors of pages, of new tokens."""
+    run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
+    raw = _raw(run, tma)
+    if raw is None:
+        return Bound(run, (function, packed, None, None, None))
+    launch, metadata, make = raw
+    flags = (run.launch_cooperative_grid, run.launch_pdl)
+    return Bound(launch, (function, *flags, None, None, packed, None, None, None), metadata, make)
+
+
+def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, tuple[Any, ...] | None, Any] | None:
+    """(the C function, metadata of the descriptors per source, what encodes them); None where anything is unknown."""
+    module = sys.modules.get(type(run).__module__)
+    if type(run).__name__ != "CudaLauncher" or getattr(module, "_BASE_ARGS_FORMAT", None) != CONVENTION:
+        return None
+    if not all(hasattr(run, name) for name in ("launch", "launch_cooperative_grid", "launch_pdl")):
+        return None
+    if getattr(run, "global_scratch_size", 1) or getattr(run, "profile_scratch_size", 1):
+        return None
+    launch = run.launch
+    if not any(tma):
+        return launch, None, None
+    inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
+    slots = [slot for has, pair in zip(tma, SLOTS, strict=True) if has for slot in pair]
+    metadata, make = inside.get("tensordesc_meta"), getattr(module, "make_tensordesc_arg", None)
+    if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata or ()) != len(slots):
+        return None
+    if "launcher" not in inside or make is None or None in metadata:
+        return None
+    pairs = iter(zip(metadata[::2], metadata[1::2], strict=True))
+    return inside["launcher"], tuple(next(pairs) if has else None for has in tma), make
