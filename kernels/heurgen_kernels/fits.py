@@ -115,6 +115,8 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     small_m = max(triton.next_power_of_2(group), 16)
     kept = small_m if config.variant == "mixed" else kept
     chunk = reduce_chunk(kept * d_pad, config.num_warps)
+    if config.variant == "static_grid" and not shape.decode:
+        chunk = 1
     row = heads_kv * size
     values: dict[str, Any] = {
         "G": group, "HKV": heads_kv, "BLOCK_M": block_m, "TILE": config.TILE_SIZE, "PAGE": shape.page_size,

@@ -137,6 +137,8 @@ def make_plan(call: Call, config: Any) -> Plan:
     if variant == "mixed":
         kept = small_m
     chunk = reduce_chunk(kept * d_pad, config.num_warps)
+    if variant == "static_grid" and not decode:
+        chunk = 1  # splits keys of prompts rarely, and would spill
     rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
     tma = descriptor_sources(call, config, d_pad, rows)
     compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype

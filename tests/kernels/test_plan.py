@@ -40,9 +40,10 @@ def test_small_blocks_may_use_all_registers():
     assert register_cap(Config("static_grid", 16, 16, 1, 3, 8), 128, True) is None
 
 
-def test_parts_of_a_vector_step_hold_32_registers_a_thread():
-    assert reduce_chunk(4 * 128, 4) * 4 * 128 == 32 * 4 * 32
-    assert reduce_chunk(4 * 128, 1) == 2
+def test_parts_of_a_vector_step_hold_128_registers_a_thread_and_64_with_four_warps():
+    assert reduce_chunk(4 * 128, 1) * 4 * 128 == 128 * 32
+    assert reduce_chunk(4 * 128, 2) * 4 * 128 == 128 * 2 * 32
+    assert reduce_chunk(4 * 128, 4) * 4 * 128 == 64 * 4 * 32
     assert reduce_chunk(64 * 256, 1) == 1
 
 
