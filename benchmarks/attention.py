@@ -44,8 +44,8 @@ Lengths = tuple[tuple[int, int], ...]
 FEATURES = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "dtype": "bfloat16"}
 DECODE = [
     Config("split_kv", 16, tile, warps, stages, segments)
-    for tile, warps, stages in ((16, 1, 3), (32, 2, 2), (32, 2, 5), (64, 4, 2), (64, 4, 3), (128, 4, 2))
-    for segments in (2, 3, 4, 6, 8, 12, 16, 32, 64)
+    for tile, warps, stages in ((16, 1, 3), (16, 1, 4), (32, 2, 5), (64, 4, 2), (128, 4, 2))
+    for segments in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 ] + [Config("q_block", 16, 64, 4, 2), Config("q_block", 16, 128, 4, 2)]
 SPECIALISED = [Config("warp_specialized", 128, t, 4, s) for t, s in ((64, 3), (64, 4), (128, 2))]
 PROMPT = SPECIALISED + [Config("q_block", 64, t, 4, s) for t, s in ((32, 2), (32, 3), (64, 2), (64, 3))]

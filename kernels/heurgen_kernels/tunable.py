@@ -224,7 +224,7 @@ class Tunable:
             return False
         if config["num_segments"] == 1:
             return True
-        # segments that leave the processors half empty where more would fit, or far more than could ever pay
+        # segments that leave most processors empty where more would fit, or far more than could ever pay
         items = (f["num_seqs"] if variant == "mixed" else blocks) * f["num_kv_heads"]
         programs = items * config["num_segments"]
         tiles = -(-f["max_seqlen_k"] // config["TILE_SIZE"])
@@ -232,7 +232,7 @@ class Tunable:
             return False
         if variant == "warp_specialized":
             return programs <= 12 * 132
-        return (programs >= 66 or 2 * config["num_segments"] > tiles) and programs <= 64 * 132
+        return (programs >= 32 or 2 * config["num_segments"] > tiles) and programs <= 96 * 132
 
 
 tunable = Tunable()
