@@ -170,7 +170,7 @@ def reduce_chunk(row: int, num_warps: int) -> int:
     """Parts that are combined in one vector step, of `row` elements each: 128 registers a thread, with four warps 64.
 
     The last program of a decode waits for each step's loads: half as many cost 2.5 % over the decodes of one H200, a
-    quarter 5 %. With more, or with as many beside the wide tiles that four warps take, fewer programs share a processor.
+    quarter 5 %. With more, or with as many beside the wide tiles of four warps, fewer programs share a processor.
     """
     return max(1, min(4096 * num_warps, 8192) // row)
 
