@@ -3,15 +3,12 @@
     PYTHONPATH=kernels:benchmarks python benchmarks/attention.py -o results [--budget 400] [--heuristics
     MODULE]
 
-Scenarios are drawn with a fixed seed that no training workload uses. Ours is timed with every config of a
-short list (the best of them is `oracle`,
-the best over all scenarios `single`) and as `paged_attention` chooses by itself
-(`selector`). Times are medians of interleaved launches, the cache flushed before each,
-the GPU kept behind the host
-by a spin,
-so that host time is in none of them; host time of a launch is a column of its own. `graph` columns replay
-a recorded CUDA graph. FlashAttention-3's scheduler metadata is computed outside the timing.
-Writes attention.csv, attention.json (summary), attention.png where matplotlib is installed; prints the table.
+Scenarios are drawn with a fixed seed that no training workload uses. Ours is timed with every config of a short list
+(the best of them is `oracle`, the best over all scenarios `single`) and as `paged_attention` chooses by itself
+(`selector`). Times are medians of interleaved launches, the cache flushed before each, the GPU kept behind the host
+by a spin, so that host time is in none of them; host time of a launch is a column of its own. `graph` columns replay
+a recorded CUDA graph. FlashAttention-3's scheduler metadata is computed outside the timing. Writes attention.csv,
+attention.json (summary), attention.png where matplotlib is installed; prints the table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Other implementations to measure beside ours: FlashAttention-3 and vLLM's Triton kernel, from vLLM
 0.33.0's wheel.
 
-Set HEURGEN_PEERS to a folder with `_vllm_fa3_C.abi3.so` and the two files of `vllm/v1/attention/ops/`,
-or install
+Set HEURGEN_PEERS to a folder with `_vllm_fa3_C.abi3.so` and the two files of `vllm/v1/attention/ops/`, or install
 vLLM. A peer that is not there is skipped with a message. Nothing of either is part of this project.
 """
 

@@ -1,8 +1,7 @@
 """Triton paged-attention kernels that launch through generated selectors.
 
-Names are looked up lazily, so that importing the package, or a generated heuristic inside it,
-needs neither torch
-nor triton.
+Names are looked up lazily, so that importing the package, or a generated heuristic inside it, needs neither torch nor
+triton.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import validate
-from .call import Call
+from .call import FP8, Call
 from .launch import launch
 from .metadata import Metadata
 from .select import choose, choose_segments
@@ -45,35 +45,31 @@ def paged_attention(
 
     q             [tokens, query heads, head size], fp16, bf16 (or fp32, fp8)
     key_cache, value_cache  [pages, page size, KV heads, head size], q's type or fp8 with k_scale and v_scale
-    block_table   int32 [num_seqs,
-    pages per sequence]; cu_seqlens_q int32 [num_seqs + 1]; seq_lens int32 [num_seqs],
-                  the tokens a sequence attends to, its new ones included
-    key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given,
-    pages are read
-                  for the cached prefix alone, and the new tokens' slots in the cache are not touched
-    causal        a query sees keys up to its own position; window = (left, right) bounds the distance,
-    -1 for none
+    block_table   int32 [num_seqs, pages per sequence]
+    cu_seqlens_q  int32 [num_seqs + 1]
+    seq_lens      int32 [num_seqs], the tokens that a sequence attends to, its new ones included
+    key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given, pages are read for
+                  the cached prefix alone, and the new tokens' slots in the cache are not touched
+    causal        a query sees keys up to its own position
+    window        (left, right) bounds the distance, -1 for none
     softcap       scores become softcap * tanh(scores / softcap); 0 is off
     alibi_slopes  [query heads]: slope * (key position - query position) is added to the score
     sinks         [query heads]: exp(sink) joins the denominator of each row
     *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones
-    has_prefix    False: with key and value given, no sequence has cached tokens,
-    and the code that reads pages is
-                  left out of the kernel. A server's scheduler knows; None (unknown) is always right
+    has_prefix    False: with key and value given, no sequence has cached tokens, and the code that reads pages is left
+                  out of the kernel. A server's scheduler knows; None (unknown) is always right
     metadata      exact Q-block starts (see metadata.py); used by launches whose block_q matches
-    config        any object with the fields of `defaults.Config`; heuristics: a generated module,
-    or a callable
-                  of the features of `select.FEATURES`; neither: the shipped heuristics. Its
-                  `choose_segments`, where it has one, is what a static grid asks on the device: a
-                  @triton.jit function of `static_grid.CHOICE`, or a number
+    config        any object with the fields of `defaults.Config`
+    heuristics    a generated module, or a callable of the features of `select.FEATURES`; without it and `config` the
+                  shipped heuristics choose. Its `choose_segments`, where it has one, is what a static grid asks on the
+                  device: a @triton.jit function of `static_grid.CHOICE`, or a number
 
     ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together.
     """
     call = Call(
-        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens,
-        torch.empty_like(q) if out is None else out, max_seqlen_q, max_seqlen_k, scale, key, value,
-        window[0], 0 if causal else window[1], softcap, alibi_slopes, sinks, q_scale, k_scale, v_scale,
-        output_scale,
+        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, torch.empty_like(q) if out is None else out,
+        max_seqlen_q, max_seqlen_k, scale, key, value, window[0], 0 if causal else window[1], softcap, alibi_slopes,
+        sinks, q_scale, k_scale, v_scale, output_scale,
     )  # fmt: skip
     validate.check(call)
     if config is None:
@@ -131,10 +127,9 @@ def unified_attention(
 ) -> None:
     """The keyword signature that vLLM 0.33.0's Triton backend calls; writes to `out`.
 
-    The segment scratch and `use_td` are hints of that kernel's own launch and are not needed here.
-    Features that
-    these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal
-    window is symmetric, its right side equal to its left.
+    The segment scratch and `use_td` are hints of that kernel's own launch and are not needed here. Features that
+    these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal window
+    is symmetric, its right side equal to its left.
     """
     _refuse(
         {
@@ -151,14 +146,12 @@ def unified_attention(
     left = window_size[0]
     if k.dtype == torch.uint8:
         raise ValueError("k is uint8; view the cache as its fp8 type first")
-    scaled = k.dtype in validate.FP8
+    scaled = k.dtype in FP8
     paged_attention(
         q, k, v, block_table, cu_seqlens_q, seqused_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,
-        scale=softmax_scale, causal=bool(causal), window=(left, -1 if causal else left),
-        softcap=softcap or 0.0,
-        alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_descale if q.dtype in validate.FP8 else None,
-        k_scale=k_descale if scaled else None, v_scale=v_descale if scaled else None,
-        output_scale=output_scale,
+        scale=softmax_scale, causal=bool(causal), window=(left, -1 if causal else left), softcap=softcap or 0.0,
+        alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_descale if q.dtype in FP8 else None,
+        k_scale=k_descale if scaled else None, v_scale=v_descale if scaled else None, output_scale=output_scale,
         out=out, heuristics=heuristics,
     )  # fmt: skip
 

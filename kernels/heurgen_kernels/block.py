@@ -1,9 +1,8 @@
 """One unit of work, shared by the tiled kernels: a Q block of one KV head over one segment of its keys.
 
-A Q block is BLOCK_Q = BLOCK_M // G successive query tokens of one sequence,
-times the G query heads of a KV head
-(section 4.4 of the paper). Its keys may be cut into segments of whole tiles (section 4.5): each segment
-leaves a partial result, and either a second launch or the last program to finish combines them.
+A Q block is BLOCK_Q = BLOCK_M // G successive query tokens of one sequence, times the G query heads of a KV head
+(section 4.4 of the paper). Its keys may be cut into segments of whole tiles (section 4.5): each segment leaves a
+partial result, and either a second launch or the last program to finish combines them.
 """
 
 import triton
@@ -33,16 +32,13 @@ def load_rows(
 
 @triton.jit
 def attend_block(
-    q, token, heads, row_ok, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc,
-    table, alibi_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, token0, q_len, k_len, block, head, low, high,
-    left, right,
-    scale, softcap,
-    G: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
-    V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
-    FRESH: tl.constexpr, PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    q, token, heads, row_ok, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, table,
+    alibi_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, token0, q_len, k_len, block, head, low, high, left, right,
+    scale, softcap, G: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr, D: tl.constexpr,
+    D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr,
+    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr,
+    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
 ):  # fmt: skip
     """(acc, M, L) of the block over the key positions low <= k < high: cached pages first, then fresh K
     and V.
@@ -70,12 +66,10 @@ def attend_block(
             row0 = head * (K_HEAD // K_TOK)
             col0 = 0
         acc, M, L = attend_source(
-            acc, M, L, q, k_ptr + head.to(tl.int64) * K_HEAD, v_ptr + head.to(tl.int64) * V_HEAD, k_desc,
-            v_desc,
-            table, row0, col0, low, tl.minimum(high, cached), context + first, context + last,
-            context + token,
-            left, right, qk_scale, cap, slope,
-            PAGES, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            acc, M, L, q, k_ptr + head.to(tl.int64) * K_HEAD, v_ptr + head.to(tl.int64) * V_HEAD, k_desc, v_desc,
+            table, row0, col0, low, tl.minimum(high, cached), context + first, context + last, context + token,
+            left, right, qk_scale, cap, slope, PAGES, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK,
+            CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
     if FRESH:
         # new K and V are not quantised: the cache's scales belong to the cached part alone
@@ -84,10 +78,10 @@ def attend_block(
             acc = acc * tl.load(v_scale_ptr)
         start = token0.to(tl.int64) * NEW_TOK + head * NEW_HEAD
         acc, M, L = attend_source(
-            acc, M, L, q, new_k_ptr + start, new_v_ptr + start, new_k_desc, new_v_desc,
-            table, token0, head * NEW_HEAD, tl.maximum(low - context, 0), tl.minimum(high - context, q_len),
-            first, last, token, left, right, qk_scale, cap, slope,
-            ROWS, TMA_NEW, PAGE, TILE, D, D_PAD, 0, NEW_TOK, 0, NEW_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            acc, M, L, q, new_k_ptr + start, new_v_ptr + start, new_k_desc, new_v_desc, table, token0,
+            head * NEW_HEAD, tl.maximum(low - context, 0), tl.minimum(high - context, q_len), first, last, token,
+            left, right, qk_scale, cap, slope, ROWS, TMA_NEW, PAGE, TILE, D, D_PAD, 0, NEW_TOK, 0, NEW_TOK, CAUSAL,
+            WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
     return acc, M, L
 
@@ -121,11 +115,10 @@ def store_part(
 
 @triton.jit
 def combine_last(
-    acc, M, L, out_ptr, acc_ptr, m_ptr, l_ptr, count_ptr, sinks_ptr, v_scale_ptr, out_scale_ptr,
-    token0, q_len, block, head, segment, segments, row_ok,
-    G: tl.constexpr, BLOCK_M: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, FRESH: tl.constexpr,
-    FP8_MAX: tl.constexpr,
+    acc, M, L, out_ptr, acc_ptr, m_ptr, l_ptr, count_ptr, sinks_ptr, v_scale_ptr, out_scale_ptr, token0, q_len,
+    block, head, segment, segments, row_ok, G: tl.constexpr, BLOCK_M: tl.constexpr, KEPT: tl.constexpr,
+    CHUNK: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr,
+    FRESH: tl.constexpr, FP8_MAX: tl.constexpr,
 ):  # fmt: skip
     """Leave this segment's part; the program that finishes last combines all of them and resets the counter.
 
@@ -133,8 +126,7 @@ def combine_last(
     """
     BLOCK_Q: tl.constexpr = BLOCK_M // G
     store_part(
-        acc, M, L, acc_ptr + segment.to(tl.int64) * (KEPT * D_PAD), m_ptr + segment * KEPT,
-        l_ptr + segment * KEPT,
+        acc, M, L, acc_ptr + segment.to(tl.int64) * (KEPT * D_PAD), m_ptr + segment * KEPT, l_ptr + segment * KEPT,
         row_ok, BLOCK_M, KEPT, D_PAD,
     )  # fmt: skip
     tl.debug_barrier()  # every thread's part is written before one thread counts it
@@ -185,21 +177,16 @@ def segment_count(span, length, max_segments):
 
 @triton.jit
 def run_block(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
-    cu_ptr,
-    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-    sequence, token0, q_len, k_len, block, head, segment, segment_tiles, item, max_segments,
-    G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
-    V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
-    FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr, part_ptr,
+    count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, sequence, token0, q_len, k_len,
+    block, head, segment, segment_tiles, item, max_segments, G: tl.constexpr, HKV: tl.constexpr,
+    BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
+    Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, K_PAGE: tl.constexpr,
+    K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, V_HEAD: tl.constexpr,
+    NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr, PREFIX: tl.constexpr, TMA: tl.constexpr,
+    TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr,
 ):  # fmt: skip
     """Attend to one segment of one Q block and store the result, or its part where the block has several
     segments.
@@ -222,13 +209,11 @@ def run_block(
             q_ptr, token0, q_len, block, head, Q_TOK, Q_HEAD, G, BLOCK_M, D, D_PAD
         )  # fmt: skip
         acc, M, L = attend_block(
-            q.to(COMPUTE), token, heads, row_ok, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr,
-            new_k_desc,
+            q.to(COMPUTE), token, heads, row_ok, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc,
             new_v_desc, table_ptr + sequence.to(tl.int64) * table_stride, alibi_ptr, q_scale_ptr, k_scale_ptr,
-            v_scale_ptr, token0, q_len, k_len, block, head, low, high, left, right, scale, softcap, G,
-            BLOCK_M, TILE, PAGE, D, D_PAD, K_PAGE, K_TOK, K_HEAD,
-            V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP,
-            ALIBI,
+            v_scale_ptr, token0, q_len, k_len, block, head, low, high, left, right, scale, softcap, G, BLOCK_M,
+            TILE, PAGE, D, D_PAD, K_PAGE, K_TOK, K_HEAD, V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX,
+            TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
         if part_ptr is None:
             acc = finish(acc, M, L, heads, row_ok, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH, FP8_MAX)
@@ -240,9 +225,8 @@ def run_block(
             if FUSED and segments > 1:
                 combine_last(
                     acc, M, L, out_ptr, part_ptr + part * D_PAD, m_ptr + part, l_ptr + part, count_ptr + item,
-                    sinks_ptr, v_scale_ptr, out_scale_ptr, token0, q_len, block, head, segment, segments,
-                    row_ok,
-                    G, BLOCK_M, KEPT, CHUNK, D, D_PAD, O_TOK, O_HEAD, FRESH, FP8_MAX,
+                    sinks_ptr, v_scale_ptr, out_scale_ptr, token0, q_len, block, head, segment, segments, row_ok, G,
+                    BLOCK_M, KEPT, CHUNK, D, D_PAD, O_TOK, O_HEAD, FRESH, FP8_MAX,
                 )  # fmt: skip
             elif segments > 1:
                 part += segment * KEPT

@@ -80,8 +80,9 @@ def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, tuple[Any, ...] | None,
         return launch, None, None
     inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
     slots = [slot for has, pair in zip(tma, SLOTS, strict=True) if has for slot in pair]
-    metadata, make = inside.get("tensordesc_meta"), getattr(module, "make_tensordesc_arg", None)
-    if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata or ()) != len(slots):
+    metadata: tuple[Any, ...] = tuple(inside.get("tensordesc_meta") or ())
+    make = getattr(module, "make_tensordesc_arg", None)
+    if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata) != len(slots):
         return None
     if "launcher" not in inside or make is None or None in metadata:
         return None

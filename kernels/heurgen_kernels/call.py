@@ -96,18 +96,13 @@ def signature_of(call: Call) -> tuple[Any, ...]:
     new_k, new_v, alibi, sinks = call.new_k, call.new_v, call.alibi, call.sinks
     q_scale, k_scale, v_scale, out_scale = call.q_scale, call.k_scale, call.v_scale, call.out_scale
     return (
-        q.shape, q.stride(), q.dtype, q.device, k.shape, k.stride(), k.dtype, k.device,
-        v.shape, v.stride(), v.dtype, v.device, out.shape, out.stride(), out.dtype, out.device,
-        table.shape, table.stride(), table.dtype, table.device, cu.shape, cu.stride(), cu.dtype, cu.device,
-        lens.shape, lens.stride(), lens.dtype, lens.device,
-        None if new_k is None else _described(new_k),
-        None if new_v is None else _described(new_v),
-        None if alibi is None else _described(alibi),
-        None if sinks is None else _described(sinks),
-        None if q_scale is None else _described(q_scale),
-        None if k_scale is None else _described(k_scale),
-        None if v_scale is None else _described(v_scale),
-        None if out_scale is None else _described(out_scale),
+        q.shape, q.stride(), q.dtype, q.device, k.shape, k.stride(), k.dtype, k.device, v.shape, v.stride(),
+        v.dtype, v.device, out.shape, out.stride(), out.dtype, out.device, table.shape, table.stride(), table.dtype,
+        table.device, cu.shape, cu.stride(), cu.dtype, cu.device, lens.shape, lens.stride(), lens.dtype,
+        lens.device, None if new_k is None else _described(new_k), None if new_v is None else _described(new_v),
+        None if alibi is None else _described(alibi), None if sinks is None else _described(sinks),
+        None if q_scale is None else _described(q_scale), None if k_scale is None else _described(k_scale),
+        None if v_scale is None else _described(v_scale), None if out_scale is None else _described(out_scale),
     )  # fmt: skip
 
 
@@ -153,4 +148,4 @@ def hopper(device: torch.device) -> bool:
     """Whether the device is an NVIDIA GPU of compute capability 9."""
     if device.type != "cuda" or torch.version.hip is not None:
         return False
-    return torch.cuda.get_device_capability(device)[0] == 9
+    return bool(torch.cuda.get_device_capability(device)[0] == 9)

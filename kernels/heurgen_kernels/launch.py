@@ -31,9 +31,8 @@ SPECIALISED = (items, produce, attend, consume, kernel)
 def settle_cache_keys() -> None:
     """Hash all kernels in one order, callees first.
 
-    Triton 3.6 takes the constexpr globals of a callee into the hash of its caller only where the callee
-    was hashed before: the key in the disk cache then depends on which kernel a process compiled first,
-    and kernels compiled in
+    Triton 3.6 takes the constexpr globals of a callee into the hash of its caller only where the callee was hashed
+    before: the key in the disk cache then depends on which kernel a process compiled first, and kernels compiled in
     parallel by a tuner's workers would be compiled again.
     """
     for module in (tiles, block, q_block, split_kv, static_grid, mixed, naive, *SPECIALISED):
@@ -66,7 +65,7 @@ def launch(call: Call, config: Any) -> torch.Tensor:
 
 
 def _fewer_segments(config: Any) -> Config:
-    given = {name: getattr(config, name, None) for name in Config._fields}
+    given: dict[str, Any] = {name: getattr(config, name, None) for name in Config._fields}
     return Config(**given | {"num_segments": config.num_segments // 2})
 
 
@@ -113,8 +112,7 @@ def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], part: torch.Tensor | 
         "WINDOW", "FRESH", "FP8_MAX", "KEPT", "DECODE",
     }  # fmt: skip
     reduce_kernel[(plan.kept, grid[1], plan.heads_kv)](
-        call.out, call.cu, call.blocks, call.lens, call.sinks, call.v_scale, call.out_scale, part, rows,
-        call.left,
+        call.out, call.cu, call.blocks, call.lens, call.sinks, call.v_scale, call.out_scale, part, rows, call.left,
         call.right, call.lens.shape[0], plan.segments, **{name: names[name] for name in keep},
         CHUNK=reduce_chunk(plan.d_pad, 4), num_warps=4,
     )  # fmt: skip

@@ -1,8 +1,7 @@
 """Batch metadata of section 6.1: how many sequences decode, and where each sequence's Q blocks start.
 
-Built once per batch and shared by all layers. The host builder needs lengths that the host already has;
-the device builder is one launch and never synchronises,
-so its decode count stays on the device. Kernels work without either:
+Built once per batch and shared by all layers. The host builder needs lengths that the host already has; the device
+builder is one launch and never synchronises, so its decode count stays on the device. Kernels work without either:
 they then derive an upper bound of the Q blocks from the cumulative query lengths.
 """
 

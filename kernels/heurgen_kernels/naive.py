@@ -13,10 +13,9 @@ from .tiles import LOG2E, LOWEST, find_sequence, finish, keep_mask, score_scales
 
 @triton.jit
 def gather_rows(
-    src_ptr, new_ptr, table, position, cached, limit, head, token0,
-    scale_ptr, PAGE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, S_PAGE: tl.constexpr,
-    S_TOK: tl.constexpr,
-    S_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr,
+    src_ptr, new_ptr, table, position, cached, limit, head, token0, scale_ptr, PAGE: tl.constexpr, D: tl.constexpr,
+    D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr, S_HEAD: tl.constexpr, NEW_TOK: tl.constexpr,
+    NEW_HEAD: tl.constexpr, FRESH: tl.constexpr,
 ):  # fmt: skip
     """Rows of K or V at key positions, from pages or from the new tokens, as float32."""
     offs_d = tl.arange(0, D_PAD)
@@ -39,20 +38,15 @@ def gather_rows(
 
 @triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows"])
 def naive_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
-    cu_ptr,
-    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-    G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
-    V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
-    FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    DECODE: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr, part_ptr,
+    count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, G: tl.constexpr, HKV: tl.constexpr,
+    BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
+    Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, K_PAGE: tl.constexpr,
+    K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, V_HEAD: tl.constexpr,
+    NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr, PREFIX: tl.constexpr, TMA: tl.constexpr,
+    TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr, DECODE: tl.constexpr,
 ):  # fmt: skip
     """Grid: (query heads, query tokens), or with DECODE (query heads, sequences). BLOCK_M is not used."""
     head = tl.program_id(0)
@@ -87,8 +81,8 @@ def naive_kernel(
         for start in range(low, high, TILE):
             position = start + tl.arange(0, TILE)
             k = gather_rows(
-                k_ptr, new_k_ptr, table, position, tl.minimum(cached, high), high, head // G, token0,
-                k_scale_ptr, PAGE, D, D_PAD, K_PAGE, K_TOK, K_HEAD, NEW_TOK, NEW_HEAD, FRESH,
+                k_ptr, new_k_ptr, table, position, tl.minimum(cached, high), high, head // G, token0, k_scale_ptr,
+                PAGE, D, D_PAD, K_PAGE, K_TOK, K_HEAD, NEW_TOK, NEW_HEAD, FRESH,
             )  # fmt: skip
             s = tl.sum(k * q[None, :], 1)[None, :] * qk_scale
             if SOFTCAP:
@@ -102,8 +96,8 @@ def naive_kernel(
             alpha = tl.exp2(M - m_new)
             L = L * alpha + tl.sum(p, 1)
             v = gather_rows(
-                v_ptr, new_v_ptr, table, position, tl.minimum(cached, high), high, head // G, token0,
-                v_scale_ptr, PAGE, D, D_PAD, V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH,
+                v_ptr, new_v_ptr, table, position, tl.minimum(cached, high), high, head // G, token0, v_scale_ptr,
+                PAGE, D, D_PAD, V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH,
             )  # fmt: skip
             acc = acc * alpha[:, None] + tl.sum(v * tl.trans(p), 0)[None, :]
             M = m_new

@@ -25,6 +25,7 @@ from .warp_specialized import warp_specialized_kernel
 SCRATCH_LIMIT = 1 << 30
 # Twelve warps, two consumers' and the producer's (rounded up to four), share the 65,536 registers of a processor.
 WARP_SPECIALIZED = {"num_warps": 4, "maxnreg": 168}
+SPLITS = ("split_kv", "static_grid", "mixed", "warp_specialized")
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
 
@@ -116,53 +117,45 @@ def specialises(config: Any, call: Call) -> bool:
 
 
 def make_plan(call: Call, config: Any) -> Plan:
+    """ValueError for a TILE_SIZE or a variant that no kernel has."""
     config = adapted(config, call)
-    heads, heads_kv, size = call.q.shape[1], call.k.shape[2], call.q.shape[2]
-    group = heads // heads_kv
-    block_m = max(config.BLOCK_M, triton.next_power_of_2(group), 16)
-    d_pad = max(triton.next_power_of_2(size), 16)
-    block_q = block_m // group
-    decode = call.max_q <= block_q
-    specialised = config.variant == "warp_specialized"
-    variant = config.variant
-    if config.TILE_SIZE < 16 or config.TILE_SIZE & (config.TILE_SIZE - 1):
-        raise ValueError(f"TILE_SIZE is {config.TILE_SIZE}; it must be a power of two of at least 16")
-    segments = (
-        max(getattr(config, "num_segments", None) or 1, 1)
-        if variant in ("split_kv", "static_grid", "mixed", "warp_specialized")
-        else 1
-    )
+    variant, tile = config.variant, config.TILE_SIZE
+    if tile < 16 or tile & (tile - 1):
+        raise ValueError(f"TILE_SIZE is {tile}; it must be a power of two of at least 16")
+    group = call.q.shape[1] // call.k.shape[2]
     small_m = max(triton.next_power_of_2(group), 16)
-    kept = triton.next_power_of_2(group) if decode and call.max_q == 1 and not specialised else block_m
+    block_m = max(config.BLOCK_M, small_m)
+    d_pad = max(triton.next_power_of_2(call.q.shape[2]), 16)
+    decode = call.max_q <= block_m // group
+    segments = max(getattr(config, "num_segments", None) or 1, 1) if variant in SPLITS else 1
+    kept = block_m
     if variant == "mixed":
         kept = small_m
-    chunk = reduce_chunk(kept * d_pad, config.num_warps)
-    if variant == "static_grid" and not decode:
-        chunk = 1  # splits keys of prompts rarely, and would spill
-    rows = math.gcd(call.k.shape[1], config.TILE_SIZE) if specialised else config.TILE_SIZE
+    elif decode and call.max_q == 1 and variant != "warp_specialized":
+        kept = triton.next_power_of_2(group)
+    rows = math.gcd(call.k.shape[1], tile) if variant == "warp_specialized" else tile
     tma = descriptor_sources(call, config, d_pad, rows)
-    compute = call.out.dtype if call.q.dtype in FP8 else call.q.dtype
-    fp8_max = torch.finfo(call.out.dtype).max if call.out.dtype in FP8 else 0.0
-    k_strides, v_strides = call.k.stride(), call.v.stride()
-    new = call.new_k.stride() if call.new_k is not None else (0, 0, 0)
-    base = (
-        group, heads_kv, block_m, config.TILE_SIZE, call.k.shape[1], size, d_pad, call.q.stride(0),
-        call.q.stride(1),
-        call.out.stride(0), call.out.stride(1), k_strides[0], k_strides[1], k_strides[2], v_strides[0],
-        v_strides[1],
-        v_strides[2], new[0], new[1], call.new_k is not None, call.prefix, tma[0], tma[1], call.right >= 0,
-        call.left >= 0,
-        call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
-    )  # fmt: skip
-    if specialised:
-        kernel, more = warp_specialized_kernel, (config.num_stages, rows)
-    else:
-        kernel, more = _variant_constants(variant, call, segments, kept, chunk, decode, small_m)
+    kernel, more = _variant_constants(config, call, segments, kept, decode, small_m, d_pad, rows)
+    constants = (*_shared_constants(call, group, block_m, tile, d_pad, tma), *more)
     options = _options(config, d_pad, call.q.device)
     return Plan(
-        kernel, (*base, *more), options, block_q, heads_kv, segments,
-        kept, d_pad, decode, tma,
-        config.TILE_SIZE, variant, rows,
+        kernel, constants, options, block_m // group, call.k.shape[2], segments, kept, d_pad, decode, tma, tile,
+        variant, rows,
+    )  # fmt: skip
+
+
+def _shared_constants(
+    call: Call, group: int, block_m: int, tile: int, d_pad: int, tma: tuple[bool, bool]
+) -> tuple[Any, ...]:
+    """The constexprs that all kernels take, in their order: G to FP8_MAX."""
+    q, k, out = call.q, call.k, call.out
+    compute = out.dtype if q.dtype in FP8 else q.dtype
+    fp8_max = torch.finfo(out.dtype).max if out.dtype in FP8 else 0.0
+    new = call.new_k.stride()[:2] if call.new_k is not None else (0, 0)
+    return (
+        group, k.shape[2], block_m, tile, k.shape[1], q.shape[2], d_pad, *q.stride()[:2], *out.stride()[:2],
+        *k.stride()[:3], *call.v.stride()[:3], *new, call.new_k is not None, call.prefix, *tma, call.right >= 0,
+        call.left >= 0, call.softcap > 0, call.alibi is not None, TL_DTYPE.get(compute, tl.bfloat16), fp8_max,
     )  # fmt: skip
 
 
@@ -176,8 +169,11 @@ def reduce_chunk(row: int, num_warps: int) -> int:
 
 
 def _variant_constants(
-    variant: str, call: Call, segments: int, kept: int, chunk: int, decode: bool, small_m: int
+    config: Any, call: Call, segments: int, kept: int, decode: bool, small_m: int, d_pad: int, rows: int
 ) -> tuple[Any, tuple[Any, ...]]:
+    """(kernel, the constexprs of its own)."""
+    variant = config.variant
+    chunk = reduce_chunk(kept * d_pad, config.num_warps)
     if variant == "naive":
         return naive_kernel, (call.max_q == 1,)
     if variant == "q_block" or (variant == "split_kv" and segments == 1 and not decode):
@@ -185,9 +181,13 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (kept, chunk, call.fused, decode)
     if variant == "static_grid":
+        # keys of prompts are split rarely: one part at a time, for more would spill
+        chunk = chunk if decode else 1
         return static_grid_kernel, (segments, kept, chunk, decode, call.layout.processors, call.choose)
     if variant == "mixed":
         return mixed_kernel, (kept, chunk, small_m)
+    if variant == "warp_specialized":
+        return warp_specialized_kernel, (config.num_stages, rows)
     raise ValueError(
         f"config.variant is {variant!r}; known: naive, q_block, split_kv, static_grid, mixed, warp_specialized"
     )

@@ -13,19 +13,15 @@ from .tiles import find_sequence
 
 @triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows"])
 def q_block_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
-    cu_ptr,
-    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-    G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
-    V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
-    FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr, part_ptr,
+    count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, G: tl.constexpr, HKV: tl.constexpr,
+    BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
+    Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, K_PAGE: tl.constexpr,
+    K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, V_HEAD: tl.constexpr,
+    NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr, PREFIX: tl.constexpr, TMA: tl.constexpr,
+    TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
 ):  # fmt: skip
     """Grid: (KV heads, Q blocks or an upper bound of them)."""
     BLOCK_Q: tl.constexpr = BLOCK_M // G
@@ -36,16 +32,12 @@ def q_block_kernel(
     )
     if block * BLOCK_Q < q_len:
         run_block(
-            q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
-            table_ptr, cu_ptr,
-            blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-            None, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-            sequence, token0, q_len, k_len, block, head, 0, 0, 0, 1,
-            G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
-            V_PAGE, V_TOK,
-            V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE,
-            FP8_MAX,
-            BLOCK_M, 1, False,
+            q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
+            cu_ptr, blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr,
+            out_scale_ptr, None, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
+            sequence, token0, q_len, k_len, block, head, 0, 0, 0, 1, G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK,
+            Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD, V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX,
+            TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE, FP8_MAX, BLOCK_M, 1, False,
         )  # fmt: skip
 
 

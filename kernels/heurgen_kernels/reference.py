@@ -30,8 +30,7 @@ def reference_attention(
     """Shapes as `paged_attention`; computes in `dtype` (float32 or float64) and returns [tokens, heads,
     head size].
 
-    window: keys kept to the (left, right) of each query,
-    -1 for no bound. The output is divided by output_scale.
+    window: keys kept to the (left, right) of each query, -1 for no bound. The output is divided by output_scale.
     """
     out = torch.zeros(q.shape, dtype=dtype, device=q.device)
     starts, lengths = cu_seqlens_q.tolist(), seq_lens.tolist()

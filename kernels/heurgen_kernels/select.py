@@ -52,8 +52,7 @@ def features_of(call: Call) -> tuple[Any, ...]:
     num_seqs, tokens = layout.num_seqs, layout.tokens
     return (
         num_seqs, tokens, call.max_q, call.max_k, tokens / num_seqs if num_seqs else 0.0, layout.heads,
-        layout.heads_kv, layout.size, layout.page_size, DTYPE_NAMES[layout.dtype], layout.fresh,
-        layout.processors,
+        layout.heads_kv, layout.size, layout.page_size, DTYPE_NAMES[layout.dtype], layout.fresh, layout.processors,
     )  # fmt: skip
 
 

@@ -23,20 +23,16 @@ def locate(cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q: tl.constexpr
 
 @triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "max_segments"])
 def split_kv_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
-    cu_ptr,
-    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, max_segments,
-    G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
-    V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
-    FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    KEPT: tl.constexpr, CHUNK: tl.constexpr, FUSED: tl.constexpr, DECODE: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr, part_ptr,
+    count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, max_segments, G: tl.constexpr,
+    HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr, D: tl.constexpr,
+    D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr,
+    K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr,
+    V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr, PREFIX: tl.constexpr,
+    TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
+    ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr,
+    FUSED: tl.constexpr, DECODE: tl.constexpr,
 ):  # fmt: skip
     """Grid: (KV heads, sequences (DECODE) or Q blocks, max_segments)."""
     BLOCK_Q: tl.constexpr = BLOCK_M // G
@@ -52,28 +48,22 @@ def split_kv_kernel(
             longest(lens_ptr, num_seqs, 256), max_segments, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW
         )  # fmt: skip
         run_block(
-            q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
-            table_ptr, cu_ptr,
-            blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-            part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
+            q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
+            cu_ptr, blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr,
+            out_scale_ptr, part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
             sequence, token0, q_len, k_len, block, head, tl.program_id(2), segment_tiles, number * HKV + head,
-            max_segments, G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
-            V_PAGE, V_TOK,
-            V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE,
-            FP8_MAX,
-            KEPT, CHUNK, FUSED,
+            max_segments, G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK,
+            K_HEAD, V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP,
+            ALIBI, COMPUTE, FP8_MAX, KEPT, CHUNK, FUSED,
         )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["left", "right", "num_seqs", "part_rows", "max_segments"])
 def reduce_kernel(
-    out_ptr, cu_ptr, blocks_ptr, lens_ptr, sinks_ptr, v_scale_ptr, out_scale_ptr, part_ptr, part_rows, left,
-    right,
-    num_seqs, max_segments,
-    G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    FRESH: tl.constexpr, FP8_MAX: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr,
+    out_ptr, cu_ptr, blocks_ptr, lens_ptr, sinks_ptr, v_scale_ptr, out_scale_ptr, part_ptr, part_rows, left, right,
+    num_seqs, max_segments, G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr,
+    D: tl.constexpr, D_PAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, FRESH: tl.constexpr, FP8_MAX: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr,
     DECODE: tl.constexpr,
 ):  # fmt: skip
     """Combine the parts of one row. Grid: (KEPT, sequences or Q blocks, KV heads). One vector step per

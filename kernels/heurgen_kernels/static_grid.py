@@ -76,21 +76,16 @@ def survey(cu_ptr, lens_ptr, num_seqs, left, right, BLOCK_Q: tl.constexpr, TILE:
 
 @triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "forced"])
 def static_grid_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
-    cu_ptr,
-    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, forced,
-    G: tl.constexpr, HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr,
-    O_HEAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr,
-    V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr,
-    FRESH: tl.constexpr,
-    PREFIX: tl.constexpr, TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr,
-    SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, DECODE: tl.constexpr,
-    PROCESSORS: tl.constexpr, CHOOSE: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr, part_ptr,
+    count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, forced, G: tl.constexpr,
+    HKV: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PAGE: tl.constexpr, D: tl.constexpr,
+    D_PAD: tl.constexpr, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, O_TOK: tl.constexpr, O_HEAD: tl.constexpr,
+    K_PAGE: tl.constexpr, K_TOK: tl.constexpr, K_HEAD: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr,
+    V_HEAD: tl.constexpr, NEW_TOK: tl.constexpr, NEW_HEAD: tl.constexpr, FRESH: tl.constexpr, PREFIX: tl.constexpr,
+    TMA: tl.constexpr, TMA_NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr,
+    ALIBI: tl.constexpr, COMPUTE: tl.constexpr, FP8_MAX: tl.constexpr, SEGMENTS: tl.constexpr, KEPT: tl.constexpr,
+    CHUNK: tl.constexpr, DECODE: tl.constexpr, PROCESSORS: tl.constexpr, CHOOSE: tl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,). SEGMENTS bounds what CHOOSE may return; it sizes the scratch. forced: segments for the
     longest sequence without asking CHOOSE, 0 to ask. DECODE: each sequence has at most one Q block.
@@ -132,17 +127,12 @@ def static_grid_kernel(
                 )  # fmt: skip
                 run_block(
                     q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
-                    table_ptr, cu_ptr,
-                    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr,
-                    out_scale_ptr,
-                    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-                    sequence, token0, q_len, k_len, block, head, segment, segment_tiles, number * HKV + head,
-                    SEGMENTS,
-                    G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
-                    V_PAGE, V_TOK,
-                    V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
-                    COMPUTE, FP8_MAX,
-                    KEPT, CHUNK, True,
+                    table_ptr, cu_ptr, blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr,
+                    v_scale_ptr, out_scale_ptr, part_ptr, count_ptr, part_rows, scale, softcap, left, right,
+                    table_stride, num_seqs, sequence, token0, q_len, k_len, block, head, segment, segment_tiles,
+                    number * HKV + head, SEGMENTS, G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK,
+                    O_HEAD, K_PAGE, K_TOK, K_HEAD, V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA,
+                    TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE, FP8_MAX, KEPT, CHUNK, True,
                 )  # fmt: skip
             done += items
     else:
@@ -163,15 +153,10 @@ def static_grid_kernel(
             if block * BLOCK_Q < q_len:
                 run_block(
                     q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr,
-                    table_ptr, cu_ptr,
-                    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr,
-                    out_scale_ptr,
-                    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-                    sequence, token0, q_len, k_len, block, head, segment, segment_tiles, number * HKV + head,
-                    SEGMENTS,
-                    G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK, O_HEAD, K_PAGE, K_TOK, K_HEAD,
-                    V_PAGE, V_TOK,
-                    V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA, TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI,
-                    COMPUTE, FP8_MAX,
-                    KEPT, CHUNK, True,
+                    table_ptr, cu_ptr, blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr,
+                    v_scale_ptr, out_scale_ptr, part_ptr, count_ptr, part_rows, scale, softcap, left, right,
+                    table_stride, num_seqs, sequence, token0, q_len, k_len, block, head, segment, segment_tiles,
+                    number * HKV + head, SEGMENTS, G, HKV, BLOCK_M, TILE, PAGE, D, D_PAD, Q_TOK, Q_HEAD, O_TOK,
+                    O_HEAD, K_PAGE, K_TOK, K_HEAD, V_PAGE, V_TOK, V_HEAD, NEW_TOK, NEW_HEAD, FRESH, PREFIX, TMA,
+                    TMA_NEW, CAUSAL, WINDOW, SOFTCAP, ALIBI, COMPUTE, FP8_MAX, KEPT, CHUNK, True,
                 )  # fmt: skip

@@ -1,13 +1,10 @@
 """What every kernel shares: loading K and V tiles, masks, the online softmax, and the last steps of a row.
 
-Conventions. A *row* of a block is one (query token,
-query head) pair: row r holds token r // G and head r % G of the
-G query heads that share a KV head. Positions are key positions; inside `attend_source` they are relative
-to the origin of their source (0 for the cached pages,
-the first new token for fresh K and V). Scores live in the log2
-domain (exp2 is one instruction); M starts at a large negative number, not -inf,
-so that a row that sees no key gives
-0 and never NaN.
+Conventions. A *row* of a block is one (query token, query head) pair: row r holds token r // G and head r % G of the
+G query heads that share a KV head. Positions are key positions; inside `attend_source` they are relative to the
+origin of their source (0 for the cached pages, the first new token for fresh K and V). Scores live in the log2 domain
+(exp2 is one instruction); M starts at a large negative number, not -inf, so that a row that sees no key gives 0 and
+never NaN.
 """
 
 import triton
@@ -59,9 +56,9 @@ def longest(seq_lens_ptr, num_seqs, WIDTH: tl.constexpr):
 
 @triton.jit
 def load_tile(
-    src, desc, table, row0, page_here, col0, start, limit,
-    SOURCE: tl.constexpr, PARTIAL: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
+    src, desc, table, row0, page_here, col0, start, limit, SOURCE: tl.constexpr, PARTIAL: tl.constexpr,
+    TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
+    S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
 ):  # fmt: skip
     """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from
     `limit` on are 0.
@@ -121,17 +118,15 @@ def keep_mask(
 
 @triton.jit
 def attend_tiles(
-    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, first, last, limit, q_pos, left, right,
-    qk_scale, cap, slope,
-    MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr,
-    TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr,
-    V_PAGE: tl.constexpr, V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, first, last, limit, q_pos, left, right, qk_scale,
+    cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr, TMA: tl.constexpr,
+    PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr,
+    K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
 ):  # fmt: skip
     """The online softmax over the tiles that start at first, first + TILE, .. < last.
 
-    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are
-    not read.
+    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are not read.
     qk_scale is scale * log2(e), or with SOFTCAP 2 * scale * log2(e) / cap, and cap then is cap * log2(e).
     """
     AHEAD: tl.constexpr = TMA and SOURCE == PAGES and not PARTIAL
@@ -143,8 +138,8 @@ def attend_tiles(
         if AHEAD:  # a tile ahead, so that no descriptor load waits for its page number
             page = tl.load(table + (start + TILE) // PAGE, mask=start + TILE < last, other=0)
         k = load_tile(
-            k_src, k_desc, table, row0, here, col0, start, limit,
-            SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
+            k_src, k_desc, table, row0, here, col0, start, limit, SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD,
+            K_PAGE, K_TOK,
         )  # fmt: skip
         s = tl.dot(q, k.to(q.dtype).T)
         position = start + tl.arange(0, TILE)
@@ -168,8 +163,8 @@ def attend_tiles(
         L = L * alpha + tl.sum(p, 1)
         acc = acc * alpha[:, None]
         v = load_tile(
-            v_src, v_desc, table, row0, here, col0, start, limit,
-            SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD, V_PAGE, V_TOK,
+            v_src, v_desc, table, row0, here, col0, start, limit, SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD,
+            V_PAGE, V_TOK,
         )  # fmt: skip
         acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
         M = m_new
@@ -178,12 +173,10 @@ def attend_tiles(
 
 @triton.jit
 def attend_source(
-    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, low, high, p_first, p_last, q_pos, left,
-    right,
-    qk_scale, cap, slope,
-    SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr,
-    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, low, high, p_first, p_last, q_pos, left, right,
+    qk_scale, cap, slope, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
+    D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr,
+    V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
 ):  # fmt: skip
     """All keys low <= k < high of one source that any row sees: masked lead, unmasked bulk, masked tail.
 
@@ -203,17 +196,14 @@ def attend_source(
     bulk_end = lead_end + tl.maximum(bulk_high - lead_end, 0) // TILE * TILE
     if WINDOW:
         acc, M, L = attend_tiles(
-            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, start, tl.minimum(lead_end,
-            key_high),
-            high, q_pos, left, right, qk_scale, cap, slope,
-            True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
-            SOFTCAP, ALIBI,
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, start, tl.minimum(lead_end, key_high),
+            high, q_pos, left, right, qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE,
+            K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
     acc, M, L = attend_tiles(
-        acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, lead_end, bulk_end,
-        high, q_pos, left, right, qk_scale, cap, slope,
-        False, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
-        SOFTCAP, ALIBI,
+        acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, lead_end, bulk_end, high, q_pos, left, right,
+        qk_scale, cap, slope, False, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL,
+        WINDOW, SOFTCAP, ALIBI,
     )  # fmt: skip
     if TMA and CAUSAL:
         # the diagonal: whole tiles of real keys, so that descriptors may load them and only scores are masked
@@ -221,18 +211,15 @@ def attend_source(
             bulk_end + tl.maximum(tl.minimum(high, key_high + TILE - 1) - bulk_end, 0) // TILE * TILE
         )
         acc, M, L = attend_tiles(
-            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, diagonal_end,
-            high, q_pos, left, right, qk_scale, cap, slope,
-            True, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
-            SOFTCAP,
-            ALIBI,
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, diagonal_end, high, q_pos,
+            left, right, qk_scale, cap, slope, True, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
+            V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
         bulk_end = diagonal_end
     return attend_tiles(
-        acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, key_high,
-        high, q_pos, left, right, qk_scale, cap, slope,
-        True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW,
-        SOFTCAP, ALIBI,
+        acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, key_high, high, q_pos, left, right,
+        qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL,
+        WINDOW, SOFTCAP, ALIBI,
     )  # fmt: skip
 
 
@@ -250,8 +237,7 @@ def score_scales(scale, softcap, q_scale_ptr, k_scale_ptr, SOFTCAP: tl.constexpr
 
 @triton.jit
 def finish(
-    acc, M, L, heads, row_ok, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH: tl.constexpr,
-    FP8_MAX: tl.constexpr
+    acc, M, L, heads, row_ok, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH: tl.constexpr, FP8_MAX: tl.constexpr
 ):  # fmt: skip
     """Normalise: sinks join the denominator once, V's scale and the output's scale are applied, fp8 is
     clamped.

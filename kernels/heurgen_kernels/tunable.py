@@ -37,8 +37,7 @@ def make_inputs(
 ) -> Inputs:
     """Random K, V and Q, a random block table that repeats no page, and NaN in what no token owns.
 
-    lengths: (query tokens,
-    tokens attended to) per sequence. With the feature `fresh` the new tokens' K and V are
+    lengths: (query tokens, tokens attended to) per sequence. With the feature `fresh` the new tokens' K and V are
     handed over contiguously and their slots in the cache are NaN.
     """
     heads, heads_kv = int(features["num_query_heads"]), int(features["num_kv_heads"])
@@ -169,8 +168,7 @@ class Tunable:
     def launch(self, inputs: Inputs, config: Mapping[str, Any]) -> torch.Tensor:
         return paged_attention(
             inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q,
-            inputs.seq_lens,
-            out=inputs.out, config=Config(**config), **inputs.arguments,
+            inputs.seq_lens, out=inputs.out, config=Config(**config), **inputs.arguments,
         )  # fmt: skip
 
     def compile(self, inputs: Inputs, config: Mapping[str, Any]) -> None:
@@ -184,8 +182,7 @@ class Tunable:
         given = {k: v for k, v in inputs.arguments.items() if k in ("scale", "key", "value")}
         return reference_attention(
             inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q,
-            inputs.seq_lens,
-            **given,
+            inputs.seq_lens, **given,
         )  # fmt: skip
 
     def reset(self, inputs: Inputs) -> None:
@@ -231,8 +228,8 @@ class Tunable:
         if config["num_segments"] > tiles:
             return False
         if variant == "warp_specialized":
-            return programs <= 12 * 132
-        return (programs >= 32 or 2 * config["num_segments"] > tiles) and programs <= 96 * 132
+            return bool(programs <= 12 * 132)
+        return bool((programs >= 32 or 2 * config["num_segments"] > tiles) and programs <= 96 * 132)
 
 
 tunable = Tunable()

@@ -66,9 +66,9 @@ def softmax_step(s, M, L, qk_scale):
 
 @gluon.jit
 def attend_tiles(
-    first, last, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right, qk_scale,
-    tiles, MASKED: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    FRESH: gl.constexpr, PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr,
+    first, last, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
+    qk_scale, tiles, MASKED: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, then the softmax."""
     k_ready, k_empty, v_ready, v_empty = barriers
@@ -87,8 +87,8 @@ def attend_tiles(
         mbarrier.arrive(k_empty.index(slot))
         if MASKED:
             s = masked_scores(
-                s, begin + turn, slot, phase, token, context, q_len, right, v_buffers, v_ready, tiles,
-                TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT,
+                s, begin + turn, slot, phase, token, context, q_len, right, v_buffers, v_ready, tiles, TILE, D,
+                STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT,
             )  # fmt: skip
         weights, alpha, M, L = softmax_step(s, M, L, qk_scale)
         acc = warpgroup_mma_wait(0, deps=[acc_pending])
@@ -118,8 +118,8 @@ def attend_item(
         s = warpgroup_mma(q, k_buffers.index(slot).permute((1, 0)), zero, use_acc=False)
         mbarrier.arrive(k_empty.index(slot))
         s = masked_scores(
-            s, begin, slot, phase, token, context, q_len, right, v_buffers, v_ready, tiles,
-            TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT,
+            s, begin, slot, phase, token, context, q_len, right, v_buffers, v_ready, tiles, TILE, D, STAGES, CAUSAL,
+            FRESH, PREFIX, S_LAYOUT,
         )  # fmt: skip
         weights, _alpha, M, L = softmax_step(s, M, L, qk_scale)
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
@@ -129,8 +129,8 @@ def attend_item(
             qk_scale, tiles, True, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
         )  # fmt: skip
         acc, p, M, L = attend_tiles(
-            masked, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
-            qk_scale, tiles, False, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
+            masked, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len,
+            right, qk_scale, tiles, False, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
         )  # fmt: skip
         last = (done + count - 1) % STAGES
         mbarrier.wait(v_ready.index(last), (done + count - 1) // STAGES & 1)

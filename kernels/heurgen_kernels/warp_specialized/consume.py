@@ -67,9 +67,9 @@ def row_places(head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr,
 
 @gluon.jit
 def consume(
-    q_ptr, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers, job_barriers,
-    jobs, right, qk_scale, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, TILE: gl.constexpr,
-    D: gl.constexpr, STAGES: gl.constexpr, Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr,
+    q_ptr, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers,
+    job_barriers, jobs, right, qk_scale, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr,
+    TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr,
     O_TOK: gl.constexpr, O_HEAD: gl.constexpr, CAUSAL: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
 ):  # fmt: skip
     """A consumer: rows 64 * WHICH .. of each Q block that the producer hands over."""
@@ -104,8 +104,8 @@ def consume(
             score_rows = WHICH * HALF + row_numbers(gl.SliceLayout(1, S_LAYOUT))
             tiles = tile_counts(block, q_len, context, right, BLOCK_Q, TILE, CAUSAL, FRESH, PREFIX)
             acc, row_max, row_sum = attend_item(
-                q, k_buffers, v_buffers, barriers, block * BLOCK_Q + score_rows // G, context, q_len, right, qk_scale,
-                tiles, begin, count, done, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
+                q, k_buffers, v_buffers, barriers, block * BLOCK_Q + score_rows // G, context, q_len, right,
+                qk_scale, tiles, begin, count, done, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
             )  # fmt: skip
             M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
             L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
@@ -120,8 +120,8 @@ def consume(
                     if ended:
                         gl.store(counter, 0)
                         acc, M, L = combine_parts(
-                            part_ptr, part_rows, (place - segment) * STEP + WHICH * HALF, segments,
-                            STEP, D, O_LAYOUT,
+                            part_ptr, part_rows, (place - segment) * STEP + WHICH * HALF, segments, STEP, D,
+                            O_LAYOUT,
                         )  # fmt: skip
             if ended:
                 if sinks_ptr is not None:

@@ -13,21 +13,16 @@ from .produce import JOB_SIZE, JOBS, produce
     do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "max_segments", "numbers"]
 )
 def warp_specialized_kernel(
-    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr,
-    cu_ptr,
-    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr,
-    part_ptr, count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, max_segments,
-    numbers,
+    q_ptr, k_ptr, v_ptr, k_desc, v_desc, new_k_ptr, new_v_ptr, new_k_desc, new_v_desc, out_ptr, table_ptr, cu_ptr,
+    blocks_ptr, lens_ptr, alibi_ptr, sinks_ptr, q_scale_ptr, k_scale_ptr, v_scale_ptr, out_scale_ptr, part_ptr,
+    count_ptr, part_rows, scale, softcap, left, right, table_stride, num_seqs, max_segments, numbers,
     G: gl.constexpr, HKV: gl.constexpr, BLOCK_M: gl.constexpr, TILE: gl.constexpr, PAGE: gl.constexpr,
     D: gl.constexpr, D_PAD: gl.constexpr, Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr, O_TOK: gl.constexpr,
-    O_HEAD: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr,
-    V_PAGE: gl.constexpr,
-    V_TOK: gl.constexpr, V_HEAD: gl.constexpr, NEW_TOK: gl.constexpr, NEW_HEAD: gl.constexpr,
-    FRESH: gl.constexpr,
-    PREFIX: gl.constexpr, TMA: gl.constexpr, TMA_NEW: gl.constexpr, CAUSAL: gl.constexpr,
-    WINDOW: gl.constexpr,
-    SOFTCAP: gl.constexpr, ALIBI: gl.constexpr, COMPUTE: gl.constexpr, FP8_MAX: gl.constexpr,
-    STAGES: gl.constexpr, CHUNK: gl.constexpr,
+    O_HEAD: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr, V_PAGE: gl.constexpr,
+    V_TOK: gl.constexpr, V_HEAD: gl.constexpr, NEW_TOK: gl.constexpr, NEW_HEAD: gl.constexpr, FRESH: gl.constexpr,
+    PREFIX: gl.constexpr, TMA: gl.constexpr, TMA_NEW: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr,
+    SOFTCAP: gl.constexpr, ALIBI: gl.constexpr, COMPUTE: gl.constexpr, FP8_MAX: gl.constexpr, STAGES: gl.constexpr,
+    CHUNK: gl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,). CHUNK: tokens of a page that one copy loads. count_ptr: zeros, left as zeros."""
     BLOCK_Q: gl.constexpr = BLOCK_M // G

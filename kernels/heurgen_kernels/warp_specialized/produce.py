@@ -81,10 +81,9 @@ def hand_over(
 @gluon.jit
 def produce(
     k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr, cu_ptr,
-    blocks_ptr, lens_ptr, count_ptr, right, table_stride, num_seqs, max_segments, numbers,
-    HKV: gl.constexpr, BLOCK_Q: gl.constexpr,
-    PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr,
-    CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    blocks_ptr, lens_ptr, count_ptr, right, table_stride, num_seqs, max_segments, numbers, HKV: gl.constexpr,
+    BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr,
+    NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     CAUSAL: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
 ):  # fmt: skip
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them."""
@@ -123,8 +122,8 @@ def produce(
             count = total * (segment + 1) // segments - begin
             place = (number * HKV + head) * max_segments + segment
             hand_over(
-                jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place, segments,
-                segment,
+                jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place,
+                segments, segment,
             )  # fmt: skip
             item += 1
             table = table_ptr + sequence.to(gl.int64) * table_stride
