@@ -1,7 +1,7 @@
 """Attention side by side in one run: FlashAttention-3, vLLM's Triton kernel, and ours.
 
-    PYTHONPATH=kernels:benchmarks python benchmarks/attention.py -o results [--budget 400] [--heuristics
-    MODULE]
+    PYTHONPATH=kernels:benchmarks python benchmarks/attention.py -o results [--budget 400] \\
+        [--heuristics MODULE]
 
 Scenarios are drawn with a fixed seed that no training workload uses. Ours is timed with every config of a short list
 (the best of them is `oracle`, the best over all scenarios `single`) and as `paged_attention` chooses by itself
@@ -68,9 +68,10 @@ def scenarios(seed: int) -> list[tuple[str, str, Lengths]]:
         return [max(1, int(top * random.uniform(low, 1))) for _ in range(count)]
 
     found: list[tuple[str, str, Lengths]] = []
-    for count, top in ((1, 700), (1, 5000), (1, 50000), (3, 2500), (6, 12000), (12, 700), (12, 3000), (24,
-    6000),
-                       (48, 1500), (96, 3000), (192, 900)):  # fmt: skip
+    for count, top in (
+        (1, 700), (1, 5000), (1, 50000), (3, 2500), (6, 12000), (12, 700), (12, 3000), (24, 6000), (48, 1500),
+        (96, 3000), (192, 900),
+    ):  # fmt: skip
         found.append(("decode", f"{count}x{top}", tuple((1, k) for k in draw(count, top))))
     for count, top in ((1, 400), (1, 900), (2, 1500), (6, 700), (24, 350), (3, 3000)):
         found.append(("prefill", f"{count}x{top}", tuple((k, k) for k in draw(count, top))))
@@ -78,10 +79,10 @@ def scenarios(seed: int) -> list[tuple[str, str, Lengths]]:
         found.append(("long", f"{count}x{top}", tuple((k, k) for k in draw(count, top, 0.9))))
     for count, top, share in ((1, 12000, 0.94), (3, 6000, 0.9), (6, 2000, 0.75)):
         found.append(("chunk", f"{count}x{top}", tuple((k - int(k * share), k) for k in draw(count, top))))
-    for decodes, k, prompts, q, share in ((24, 1500, 2, 900, 0.0), (48, 800, 6, 300, 0.0), (6, 6000, 1,
-    3000, 0.0),
-                                          (12, 3000, 2, 6000, 0.9), (96, 1000, 1, 2000, 0.0), (28, 4000, 3,
-                                          1200, 0.5)):  # fmt: skip
+    for decodes, k, prompts, q, share in (
+        (24, 1500, 2, 900, 0.0), (48, 800, 6, 300, 0.0), (6, 6000, 1, 3000, 0.0), (12, 3000, 2, 6000, 0.9),
+        (96, 1000, 1, 2000, 0.0), (28, 4000, 3, 1200, 0.5),
+    ):  # fmt: skip
         lengths = [(1, n) for n in draw(decodes, k)]
         lengths += [(n - int(n * share), n) for n in draw(prompts, q)]
         found.append(("mixed", f"{decodes}x{k}+{prompts}x{q}", tuple(lengths)))

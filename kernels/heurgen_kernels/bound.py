@@ -27,14 +27,13 @@ ENCODED = 512
 
 @dataclass(slots=True)
 class Bound:
-    """launch(x, y, z, stream, *head, *arguments of the kernel). metadata: how the descriptors of pages and of new
-    tokens are encoded, None where the launcher does it.
+    """launch(x, y, z, stream, *head, *arguments of the kernel). encode: the arguments that stand for a descriptor of
+    pages (source 0) or new tokens (1), K's or V's (0 or 1); None where the launcher encodes.
     """
 
     launch: Callable[..., Any]
     head: tuple[Any, ...]
-    metadata: tuple[Any, ...] | None = None
-    make: Callable[[Any, Any], list[Any]] | None = None
+    encode: Callable[[int, int, Any], list[Any]] | None = None
     encoded: tuple[dict[tuple[int, ...], tuple[Any, ...]], ...] = field(default_factory=lambda: ({}, {}))
 
     def descriptors(
@@ -44,13 +43,12 @@ class Bound:
 
         key: addresses and rows, which is all that tells two descriptors of a plan's source apart.
         """
-        if self.metadata is None or self.make is None:
+        if self.encode is None:
             return build(*given)
         known = self.encoded[source].get(key)
         if known is None:
             k, v = build(*given)
-            k_metadata, v_metadata = self.metadata[source]
-            flat = (*self.make(k, k_metadata), *self.make(v, v_metadata))
+            flat = (*self.encode(source, 0, k), *self.encode(source, 1, v))
             known = remember(self.encoded[source], key, flat, ENCODED)
         return known
 
@@ -61,13 +59,13 @@ def bind(compiled: Any, tma: tuple[bool, bool]) -> Bound:
     raw = _raw(run, tma)
     if raw is None:
         return Bound(run, (function, packed, None, None, None))
-    launch, metadata, make = raw
+    launch, encode = raw
     flags = (run.launch_cooperative_grid, run.launch_pdl)
-    return Bound(launch, (function, *flags, None, None, packed, None, None, None), metadata, make)
+    return Bound(launch, (function, *flags, None, None, packed, None, None, None), encode)
 
 
-def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, tuple[Any, ...] | None, Any] | None:
-    """(the C function, metadata of the descriptors per source, what encodes them); None where anything is unknown."""
+def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, Callable[[int, int, Any], list[Any]] | None] | None:
+    """(the C function, `Bound.encode`); None where anything is unknown."""
     module = sys.modules.get(type(run).__module__)
     if type(run).__name__ != "CudaLauncher" or getattr(module, "_BASE_ARGS_FORMAT", None) != CONVENTION:
         return None
@@ -77,7 +75,7 @@ def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, tuple[Any, ...] | None,
         return None
     launch = run.launch
     if not any(tma):
-        return launch, None, None
+        return launch, None
     inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
     slots = [slot for has, pair in zip(tma, SLOTS, strict=True) if has for slot in pair]
     metadata: tuple[Any, ...] = tuple(inside.get("tensordesc_meta") or ())
@@ -86,5 +84,7 @@ def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, tuple[Any, ...] | None,
         return None
     if "launcher" not in inside or make is None or None in metadata:
         return None
-    pairs = iter(zip(metadata[::2], metadata[1::2], strict=True))
-    return inside["launcher"], tuple(next(pairs) if has else None for has in tma), make
+    of_slot = dict(zip(slots, metadata, strict=True))
+    return inside["launcher"], lambda source, which, descriptor: make(
+        descriptor, of_slot[SLOTS[source][which]]
+    )

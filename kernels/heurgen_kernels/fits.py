@@ -23,7 +23,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from .descriptors import SHARED_LAYOUT
 from .mixed import mixed_kernel
 from .naive import naive_kernel
-from .plan import WARP_SPECIALIZED, before_hopper, reduce_chunk, register_cap
+from .plan import WARP_SPECIALIZED, before_hopper, kept_rows, parts_at_once, register_cap
 from .q_block import q_block_kernel
 from .select import choose_segments
 from .split_kv import split_kv_kernel
@@ -111,12 +111,9 @@ def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict
     d_pad = max(triton.next_power_of_2(shape.head_size), 16)
     size, heads_kv = shape.head_size, shape.num_kv_heads
     segments = max(config.num_segments or 1, 1)
-    kept = triton.next_power_of_2(group) if shape.decode else block_m
     small_m = max(triton.next_power_of_2(group), 16)
-    kept = small_m if config.variant == "mixed" else kept
-    chunk = reduce_chunk(kept * d_pad, config.num_warps)
-    if config.variant == "static_grid" and not shape.decode:
-        chunk = 1
+    kept = kept_rows(config.variant, group, block_m, shape.decode)
+    chunk = parts_at_once(config, kept * d_pad, shape.decode)
     row = heads_kv * size
     values: dict[str, Any] = {
         "G": group, "HKV": heads_kv, "BLOCK_M": block_m, "TILE": config.TILE_SIZE, "PAGE": shape.page_size,

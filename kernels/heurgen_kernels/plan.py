@@ -128,14 +128,11 @@ def make_plan(call: Call, config: Any) -> Plan:
     d_pad = max(triton.next_power_of_2(call.q.shape[2]), 16)
     decode = call.max_q <= block_m // group
     segments = max(getattr(config, "num_segments", None) or 1, 1) if variant in SPLITS else 1
-    kept = block_m
-    if variant == "mixed":
-        kept = small_m
-    elif decode and call.max_q == 1 and variant != "warp_specialized":
-        kept = triton.next_power_of_2(group)
+    kept = kept_rows(variant, group, block_m, call.max_q == 1)
     rows = math.gcd(call.k.shape[1], tile) if variant == "warp_specialized" else tile
     tma = descriptor_sources(call, config, d_pad, rows)
-    kernel, more = _variant_constants(config, call, segments, kept, decode, small_m, d_pad, rows)
+    chunk = parts_at_once(config, kept * d_pad, decode)
+    kernel, more = _variant_constants(config, call, segments, kept, chunk, decode, small_m, rows)
     constants = (*_shared_constants(call, group, block_m, tile, d_pad, tma), *more)
     options = _options(config, d_pad, call.q.device)
     return Plan(
@@ -159,6 +156,18 @@ def _shared_constants(
     )  # fmt: skip
 
 
+def kept_rows(variant: str, group: int, block_m: int, one_token: bool) -> int:
+    """Rows of a part of split keys. one_token: no sequence has more than one query token."""
+    if variant == "mixed":
+        return max(int(triton.next_power_of_2(group)), 16)
+    return int(triton.next_power_of_2(group)) if one_token and variant != "warp_specialized" else block_m
+
+
+def parts_at_once(config: Any, row: int, decode: bool) -> int:
+    """`reduce_chunk` for a config. The static grid splits keys of prompts rarely: there more than one would spill."""
+    return 1 if config.variant == "static_grid" and not decode else reduce_chunk(row, config.num_warps)
+
+
 def reduce_chunk(row: int, num_warps: int) -> int:
     """Parts that are combined in one vector step, of `row` elements each: 128 registers a thread, with four warps 64.
 
@@ -169,11 +178,10 @@ def reduce_chunk(row: int, num_warps: int) -> int:
 
 
 def _variant_constants(
-    config: Any, call: Call, segments: int, kept: int, decode: bool, small_m: int, d_pad: int, rows: int
+    config: Any, call: Call, segments: int, kept: int, chunk: int, decode: bool, small_m: int, rows: int
 ) -> tuple[Any, tuple[Any, ...]]:
     """(kernel, the constexprs of its own)."""
     variant = config.variant
-    chunk = reduce_chunk(kept * d_pad, config.num_warps)
     if variant == "naive":
         return naive_kernel, (call.max_q == 1,)
     if variant == "q_block" or (variant == "split_kv" and segments == 1 and not decode):
@@ -181,8 +189,6 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (kept, chunk, call.fused, decode)
     if variant == "static_grid":
-        # keys of prompts are split rarely: one part at a time, for more would spill
-        chunk = chunk if decode else 1
         return static_grid_kernel, (segments, kept, chunk, decode, call.layout.processors, call.choose)
     if variant == "mixed":
         return mixed_kernel, (kept, chunk, small_m)
