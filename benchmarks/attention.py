@@ -4,11 +4,12 @@
         [--heuristics MODULE]
 
 Scenarios are drawn with a fixed seed that no training workload uses. Ours is timed with every config of a short list
-(the best of them is `oracle`, the best over all scenarios `single`) and as `paged_attention` chooses by itself
-(`selector`). Times are medians of interleaved launches, the cache flushed before each, the GPU kept behind the host
-by a spin, so that host time is in none of them; host time of a launch is a column of its own. `graph` columns replay
-a recorded CUDA graph. FlashAttention-3's scheduler metadata is computed outside the timing. Writes attention.csv,
-attention.json (summary), attention.png where matplotlib is installed; prints the table.
+(the best of them is `oracle`, the best over all scenarios `single`), as `paged_attention` chooses by itself
+(`selector`), and as it chooses where nobody says `total_seqlen_k`, as vLLM calls (`without total`). Times are medians
+of interleaved launches, the cache flushed before each, the GPU kept behind the host by a spin, so that host time is
+in none of them; host time of a launch is a column of its own. `graph` columns replay a recorded CUDA graph.
+FlashAttention-3's scheduler metadata is computed outside the timing. Writes attention.csv, attention.json (summary),
+attention.png where matplotlib is installed; prints the table.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -207,6 +209,8 @@ def measure(kind: str, lengths: Lengths, page: int, fresh: bool, clock: Clock, t
     if tools["vllm"]:
         calls["vllm"] = peers.vllm_call(tools["vllm"], inputs)
     calls["selector"] = our_call(inputs, None, heuristics)
+    less = {name: value for name, value in inputs.arguments.items() if name != "total_seqlen_k"}
+    calls["without total"] = our_call(replace(inputs, arguments=less), None, heuristics)
     hosts = {}
     for name, call in calls.items():
         for _ in range(3):
@@ -301,6 +305,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
             if not peer.startswith("graph"):
                 line[f"{peer} / oracle"] = mean([row[peer] / row["oracle"] for row in both])
         line["selector / oracle"] = mean([row["selector"] / row["oracle"] for row in group])
+        line["without total / oracle"] = mean([row["without total"] / row["oracle"] for row in group])
         line["selector / oracle, most"] = max(row["selector"] / row["oracle"] for row in group)
         line["single / oracle"] = mean([row["single"] / row["oracle"] for row in group if row.get("single")])
         line["oracle / floor"] = mean([row["oracle"] / row["floor"] for row in group])

@@ -59,8 +59,9 @@ def parts(inputs: Any) -> dict[str, float]:
     )  # fmt: skip
     a = inputs.arguments
     call = Call(
-        *given, inputs.out, a["max_seqlen_q"], a["max_seqlen_k"], a["scale"], a.get("key"), a.get("value")
-    )
+        *given, inputs.out, a["max_seqlen_q"], a["max_seqlen_k"], a["scale"], a.get("key"), a.get("value"),
+        total_k=a["total_seqlen_k"],
+    )  # fmt: skip
     validate.check(call)
     config = select.choose(call, None)
     for _ in range(2):

@@ -79,9 +79,10 @@ class Batch:
         self.inputs = attention.inputs_of(((1, LONGEST),) * count, 16, False, count)
         self.out = torch.empty_like(self.inputs.q)
 
-    def call(self, config: Config | None, heuristics: Any = None, longest: int = LONGEST) -> Call:
+    def call(self, config: Config | None, heuristics: Any = None, lengths: list[int] | None = None) -> Call:
+        """lengths: what the host knows; without them that all are the longest."""
         i = self.inputs
-        arguments = {**i.arguments, "max_seqlen_k": longest}
+        arguments = i.arguments | ({} if lengths is None else known(lengths))
 
         def run() -> torch.Tensor:
             return paged_attention(
@@ -94,9 +95,11 @@ class Batch:
     def at(self, lengths: list[int]) -> Any:
         """Write the lengths to the device; inputs of an eager launch that knows them."""
         self.inputs.seq_lens.copy_(torch.tensor(lengths, dtype=torch.int32))
-        return dataclasses.replace(
-            self.inputs, arguments={**self.inputs.arguments, "max_seqlen_k": max(lengths)}
-        )
+        return dataclasses.replace(self.inputs, arguments=self.inputs.arguments | known(lengths))
+
+
+def known(lengths: list[int]) -> dict[str, int]:
+    return {"max_seqlen_k": max(lengths), "total_seqlen_k": sum(lengths)}
 
 
 def graphs_of(batch: Batch, fa3: bool) -> dict[str, Call]:
@@ -124,15 +127,13 @@ def measure(
     for name in ("graph static_grid", "graph selector"):
         check(batch, graphs[name], name)
     calls: dict[str, Call] = dict(graphs)
-    calls["eager selector"] = batch.call(None, None, max(lengths))
+    calls["eager selector"] = batch.call(None, None, lengths)
     if fa3:
         calls["eager fa3"] = peers.fa3_call(inputs)
     calls |= {f"static {n}": batch.call(GRAPH, Forced(n)) for n in SEGMENTS}
     tiles = max(max(lengths) // 16, 1)
     calls |= {
-        f"{tuple(c[:6])}": batch.call(c, None, max(lengths))
-        for c in attention.DECODE
-        if c.num_segments <= tiles
+        f"{tuple(c[:6])}": batch.call(c, None, lengths) for c in attention.DECODE if c.num_segments <= tiles
     }
     for call in calls.values():
         call()

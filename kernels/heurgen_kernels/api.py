@@ -10,6 +10,7 @@ from . import validate
 from .call import FP8, Call
 from .launch import launch
 from .metadata import Metadata
+from .segments import cut
 from .select import choose, choose_segments
 
 
@@ -24,6 +25,7 @@ def paged_attention(
     max_seqlen_q: int,
     max_seqlen_k: int,
     scale: float,
+    total_seqlen_k: int | None = None,
     key: torch.Tensor | None = None,
     value: torch.Tensor | None = None,
     causal: bool = True,
@@ -48,6 +50,8 @@ def paged_attention(
     block_table   int32 [num_seqs, pages per sequence]
     cu_seqlens_q  int32 [num_seqs + 1]
     seq_lens      int32 [num_seqs], the tokens that a sequence attends to, its new ones included
+    total_seqlen_k  the sum of seq_lens, where the host knows it: keys of unlike lengths are then cut better. It decides
+                  what is launched, never what is computed; None takes all but the longest to be half as long as it
     key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given, pages are read for
                   the cached prefix alone, and the new tokens' slots in the cache are not touched
     causal        a query sees keys up to its own position
@@ -69,11 +73,10 @@ def paged_attention(
     call = Call(
         q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, torch.empty_like(q) if out is None else out,
         max_seqlen_q, max_seqlen_k, scale, key, value, window[0], 0 if causal else window[1], softcap, alibi_slopes,
-        sinks, q_scale, k_scale, v_scale, output_scale,
+        sinks, q_scale, k_scale, v_scale, output_scale, total_k=-1 if total_seqlen_k is None else total_seqlen_k,
     )  # fmt: skip
     validate.check(call)
-    if config is None:
-        config = choose(call, heuristics)
+    config = choose(call, heuristics) if config is None else cut(config, call)
     if metadata is not None:
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
     call.prefix = key is None or has_prefix is not False
@@ -123,13 +126,14 @@ def unified_attention(
     use_td: bool = False,
     mm_prefix_clamp_sliding_window: bool = False,
     *,
+    total_seqlen_k: int | None = None,
     heuristics: Any = None,
 ) -> None:
     """The keyword signature that vLLM 0.33.0's Triton backend calls; writes to `out`.
 
     The segment scratch and `use_td` are hints of that kernel's own launch and are not needed here. Features that
-    these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal window
-    is symmetric, its right side equal to its left.
+    these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal
+    window is symmetric, its right side equal to its left. total_seqlen_k, as in `paged_attention`, is not vLLM's.
     """
     _refuse(
         {
@@ -152,7 +156,7 @@ def unified_attention(
         scale=softmax_scale, causal=bool(causal), window=(left, -1 if causal else left), softcap=softcap or 0.0,
         alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_descale if q.dtype in FP8 else None,
         k_scale=k_descale if scaled else None, v_scale=v_descale if scaled else None, output_scale=output_scale,
-        out=out, heuristics=heuristics,
+        total_seqlen_k=total_seqlen_k, out=out, heuristics=heuristics,
     )  # fmt: skip
 
 

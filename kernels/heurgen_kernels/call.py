@@ -54,7 +54,10 @@ class Layout:
 
 @dataclass(slots=True)
 class Call:
-    """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None."""
+    """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None.
+
+    total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it.
+    """
 
     q: torch.Tensor
     k: torch.Tensor
@@ -81,6 +84,7 @@ class Call:
     block_q: int = 0
     choose: Any = default_segments
     forced: int = 0
+    total_k: int = -1
     prefix: bool = True
     fused: bool = True
     layout: Layout = field(init=False)  # set by `validate.check`

@@ -19,6 +19,8 @@ class Config(NamedTuple):
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
     num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid, warp_specialized,
                   decodes of mixed)
+    programs_per_sm  where not 0, num_segments follows from it at launch: as many parts as give so many programs per
+                  processor, see `segments.py`
     waves_per_eu, matrix_instr_nonkdim  AMD alone
     """
 
@@ -28,6 +30,7 @@ class Config(NamedTuple):
     num_warps: int = 4
     num_stages: int = 2
     num_segments: int = 1
+    programs_per_sm: int = 0
     waves_per_eu: int | None = None
     matrix_instr_nonkdim: int | None = None
 
@@ -42,6 +45,7 @@ def default_config(
     total_query_tokens: int,
     max_seqlen_q: int,
     max_seqlen_k: int,
+    total_seqlen_k: int,
     avg_seqlen_q: float,
     num_query_heads: int,
     num_kv_heads: int,

@@ -25,6 +25,7 @@ from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .plan import WARP_SPECIALIZED, before_hopper, kept_rows, parts_at_once, register_cap
 from .q_block import q_block_kernel
+from .segments import block_rows
 from .select import choose_segments
 from .split_kv import split_kv_kernel
 from .static_grid import static_grid_kernel
@@ -107,11 +108,10 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
 
 def _kernel_constants(config: Any, shape: Shape, target: str) -> tuple[Any, dict[tuple[int, ...], Any]]:
     group = shape.num_query_heads // shape.num_kv_heads
-    block_m = max(config.BLOCK_M, triton.next_power_of_2(group), 16)
+    block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
     d_pad = max(triton.next_power_of_2(shape.head_size), 16)
     size, heads_kv = shape.head_size, shape.num_kv_heads
     segments = max(config.num_segments or 1, 1)
-    small_m = max(triton.next_power_of_2(group), 16)
     kept = kept_rows(config.variant, group, block_m, shape.decode)
     chunk = parts_at_once(config, kept * d_pad, shape.decode)
     row = heads_kv * size

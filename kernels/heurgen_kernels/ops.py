@@ -35,13 +35,15 @@ def paged_attention_op(
     sinks: torch.Tensor | None = None,
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
+    total_seqlen_k: int | None = None,
 ) -> torch.Tensor:
     """As `api.paged_attention`, with the window as two ints."""
     return paged_attention(
         q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, max_seqlen_q=max_seqlen_q,
         max_seqlen_k=max_seqlen_k, scale=scale, key=key, value=value, causal=causal,
         window=(window_left, window_right), softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks,
-        k_scale=k_scale, v_scale=v_scale, out=torch.empty(q.shape, dtype=q.dtype, device=q.device),
+        k_scale=k_scale, v_scale=v_scale, total_seqlen_k=total_seqlen_k,
+        out=torch.empty(q.shape, dtype=q.dtype, device=q.device),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from .mixed import mixed_kernel
 from .naive import naive_kernel
 from .q_block import q_block_kernel
 from .scratch import COUNTERS
+from .segments import block_count, block_rows
 from .split_kv import split_kv_kernel
 from .static_grid import static_grid_kernel
 from .warp_specialized import warp_specialized_kernel
@@ -123,8 +124,7 @@ def make_plan(call: Call, config: Any) -> Plan:
     if tile < 16 or tile & (tile - 1):
         raise ValueError(f"TILE_SIZE is {tile}; it must be a power of two of at least 16")
     group = call.q.shape[1] // call.k.shape[2]
-    small_m = max(triton.next_power_of_2(group), 16)
-    block_m = max(config.BLOCK_M, small_m)
+    block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
     d_pad = max(triton.next_power_of_2(call.q.shape[2]), 16)
     decode = call.max_q <= block_m // group
     segments = max(getattr(config, "num_segments", None) or 1, 1) if variant in SPLITS else 1
@@ -159,7 +159,7 @@ def _shared_constants(
 def kept_rows(variant: str, group: int, block_m: int, one_token: bool) -> int:
     """Rows of a part of split keys. one_token: no sequence has more than one query token."""
     if variant == "mixed":
-        return max(int(triton.next_power_of_2(group)), 16)
+        return block_rows(16, group)
     return int(triton.next_power_of_2(group)) if one_token and variant != "warp_specialized" else block_m
 
 
@@ -229,18 +229,6 @@ def _options(config: Any, d_pad: int, device: torch.device) -> dict[str, Any]:
     return options
 
 
-def count_blocks(plan: Plan, call: Call) -> int:
-    """Sequences where each has one Q block, else the upper bound of Q blocks that the kernels number
-    through.
-    """
-    num_seqs, tokens = call.layout.num_seqs, call.layout.tokens
-    if plan.decode and plan.variant not in ("q_block", "mixed", "warp_specialized"):
-        return num_seqs
-    if num_seqs == 1:
-        return -(-tokens // plan.block_q)
-    return tokens // plan.block_q + num_seqs
-
-
 def scratch_fits(plan: Plan, items: int) -> bool:
     """Whether the counters and the partial results of `items` blocks (see `launch_grid`) have room."""
     rows = items * plan.segments * plan.kept
@@ -251,7 +239,7 @@ def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
     """(grid, scratch items, Q blocks that the programs share)."""
     layout = call.layout
     num_seqs = layout.num_seqs
-    numbers = count_blocks(plan, call)
+    numbers = block_count(plan.variant, plan.block_q, num_seqs, layout.tokens, call.max_q)
     if plan.variant == "naive":
         return (layout.heads, num_seqs if call.max_q == 1 else layout.tokens, 1), 0, 0
     if plan.kernel is warp_specialized_kernel:

@@ -14,6 +14,7 @@ import torch
 from .call import Call, remember
 from .defaults import Config, default_config
 from .heuristics import static_grid
+from .segments import cut
 from .static_grid import CHOICE, default_segments
 
 FEATURES = (
@@ -21,6 +22,7 @@ FEATURES = (
     "total_query_tokens",
     "max_seqlen_q",
     "max_seqlen_k",
+    "total_seqlen_k",
     "avg_seqlen_q",
     "num_query_heads",
     "num_kv_heads",
@@ -51,8 +53,9 @@ def features_of(call: Call) -> tuple[Any, ...]:
     layout = call.layout
     num_seqs, tokens = layout.num_seqs, layout.tokens
     return (
-        num_seqs, tokens, call.max_q, call.max_k, tokens / num_seqs if num_seqs else 0.0, layout.heads,
-        layout.heads_kv, layout.size, layout.page_size, DTYPE_NAMES[layout.dtype], layout.fresh, layout.processors,
+        num_seqs, tokens, call.max_q, call.max_k, call.total_k, tokens / num_seqs if num_seqs else 0.0,
+        layout.heads, layout.heads_kv, layout.size, layout.page_size, DTYPE_NAMES[layout.dtype], layout.fresh,
+        layout.processors,
     )  # fmt: skip
 
 
@@ -78,7 +81,7 @@ def choose(call: Call, heuristics: Any) -> Any:
     last = chooser.last
     if last[0] == values:
         return last[1]
-    config = chooser.select(values)
+    config = cut(chooser.select(values), call)
     chooser.last = (values, config)
     return config
 
@@ -100,15 +103,16 @@ def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
     default, module = _default(vendor), shipped(vendor)
     if module is None:
         return default
-    select = _positional(module.SELECTORS[vendor])
+    select, pick = module.SELECTORS[vendor], _picker(module.SELECTORS[vendor])
     head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
+    amd = vendor == "amd"
 
     def choose(values: tuple[Any, ...]) -> Any:
         if values[head_size] > widest:
             return default(values)
-        if vendor == "amd" and (config := default(values)).variant == "split_kv":
+        if amd and (config := default(values)).variant == "split_kv":
             return config
-        return select(values)
+        return select(*pick(values))
 
     return choose
 
@@ -141,23 +145,23 @@ def _bind(heuristics: Any) -> Callable[[tuple[Any, ...]], Any]:
     if selectors is not None and VENDOR not in selectors:
         return _default(VENDOR)
     if selectors is not None:
-        return _positional(selectors[VENDOR])
+        generated, pick = selectors[VENDOR], _picker(selectors[VENDOR])
+        return lambda values: generated(*pick(values))
     select = getattr(heuristics, "select", heuristics)
     return lambda values: select(vendor=VENDOR, **dict(zip(FEATURES, values, strict=True)))
 
 
-def _positional(select: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
-    """A generated selector takes its features by position; they are picked out of FEATURES once."""
+def _picker(select: Callable[..., Any]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """A generated selector takes its features by position; where they are in FEATURES is found once."""
     names = list(signature(select).parameters)
     unknown = [name for name in names if name not in FEATURES]
     if unknown:
         known = ", ".join(FEATURES)
         raise ValueError(f"the heuristics ask for {unknown[0]!r}; a launch knows {known}")
-    if len(names) < 2:
-        positions = [FEATURES.index(name) for name in names]
-        return lambda values: select(*(values[position] for position in positions))
-    pick = itemgetter(*(FEATURES.index(name) for name in names))
-    return lambda values: select(*pick(values))
+    positions = [FEATURES.index(name) for name in names]
+    if len(positions) < 2:  # itemgetter of one gives no tuple
+        return lambda values: tuple(values[position] for position in positions)
+    return itemgetter(*positions)
 
 
 __all__ = ["FEATURES", "Config", "bind_shipped", "choose", "features_of", "shipped"]

@@ -14,6 +14,7 @@ from .api import paged_attention
 from .defaults import Config
 from .launch import unbound
 from .reference import reference_attention
+from .segments import cutter
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -68,6 +69,7 @@ def make_inputs(
     arguments: dict[str, Any] = {
         "max_seqlen_q": max((n for n, _ in lengths), default=0),
         "max_seqlen_k": max((n for _, n in lengths), default=0),
+        "total_seqlen_k": sum(n for _, n in lengths),
         "scale": size**-0.5,
     }
     if fresh:
@@ -113,6 +115,7 @@ class Tunable:
         "total_query_tokens": "int",
         "max_seqlen_q": "int",
         "max_seqlen_k": "int",
+        "total_seqlen_k": "int",
         "num_query_heads": "int",
         "num_kv_heads": "int",
         "head_size": "int",
@@ -133,12 +136,12 @@ class Tunable:
                 "TILE_SIZE": (16, 32, 64, 128),
                 "num_warps": (1, 2, 4, 8),
                 "num_stages": (1, 2, 3, 4, 5),
-                "num_segments": (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64),
+                "programs_per_sm": (0, 1, 2, 3, 4, 5, 6, 8, 12, 16),
             },
             constraints=(
-                "num_segments == 1 or variant != 'q_block'",
-                "variant != 'split_kv' or num_segments > 1",
-                "BLOCK_M != 64 or num_segments in (1, 2, 4, 8, 16)",
+                # 0: keys are not cut
+                "(programs_per_sm == 0) == (variant == 'q_block') or variant in ('mixed', 'warp_specialized')",
+                "BLOCK_M != 64 or programs_per_sm in (0, 1, 2, 3, 4, 6, 8, 12)",
                 "TILE_SIZE * num_stages <= 320",
                 # decodes: mma.sync, 16 keys of a tile for each warp; with 32 one or two warps spill
                 "BLOCK_M > 16 or (num_warps <= 4 and TILE_SIZE >= 16 * num_warps)",
@@ -150,7 +153,7 @@ class Tunable:
                 "num_stages <= 3 or TILE_SIZE >= 32",
                 # 128 rows are two consumers' of the warp-specialised kernel, num_warps those of each
                 "(BLOCK_M == 128) == (variant == 'warp_specialized')",
-                "BLOCK_M < 128 or (num_warps == 4 and num_segments in (1, 2, 3, 4, 6, 8))",
+                "BLOCK_M < 128 or (num_warps == 4 and programs_per_sm in (0, 1, 2, 3, 4, 6))",
                 "BLOCK_M < 128 or (TILE_SIZE == 64 and num_stages in (3, 4)) or (TILE_SIZE == 128 and num_stages == 2)",
             ),
         )
@@ -213,23 +216,15 @@ class Tunable:
             return False
         if rows >= 4096 and config["BLOCK_M"] == 16:
             return False
-        decode = f["max_seqlen_q"] == 1
-        blocks = f["num_seqs"]
-        if not decode:
-            blocks += f["total_query_tokens"] * group // config["BLOCK_M"]
-        if variant == "mixed" and (decode or f["num_seqs"] == 1):
-            return False
-        if config["num_segments"] == 1:
-            return True
-        # segments that leave most processors empty where more would fit, or far more than could ever pay
-        items = (f["num_seqs"] if variant == "mixed" else blocks) * f["num_kv_heads"]
-        programs = items * config["num_segments"]
-        tiles = -(-f["max_seqlen_k"] // config["TILE_SIZE"])
-        if config["num_segments"] > tiles:
-            return False
-        if variant == "warp_specialized":
-            return bool(programs <= 12 * 132)
-        return bool((programs >= 32 or 2 * config["num_segments"] > tiles) and programs <= 96 * 132)
+        return not (variant == "mixed" and (f["max_seqlen_q"] == 1 or f["num_seqs"] == 1))
+
+    def launched(self, config: Mapping[str, Any], scenario: Any, device: Any) -> Mapping[str, Any]:
+        """What `programs_per_sm` comes to: `num_segments`, the same for many of its values."""
+        f, heads_kv = scenario.features, scenario.features["num_kv_heads"]
+        choose = cutter(Config(**config), f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
+        names = ("num_seqs", "total_query_tokens", "max_seqlen_q", "max_seqlen_k", "total_seqlen_k")
+        given = choose(*(f[name] for name in names))._asdict()
+        return {name: given[name] for name in (*config, "num_segments") if name != "programs_per_sm"}
 
 
 tunable = Tunable()

@@ -27,7 +27,17 @@ def check(call: Call) -> None:
     else:
         check_lengths(call, layout.tokens, layout.num_seqs, layout.room, layout.host)
         check_numbers(call.scale, call.softcap)
+    if call.total_k < 0:
+        call.total_k = assumed_total(layout.num_seqs, call.max_k)
     call.layout = layout
+
+
+def assumed_total(num_seqs: int, max_seqlen_k: int) -> int:
+    """Tokens attended to where a caller does not say: one sequence as long as the longest, the others half of it.
+
+    Of the shares tried on the log of one H200 (0.5 to 1), half costs least: too few parts cost more than too many.
+    """
+    return (num_seqs + 1) * max_seqlen_k // 2
 
 
 def check_all(call: Call) -> None:
@@ -118,6 +128,11 @@ def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool)
         )
     if not (max_seqlen_k >= 0):
         raise ValueError(f"max_seqlen_k is {max_seqlen_k}; expected 0 or more tokens")
+    if not (-1 <= call.total_k <= num_seqs * max_seqlen_k):
+        raise ValueError(
+            f"total_seqlen_k is {call.total_k}; {num_seqs} sequences of at most max_seqlen_k = {max_seqlen_k} "
+            f"attend to 0 to {num_seqs * max_seqlen_k} tokens"
+        )
     longest = max_seqlen_k
     if host and num_seqs:
         longest = max(longest, int(call.lens.max()))

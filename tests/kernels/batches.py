@@ -73,7 +73,7 @@ def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **fe
     q = batch["q"]
     out = torch.full(q.shape, float("nan"), device=q.device).to(out_dtype or q.dtype)
     result = paged_attention(**batch, **features, out=out, config=setting)
-    given = {k: v for k, v in batch.items() if not k.startswith("max_")}
+    given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
     numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}
     for hint in ("has_prefix", "metadata", "heuristics"):
         numbers.pop(hint, None)
@@ -90,6 +90,7 @@ def checked(batch: dict[str, Any]) -> Call:
         "lens": "seq_lens", "out": "out", "max_q": "max_seqlen_q", "max_k": "max_seqlen_k", "scale": "scale",
         "new_k": "key", "new_v": "value", "softcap": "softcap", "alibi": "alibi_slopes", "sinks": "sinks",
         "q_scale": "q_scale", "k_scale": "k_scale", "v_scale": "v_scale", "out_scale": "output_scale",
+        "total_k": "total_seqlen_k",
     }  # fmt: skip
     call = Call(**{field: given[name] for field, name in names.items() if name in given})
     validate.check(call)

@@ -21,6 +21,7 @@ _NEED_TORCH = (
     "gpu",
     "metadata",
     "plan",
+    "segments",
     "select",
     "static_grid",
     "unified",

@@ -15,6 +15,7 @@ from itertools import product
 import pytest
 from heurgen_kernels.defaults import Config, default_config
 from heurgen_kernels.heuristics import paged_attention, paged_attention_amd
+from heurgen_kernels.segments import with_segments
 
 SCRIPT = """
 import json, sys
@@ -39,9 +40,12 @@ def compiled(target, cases):
 
 
 def configs_of(module):
-    """Every config that a generated module can return, as one of ours."""
-    found = {value for name, value in vars(module).items() if name.startswith("_CONFIG_")}
-    return sorted((Config(**config._asdict()) for config in found), key=str)
+    """What every config that a generated module can return comes to: keys cut, or not. How many parts there are is
+    no part of a kernel.
+    """
+    found = [value for name, value in vars(module).items() if name.startswith("_CONFIG_")]
+    cut = {with_segments(config, 2) for config in found if getattr(config, "programs_per_sm", 0)}
+    return sorted(cut | {with_segments(config, 1) for config in found}, key=str)
 
 
 def defaults_of(head_size):

@@ -12,6 +12,8 @@ import pytest
 import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.defaults import Config
+from heurgen_kernels.heuristics import paged_attention as paged_attention_h200
+from heurgen_kernels.segments import with_segments
 from heurgen_kernels.static_grid import GRAPH
 
 from tests.kernels.batches import LIMITS, clean, error_after_change, error_of, make_batch
@@ -38,6 +40,8 @@ CONFIGS = [
     Config("warp_specialized", 128, 64, 4, 3, 1),
     Config("warp_specialized", 128, 128, 4, 2, 4),
 ]
+# A generated module holds the configs that its selector returns as constants.
+CHOSEN = [value for name, value in vars(paged_attention_h200).items() if name.startswith("_CONFIG_")]
 TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
 # every variant meets every sequence set; the rest of the table is a sample of the product unless all is
 # asked for
@@ -113,6 +117,16 @@ def test_whole_tuning_space_is_correct(gpu):
     batch = make_batch(SEQUENCES["chunk"], (32, 8), 128, 16, torch.bfloat16, device=gpu)
     for chosen in random.Random(1).sample(configs, 24):
         assert error_of(batch, Config(**chosen)) < LIMITS[torch.bfloat16], chosen
+
+
+@pytest.mark.parametrize("page", [16, 128])
+@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("config", CHOSEN, ids=lambda c: "-".join(map(str, c)))
+def test_every_config_that_the_selector_returns(gpu, config, segments, page):
+    """Keys cut and not cut, which the launch decides, on every sequence set."""
+    for number, (name, lengths) in enumerate(SEQUENCES.items()):
+        batch = make_batch(lengths, (32, 8), 128, page, torch.bfloat16, number % 2 == 1, device=gpu)
+        assert error_of(batch, with_segments(config, segments)) < LIMITS[torch.bfloat16], name
 
 
 def test_graph_replays_with_other_lengths(gpu):
