@@ -16,13 +16,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 from typing import Literal, TypeAlias
 
 from heurgen.tune.compilers import CompileJob
 from heurgen.tune.executors import Executor, Lane
-from heurgen.tune.protocol import Scenario, Settings
+from heurgen.tune.launches import Cells, launches_of
+from heurgen.tune.protocol import Scenario
 from heurgen.tune.resume import Journal
 from heurgen.tune.space import ConfigSpace, config_key
 from heurgen.tune.target import Target, bounded
@@ -50,22 +51,6 @@ class OutOfTime(Exception):
     """The budget is spent. Nothing is lost: the log can be continued."""
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What the log holds of one scenario: the first time of each config, and how many rows it has."""
-
-    first: dict[str, float | None] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-    def add(self, key: str, time: float | None) -> None:
-        self.first.setdefault(key, time)
-        self.rows[key] += 1
-
-    @property
-    def best(self) -> float:
-        return min((t for t in self.first.values() if t is not None), default=math.inf)
-
-
 class Sweep:
     """One run of the tuner over a log that may hold rows already.
 
@@ -91,24 +76,21 @@ class Sweep:
         self._scenarios = sorted(scenarios, key=lambda s: _spread(s.id))
         self._configs = {config_key(c): c for c in space.configs}
         self._class = {s.id: target.scenario_class(s) for s in scenarios}
-        self._cells = {s.id: self._configs_of(s) for s in scenarios}
+        self._cells = {s.id: Cells(launches_of(self._configs, space, target, s)) for s in scenarios}
         self._verdict: dict[tuple[str, str], Failure | None] = {}
         self._checked: set[tuple[str, str]] = set()
         self._lock, self._class_locks = Lock(), {name: Lock() for name in self._class.values()}
         self._stopped = False
         self._scores: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
         self._smallest = self._smallest_of_class()
-        self._seen = self._rows_before()
+        self._count_rows_before()
         self._measuring_since, self._before = self._started, 0
-        # Cells without a row, rows written by this run, and those of them that are failures, by status.
-        self.missing = sum(len(self._pending(s)) for s in self._scenarios)
+        # Cells: pairs of a scenario and a config that applies there; all, and those without a row. Rows
+        # written by this run, and those of them that are failures, by status.
+        self.total = sum(c.total for c in self._cells.values())
+        self.missing = sum(c.missing for c in self._cells.values())
         self.rows = 0
         self.failures: dict[str, int] = defaultdict(int)
-
-    @property
-    def total(self) -> int:
-        """Cells of the whole matrix: pairs of a scenario and a config that applies there."""
-        return sum(len(c) for c in self._cells.values())
 
     def run(self) -> None:
         """Measure what the log lacks.
@@ -116,7 +98,7 @@ class Sweep:
         Raises:
             OutOfTime: the deadline has passed; the log is sound and can be continued.
         """
-        left = [s for s in self._scenarios if self._pending(s) or self._lacks_repeats(s)]
+        left = [s for s in self._scenarios if self._cells[s.id].pending() or self._lacks_repeats(s)]
         while left:
             self._compile(left)
             ready = [s for s in left if self._compiled(s)]
@@ -150,29 +132,13 @@ class Sweep:
                 return
             self._measure(lane, scenario)
 
-    def _configs_of(self, scenario: Scenario) -> dict[str, Settings]:
-        wanted = {config_key(c) for c in scenario.configs}
-        return {
-            key: config
-            for key, config in self._configs.items()
-            if (not wanted or key in wanted)
-            and self._space.applies(config, scenario.features)
-            and self._target.applies(config, scenario)
-        }
-
-    def _rows_before(self) -> dict[str, _Seen]:
+    def _count_rows_before(self) -> None:
         keys = {self._journal.layout.key(c): key for key, c in self._configs.items()}
-        seen: dict[str, _Seen] = {s.id: _Seen() for s in self._scenarios}
         for row in self._journal.rows:
-            if row.scenario in seen and row.config in keys:
-                seen[row.scenario].add(keys[row.config], row.time)
+            if row.scenario in self._cells and row.config in keys:
+                self._cells[row.scenario].add(keys[row.config], row.time)
         for scenario in self._scenarios:
-            self._learn(scenario, seen[scenario.id])
-        return seen
-
-    def _pending(self, scenario: Scenario) -> list[str]:
-        first = self._seen[scenario.id].first
-        return [key for key in self._cells[scenario.id] if key not in first]
+            self._learn(scenario)
 
     def _compile(self, scenarios: Sequence[Scenario]) -> None:
         """Compile what scenarios need, the first one's class first; all of it if there is no budget."""
@@ -188,7 +154,7 @@ class Sweep:
                     break
 
     def _jobs(self, scenarios: Sequence[Scenario]) -> list[CompileJob]:
-        """Each config once per class, on the class's smallest scenario; what does not fit is left out.
+        """Each launch once per class, on the class's smallest scenario; what does not fit is left out.
 
         A compiler builds inputs whenever the scenario changes: the jobs of a class come together.
         """
@@ -196,21 +162,21 @@ class Sweep:
         names = dict.fromkeys(self._class[s.id] for s in scenarios)
         turns = {name: turn for turn, name in enumerate(names)}
         for scenario in sorted(scenarios, key=lambda s: turns[self._class[s.id]]):
-            name = self._class[scenario.id]
-            for key in self._pending(scenario):
+            name, cells = self._class[scenario.id], self._cells[scenario.id]
+            for key in cells.pending():
                 if (name, key) in self._verdict or (name, key) in jobs:
                     continue
-                config, smallest = self._configs[key], self._smallest[name]
-                reason = self._target.fits(config, smallest, self._executor.device())
+                settings, smallest = cells.launches[key].settings, self._smallest[name]
+                reason = self._target.fits(settings, smallest, self._executor.device())
                 if reason is None:
-                    jobs[name, key] = CompileJob((name, key), smallest, config)
+                    jobs[name, key] = CompileJob((name, key), smallest, settings)
                 else:
                     self._verdict[name, key] = Failure("unfit", bounded(reason))
         return list(jobs.values())
 
     def _compiled(self, scenario: Scenario) -> bool:
         name = self._class[scenario.id]
-        return all((name, key) in self._verdict for key in self._pending(scenario))
+        return all((name, key) in self._verdict for key in self._cells[scenario.id].pending())
 
     def _smallest_of_class(self) -> dict[str, Scenario]:
         smallest: dict[str, Scenario] = {}
@@ -220,82 +186,81 @@ class Sweep:
                 smallest[self._class[scenario.id]] = scenario
         return smallest
 
-    def _check(self, lane: Lane, name: str, keys: Sequence[str]) -> None:
-        """Compare configs with the reference, once per class; a wrong one is timed nowhere in it."""
+    def _check(self, lane: Lane, name: str, cells: Cells) -> None:
+        """Compare launches with the reference, once per class; a wrong one is timed nowhere in it."""
+        keys = cells.pending()
         asked = [k for k in keys if (name, k) not in self._checked and self._verdict.get((name, k)) is None]
         failure = lane.open(self._smallest[name]) if asked else None
         for chunk in chunks(asked, self._method.chunk):
-            configs = [self._configs[k] for k in chunk]
-            outcomes = [failure] * len(chunk) if failure else lane.check(configs)
+            settings = [cells.launches[k].settings for k in chunk]
+            outcomes = [failure] * len(chunk) if failure else lane.check(settings)
             for key, outcome in zip(chunk, outcomes, strict=True):
                 self._verdict[name, key] = outcome
                 self._checked.add((name, key))
             self._mind_the_time()
 
     def _measure(self, lane: Lane, scenario: Scenario) -> None:
-        name, seen, pending = self._class[scenario.id], self._seen[scenario.id], self._pending(scenario)
+        name, cells = self._class[scenario.id], self._cells[scenario.id]
         with self._class_locks[name]:
-            self._check(lane, name, pending)
-        failed = [(k, f) for k in pending if (f := self._verdict.get((name, k))) is not None]
+            self._check(lane, name, cells)
+        failed = [(k, f) for k in cells.pending() if (f := self._verdict.get((name, k))) is not None]
         self._record(scenario, failed)
-        alive = self._ranked(name, [k for k in pending if k not in seen.first])
+        alive = self._ranked(name, cells.pending())
         failure = lane.open(scenario) if alive or self._lacks_repeats(scenario) else None
         for chunk in chunks(alive, self._method.chunk):
-            outcomes = [failure] * len(chunk) if failure else self._times(lane, chunk, seen.best)
+            outcomes = [failure] * len(chunk) if failure else self._times(lane, cells, chunk, cells.best)
             self._record(scenario, list(zip(chunk, outcomes, strict=True)))
             self._mind_the_time()
         for few in [] if failure else self._rounds(scenario):
-            self._record(scenario, list(zip(few, self._times(lane, few, math.inf), strict=True)))
+            self._record(scenario, list(zip(few, self._times(lane, cells, few, math.inf), strict=True)))
             self._mind_the_time()
         with self._lock:
-            self._learn(scenario, seen)
+            self._learn(scenario)
 
-    def _times(self, lane: Lane, keys: Sequence[str], best: float) -> Sequence[float | Failure]:
-        return measure(lane.sample, [self._configs[k] for k in keys], best, self._method)
+    def _times(self, lane: Lane, cells: Cells, keys: Sequence[str], best: float) -> Sequence[float | Failure]:
+        return measure(lane.sample, [cells.launches[k].settings for k in keys], best, self._method)
 
     def _ranked(self, name: str, keys: Sequence[str]) -> list[str]:
-        """Configs that did best so far first: in the class, or anywhere for the class's first scenario."""
+        """Launches that did best so far first: in the class, or anywhere for the class's first scenario."""
         with self._lock:
             scores = self._scores[name] or self._scores[""]
             means = {key: total / count for key, (total, count) in scores.items()}
         return sorted(keys, key=lambda k: (means.get(k, math.inf), _spread(k)))
 
-    def _learn(self, scenario: Scenario, seen: _Seen) -> None:
-        best = seen.best
-        for key, time in seen.first.items():
-            if time is not None:
-                for scores in (self._scores[self._class[scenario.id]], self._scores[""]):
-                    total, count = scores.get(key, (0.0, 0))
-                    scores[key] = (total + math.log(time / best), count + 1)
+    def _learn(self, scenario: Scenario) -> None:
+        best = self._cells[scenario.id].best
+        for key, time in self._cells[scenario.id].timed():
+            for scores in (self._scores[self._class[scenario.id]], self._scores[""]):
+                total, count = scores.get(key, (0.0, 0))
+                scores[key] = (total + math.log(time / best), count + 1)
 
     def _few(self, scenario: Scenario) -> list[str]:
-        first = self._seen[scenario.id].first
-        timed = [(key, t) for key in self._cells[scenario.id] if (t := first.get(key)) is not None]
+        timed = self._cells[scenario.id].timed()
         return [timed[i][0] for i in best_few([t for _, t in timed], self._method)]
 
     def _lacks_repeats(self, scenario: Scenario) -> bool:
-        rows = self._seen[scenario.id].rows
-        return any(rows[key] < self._method.repeats for key in self._few(scenario))
+        count = self._cells[scenario.id].count
+        return any(count(key) < self._method.repeats for key in self._few(scenario))
 
     def _rounds(self, scenario: Scenario) -> Iterator[list[str]]:
         """Rounds of the best few until each has its repeats; a failed repeat counts as one."""
-        few, rows = self._few(scenario), self._seen[scenario.id].rows
+        few, count = self._few(scenario), self._cells[scenario.id].count
         for wanted in range(2, self._method.repeats + 1):
-            short = [key for key in few if rows[key] < wanted]
+            short = [key for key in few if count(key) < wanted]
             if short:
                 yield short
 
     def _record(self, scenario: Scenario, outcomes: Sequence[tuple[str, float | Failure]]) -> None:
         if not outcomes:
             return
-        layout, seen = self._journal.layout, self._seen[scenario.id]
-        rows = [layout.row(scenario, self._configs[key], outcome) for key, outcome in outcomes]
+        layout, cells = self._journal.layout, self._cells[scenario.id]
+        rows = [(config, outcome) for key, outcome in outcomes for config in cells.due(key)]
         with self._lock:
-            self._journal.append(rows)
-            for key, outcome in outcomes:
-                self.missing -= key not in seen.first
+            self._journal.append([layout.row(scenario, self._configs[c], outcome) for c, outcome in rows])
+            for config, outcome in rows:
+                self.missing -= config not in cells.first
                 self.rows += 1
-                seen.add(key, None if isinstance(outcome, Failure) else outcome)
+                cells.add(config, None if isinstance(outcome, Failure) else outcome)
                 if isinstance(outcome, Failure):
                     self.failures[outcome.status] += 1
             done, spent = self._before - self.missing, self._clock() - self._measuring_since

@@ -52,6 +52,10 @@ class Target:
         given = getattr(self.tunable, "applies", None)
         return given is None or bool(given(config, scenario))
 
+    def launched(self, config: Settings, scenario: Scenario) -> Settings:
+        given = getattr(self.tunable, "launched", None)
+        return config if given is None else dict(given(config, scenario))
+
     def fits(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> str | None:
         given = getattr(self.tunable, "fits", None)
         reason = None if given is None else given(config, scenario, device)

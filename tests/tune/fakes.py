@@ -60,6 +60,26 @@ class FakeTunable:
 tunable = FakeTunable()
 
 
+class PolicyTunable(FakeTunable):
+    """The same kernel; its space says how many warps there may be, and the rows of C how many there are."""
+
+    name = "fake_policy"
+    space = Space(
+        {"most_warps": (1, 2, 4, 8), "BLOCK_M": (16, 64), "BLOCK_N": (64, 256)},
+        constraints=("BLOCK_M <= 2 * M", "most_warps < 8 or BLOCK_M < 64 or M > 64"),
+    )
+
+    def applies(self, config: Settings, scenario: Scenario) -> bool:
+        return config["most_warps"] != 2 or scenario.features["N"] == 64
+
+    def launched(self, config: Settings, scenario: Scenario) -> Settings:
+        warps = min(int(config["most_warps"]), max(1, int(scenario.features["M"]) // 128))  # type: ignore[arg-type]
+        return {"BLOCK_M": config["BLOCK_M"], "BLOCK_N": config["BLOCK_N"], "num_warps": warps}
+
+
+policy = PolicyTunable()
+
+
 def latent_ms(scenario: Scenario, config: Settings) -> float:
     """The true time of a config."""
     m, n = (int(scenario.features[k]) for k in ("M", "N"))

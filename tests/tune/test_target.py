@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,8 +92,22 @@ def test_defaults() -> None:
     assert target.work(Scenario("s", {"M": -6, "flag": True, "x": 0.5})) == 6.0
     assert target.applies({}, Scenario("s", {}))
     assert target.fits({}, Scenario("s", {}), DEVICE) is None
+    config = {"A": 1}
+    assert target.launched(config, Scenario("s", {})) is config
     with pytest.raises(UsageError, match="has no file to hash"):
         target.source_hash()
+
+
+def test_what_is_launched() -> None:
+    def launched(config: Any, scenario: Scenario) -> Any:
+        return MappingProxyType({"B": config["A"] * scenario.features["M"]}) if config else None
+
+    target = Target("p", SimpleNamespace(**SOUND, launched=launched))
+    found = target.launched({"A": 2}, Scenario("s", {"M": 3}))
+    assert found == {"B": 6}
+    assert type(found) is dict  # it goes to other processes: a proxy cannot
+    with pytest.raises(TypeError, match="'NoneType' object is not iterable"):
+        target.launched({}, Scenario("s", {}))
 
 
 def test_the_hash_follows_content_not_place(tmp_path: Path) -> None:
