@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from heurgen.tune.protocol import Scenario, Settings
+from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.space import ConfigSpace, config_key
 from heurgen.tune.target import Target
 
@@ -77,7 +77,11 @@ class Cells:
 
 
 def launches_of(
-    configs: Mapping[str, Settings], space: ConfigSpace, target: Target, scenario: Scenario
+    configs: Mapping[str, Settings],
+    space: ConfigSpace,
+    target: Target,
+    scenario: Scenario,
+    device: DeviceInfo,
 ) -> dict[str, Launch]:
     """What the configs (by key) that apply in a scenario come to, in the order of `configs`."""
     wanted = {config_key(c) for c in scenario.configs}
@@ -88,7 +92,7 @@ def launches_of(
             and space.applies(config, scenario.features)
             and target.applies(config, scenario)
         ):
-            settings = target.launched(config, scenario)
+            settings = target.launched(config, scenario, device)
             launch_key = key if settings is config else config_key(settings)
             launches.setdefault(launch_key, Launch(settings, [])).configs.append(key)
     return launches

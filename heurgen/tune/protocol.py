@@ -20,7 +20,7 @@ The rest is optional. The tuner looks for an attribute of that name and uses the
                     smallest scenario. Default: the product of the int and float features.
     applies         (config, scenario) -> False where the config makes no sense; such pairs are left out of
                     the log, as with a constraint of the space
-    launched        (config, scenario) -> the settings that a config of the space comes to in this scenario.
+    launched        (config, scenario, device) -> the settings that a config of the space comes to there.
                     `fits`, `compile` and `launch` get these for their config; their names may be others than
                     the space's. Configs that come to the same settings are measured once in a scenario, and
                     each has its rows in the log. Settings are compiled and checked once per class, as they

@@ -76,7 +76,8 @@ class Sweep:
         self._scenarios = sorted(scenarios, key=lambda s: _spread(s.id))
         self._configs = {config_key(c): c for c in space.configs}
         self._class = {s.id: target.scenario_class(s) for s in scenarios}
-        self._cells = {s.id: Cells(launches_of(self._configs, space, target, s)) for s in scenarios}
+        device = executor.device()
+        self._cells = {s.id: Cells(launches_of(self._configs, space, target, s, device)) for s in scenarios}
         self._verdict: dict[tuple[str, str], Failure | None] = {}
         self._checked: set[tuple[str, str]] = set()
         self._lock, self._class_locks = Lock(), {name: Lock() for name in self._class.values()}

@@ -52,9 +52,9 @@ class Target:
         given = getattr(self.tunable, "applies", None)
         return given is None or bool(given(config, scenario))
 
-    def launched(self, config: Settings, scenario: Scenario) -> Settings:
+    def launched(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> Settings:
         given = getattr(self.tunable, "launched", None)
-        return config if given is None else dict(given(config, scenario))
+        return config if given is None else dict(given(config, scenario, device))
 
     def fits(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> str | None:
         given = getattr(self.tunable, "fits", None)

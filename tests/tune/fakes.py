@@ -72,7 +72,7 @@ class PolicyTunable(FakeTunable):
     def applies(self, config: Settings, scenario: Scenario) -> bool:
         return config["most_warps"] != 2 or scenario.features["N"] == 64
 
-    def launched(self, config: Settings, scenario: Scenario) -> Settings:
+    def launched(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> Settings:
         warps = min(int(config["most_warps"]), max(1, int(scenario.features["M"]) // 128))  # type: ignore[arg-type]
         return {"BLOCK_M": config["BLOCK_M"], "BLOCK_N": config["BLOCK_N"], "num_warps": warps}
 

@@ -36,7 +36,7 @@ def scenario_of(row: dict[str, str]) -> Scenario:
 def launch_of(row: dict[str, str]) -> tuple[Any, ...]:
     """The scenario and the settings that a row's config comes to, told from the row alone."""
     config = {name: int(row[name]) for name in fakes.policy.space.parameters}
-    return (row["scenario"], *fakes.policy.launched(config, scenario_of(row)).values())
+    return (row["scenario"], *fakes.policy.launched(config, scenario_of(row), fakes.DEVICE).values())
 
 
 def launched(pairs: list[tuple[str, Settings]]) -> Counter[tuple[Any, ...]]:
@@ -182,14 +182,14 @@ def test_a_config_that_comes_to_itself_changes_nothing(
         executor = FakeExecutor()
         run_tune(TuneOptions("tests.tune.fakes:tunable", tmp_path / name), None, executor, executor.clock)
         logs.append((tmp_path / name).read_bytes())
-        monkeypatch.setattr(fakes.tunable, "launched", lambda config, scenario: dict(config), raising=False)
+        monkeypatch.setattr(fakes.tunable, "launched", lambda config, *_: dict(config), raising=False)
     assert logs[0] == logs[1]
 
 
 def test_launches_are_told_apart_by_their_settings() -> None:
     configs = {str(n): {"most_warps": n, "BLOCK_M": 16, "BLOCK_N": 64} for n in (8, 1, 4)}
     scenario = Scenario("s", {"M": 512, "N": 64, "dtype": "float16"})
-    found = launches_of(configs, ConfigSpace((), (), ()), load_target(TARGET), scenario)
+    found = launches_of(configs, ConfigSpace((), (), ()), load_target(TARGET), scenario, fakes.DEVICE)
     assert list(found.values()) == [
         Launch({"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 4}, ["8", "4"]),
         Launch({"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 1}, ["1"]),

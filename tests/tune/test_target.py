@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from heurgen.errors import UsageError
-from heurgen.tune.protocol import Scenario, Space
+from heurgen.tune.protocol import DeviceInfo, Scenario, Space
 from heurgen.tune.target import MAX_REASON, Target, bounded, checked_tunable, first_line, load_target
 from tests.tune.fakes import DEVICE, tunable
 
@@ -93,21 +93,22 @@ def test_defaults() -> None:
     assert target.applies({}, Scenario("s", {}))
     assert target.fits({}, Scenario("s", {}), DEVICE) is None
     config = {"A": 1}
-    assert target.launched(config, Scenario("s", {})) is config
+    assert target.launched(config, Scenario("s", {}), DEVICE) is config
     with pytest.raises(UsageError, match="has no file to hash"):
         target.source_hash()
 
 
 def test_what_is_launched() -> None:
-    def launched(config: Any, scenario: Scenario) -> Any:
-        return MappingProxyType({"B": config["A"] * scenario.features["M"]}) if config else None
+    def launched(config: Any, scenario: Scenario, device: DeviceInfo) -> Any:
+        wanted = config and config["A"] * scenario.features["M"] * device.multiprocessors
+        return MappingProxyType({"B": wanted}) if config else None
 
     target = Target("p", SimpleNamespace(**SOUND, launched=launched))
-    found = target.launched({"A": 2}, Scenario("s", {"M": 3}))
-    assert found == {"B": 6}
+    found = target.launched({"A": 2}, Scenario("s", {"M": 3}), DEVICE)
+    assert found == {"B": 6 * DEVICE.multiprocessors}
     assert type(found) is dict  # it goes to other processes: a proxy cannot
     with pytest.raises(TypeError, match="'NoneType' object is not iterable"):
-        target.launched({}, Scenario("s", {}))
+        target.launched({}, Scenario("s", {}), DEVICE)
 
 
 def test_the_hash_follows_content_not_place(tmp_path: Path) -> None:
