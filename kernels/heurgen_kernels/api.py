@@ -10,7 +10,6 @@ from . import validate
 from .call import FP8, Call
 from .launch import launch
 from .metadata import Metadata
-from .segments import cut
 from .select import choose, choose_segments
 
 
@@ -76,7 +75,8 @@ def paged_attention(
         sinks, q_scale, k_scale, v_scale, output_scale, total_k=-1 if total_seqlen_k is None else total_seqlen_k,
     )  # fmt: skip
     validate.check(call)
-    config = choose(call, heuristics) if config is None else cut(config, call)
+    if config is None:
+        config = choose(call, heuristics)
     if metadata is not None:
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
     call.prefix = key is None or has_prefix is not False

@@ -11,6 +11,15 @@ import torch
 from .static_grid import default_segments
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+DTYPE_NAMES = {
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
+    torch.float8_e4m3fnuz: "float8_e4m3fnuz",
+    torch.float8_e5m2fnuz: "float8_e5m2fnuz",
+}
 # Entries of anything that is remembered from call to call: a server sees ever new batch shapes.
 MEMORY = 4096
 
@@ -26,13 +35,14 @@ def remember(memory: dict[Key, Value], key: Key, value: Value, most: int = MEMOR
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """What shapes, strides, dtypes and devices say of a call: read from the tensors once per signature.
 
     room        tokens that a row of the block table has pages for
     kind        a number; the same for calls that differ in tokens, sequences, pages and table alone
     host        whether the sequence lengths lie in host memory
+    features    what it says of `select.FEATURES`: all but num_seqs and numbers of tokens, in their order
     """
 
     tokens: int
@@ -50,6 +60,7 @@ class Layout:
     processors: int
     host: bool
     kind: int
+    features: tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -129,11 +140,15 @@ def layout_of(call: Call) -> Layout:
         *(None if tensor is None else tensor.dtype for tensor in extras),
     )  # fmt: skip
     number = _kinds.get(kind)
+    num_seqs, processors = call.lens.shape[0], multiprocessors(q.get_device())
+    features = (
+        heads, heads_kv, size, page_size, DTYPE_NAMES[k.dtype], new is not None,
+        tokens / num_seqs if num_seqs else 0.0, processors,
+    )  # fmt: skip
     return Layout(
-        tokens, call.lens.shape[0], heads, heads_kv, size, pages, page_size, call.table.shape[1] * page_size,
-        call.table.stride(0), k.dtype, new is not None, q.device, multiprocessors(q.get_device()),
-        call.lens.device.type == "cpu",
-        remember(_kinds, kind, next(_numbers)) if number is None else number,
+        tokens, num_seqs, heads, heads_kv, size, pages, page_size, call.table.shape[1] * page_size,
+        call.table.stride(0), k.dtype, new is not None, q.device, processors, call.lens.device.type == "cpu",
+        remember(_kinds, kind, next(_numbers)) if number is None else number, features,
     )  # fmt: skip
 
 

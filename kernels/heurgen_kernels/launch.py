@@ -23,6 +23,7 @@ from .descriptors import new_descriptors, page_descriptors
 from .occupancy import resident_programs
 from .plan import Plan, addresses_of, launch_grid, make_plan, plan_key, reduce_chunk, scratch_fits
 from .scratch import counters
+from .segments import cut
 from .split_kv import reduce_kernel, split_kv_kernel
 from .warp_specialized import attend, consume, items, kernel, produce
 
@@ -50,6 +51,8 @@ def launch(call: Call, config: Any) -> torch.Tensor:
     """Run one config. Nothing is read back from the device."""
     if call.layout.tokens == 0 or call.layout.num_seqs == 0:
         return call.out
+    if getattr(config, "programs_per_sm", 0):
+        config = cut(config, call)
     addresses = addresses_of(call)
     key = plan_key(call, config, addresses)
     plan = _plans.get(key)

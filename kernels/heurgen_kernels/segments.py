@@ -63,10 +63,8 @@ def cutter(config: Any, group: int, heads_kv: int, processors: int) -> Callable[
 _cutters: dict[tuple[int, int], tuple[Any, Callable[..., Config]]] = {}
 
 
-def cut(config: Any, call: Call) -> Any:
-    """The config with `num_segments` in place of `programs_per_sm`; itself where it says no `programs_per_sm`."""
-    if not getattr(config, "programs_per_sm", 0):
-        return config
+def cut(config: Any, call: Call) -> Config:
+    """The config with `num_segments` in place of `programs_per_sm`."""
     layout, max_k, total_k = call.layout, call.max_k, call.total_k
     if call.left >= 0:
         max_k = min(max_k, call.left + 1 + config.TILE_SIZE)

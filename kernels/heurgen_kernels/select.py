@@ -14,7 +14,6 @@ import torch
 from .call import Call, remember
 from .defaults import Config, default_config
 from .heuristics import static_grid
-from .segments import cut
 from .static_grid import CHOICE, default_segments
 
 FEATURES = (
@@ -23,24 +22,15 @@ FEATURES = (
     "max_seqlen_q",
     "max_seqlen_k",
     "total_seqlen_k",
-    "avg_seqlen_q",
     "num_query_heads",
     "num_kv_heads",
     "head_size",
     "page_size",
     "dtype",
     "fresh",
+    "avg_seqlen_q",
     "multiprocessors",
 )
-DTYPE_NAMES = {
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-    torch.float32: "float32",
-    torch.float8_e4m3fn: "float8_e4m3fn",
-    torch.float8_e5m2: "float8_e5m2",
-    torch.float8_e4m3fnuz: "float8_e4m3fnuz",
-    torch.float8_e5m2fnuz: "float8_e5m2fnuz",
-}
 # Generated from decode batches that a device of the vendor measured.
 SEGMENTS = {"nvidia": static_grid.nvidia_num_segments}
 VENDOR = "amd" if torch.version.hip is not None else "nvidia"
@@ -48,20 +38,11 @@ VENDOR = "amd" if torch.version.hip is not None else "nvidia"
 SHIPPED = {"nvidia": "paged_attention", "amd": "paged_attention_amd"}
 
 
-def features_of(call: Call) -> tuple[Any, ...]:
-    """The values of FEATURES, all known on the host. dtype is the cache's."""
-    layout = call.layout
-    num_seqs, tokens = layout.num_seqs, layout.tokens
-    return (
-        num_seqs, tokens, call.max_q, call.max_k, call.total_k, tokens / num_seqs if num_seqs else 0.0,
-        layout.heads, layout.heads_kv, layout.size, layout.page_size, DTYPE_NAMES[layout.dtype], layout.fresh,
-        layout.processors,
-    )  # fmt: skip
-
-
 @dataclass(slots=True)
 class Chooser:
-    """Heuristics, kept so that their id stays theirs, bound to a callable of `features_of`; its last answer."""
+    """Heuristics, kept so that their id stays theirs; a callable of the values of FEATURES; the last question (a layout
+    and lengths) with its answer.
+    """
 
     heuristics: Any
     select: Callable[[tuple[Any, ...]], Any]
@@ -73,16 +54,17 @@ _choosers: dict[int, Chooser] = {}
 
 def choose(call: Call, heuristics: Any) -> Any:
     """The config for a call. The layers of a model ask the same question in turn: the last answer is kept."""
-    values = features_of(call)
     chooser = _choosers.get(id(heuristics))
     if chooser is None:
         select = bind_shipped(VENDOR) if heuristics is None else _bind(heuristics)
         chooser = remember(_choosers, id(heuristics), Chooser(heuristics, select))
-    last = chooser.last
-    if last[0] == values:
+    layout, max_q, max_k, total_k = call.layout, call.max_q, call.max_k, call.total_k
+    asked, last = (layout, max_q, max_k, total_k), chooser.last
+    if last[0] == asked:
         return last[1]
-    config = cut(chooser.select(values), call)
-    chooser.last = (values, config)
+    # in the order of FEATURES, all known on the host
+    config = chooser.select((layout.num_seqs, layout.tokens, max_q, max_k, total_k, *layout.features))
+    chooser.last = (asked, config)
     return config
 
 
@@ -158,10 +140,10 @@ def _picker(select: Callable[..., Any]) -> Callable[[tuple[Any, ...]], tuple[Any
     if unknown:
         known = ", ".join(FEATURES)
         raise ValueError(f"the heuristics ask for {unknown[0]!r}; a launch knows {known}")
+    if names == list(FEATURES[: len(names)]):
+        return itemgetter(slice(len(names)))
     positions = [FEATURES.index(name) for name in names]
-    if len(positions) < 2:  # itemgetter of one gives no tuple
-        return lambda values: tuple(values[position] for position in positions)
-    return itemgetter(*positions)
+    return lambda values: tuple(values[position] for position in positions)
 
 
-__all__ = ["FEATURES", "Config", "bind_shipped", "choose", "features_of", "shipped"]
+__all__ = ["FEATURES", "Config", "bind_shipped", "choose", "shipped"]

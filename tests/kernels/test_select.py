@@ -14,8 +14,8 @@ from tests.kernels.batches import checked, make_batch
 
 LAUNCH = {
     "num_seqs": 4, "total_query_tokens": 4, "max_seqlen_q": 1, "max_seqlen_k": 40, "total_seqlen_k": 160,
-    "avg_seqlen_q": 1.0, "num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16,
-    "dtype": "bfloat16", "fresh": False, "multiprocessors": 304,
+    "num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16, "dtype": "bfloat16", "fresh": False,
+    "avg_seqlen_q": 1.0, "multiprocessors": 304,
 }  # fmt: skip
 PROMPT = {"total_query_tokens": 4096, "max_seqlen_q": 1024, "max_seqlen_k": 1024, "avg_seqlen_q": 1024.0}
 
