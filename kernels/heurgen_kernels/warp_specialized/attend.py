@@ -45,13 +45,14 @@ def masked_scores(
     if FRESH:
         limit = gl.where(new, q_len, context)
         ahead = gl.where(new, right, context + right)
-    position = start + gl.arange(0, TILE, gl.SliceLayout(0, LAYOUT))
-    keep = position[None, :] < limit
-    if CAUSAL:
-        keep = keep & (position[None, :] <= (token + ahead)[:, None])
     if limit < start + TILE:
         mbarrier.wait(v_ready.index(slot), phase)
         zero_rows(v_buffers, slot, gl.maximum(limit - start, 0), TILE, D, STAGES)
+    columns = gl.arange(0, TILE, gl.SliceLayout(0, LAYOUT))
+    if CAUSAL:
+        keep = columns[None, :] <= (gl.minimum(token + ahead, limit - 1) - start)[:, None]
+    else:
+        keep = (columns < limit - start)[None, :]
     return gl.where(keep, s, float("-inf"))
 
 
@@ -66,14 +67,14 @@ def softmax_step(s, M, L, qk_scale):
 
 @gluon.jit
 def attend_tiles(
-    first, last, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
-    qk_scale, tiles, MASKED: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    masked, last, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
+    qk_scale, tiles, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     CAUSAL: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, then the softmax."""
     k_ready, k_empty, v_ready, v_empty = barriers
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
-    for turn in range(first, last):
+    for turn in range(1, last):
         here = done + turn
         slot = here % STAGES
         phase = here // STAGES & 1
@@ -85,7 +86,7 @@ def attend_tiles(
         acc_pending = warpgroup_mma(p, v_buffers.index(before), acc, is_async=True)
         s = warpgroup_mma_wait(1, deps=[pending])
         mbarrier.arrive(k_empty.index(slot))
-        if MASKED:
+        if turn < masked:
             s = masked_scores(
                 s, begin + turn, slot, phase, token, context, q_len, right, v_buffers, v_ready, tiles, TILE, D,
                 STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT,
@@ -125,12 +126,8 @@ def attend_item(
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
         acc, p, M, L = attend_tiles(
-            1, masked, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len, right,
-            qk_scale, tiles, True, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
-        )  # fmt: skip
-        acc, p, M, L = attend_tiles(
             masked, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, context, q_len,
-            right, qk_scale, tiles, False, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
+            right, qk_scale, tiles, TILE, D, STAGES, CAUSAL, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
         )  # fmt: skip
         last = (done + count - 1) % STAGES
         mbarrier.wait(v_ready.index(last), (done + count - 1) // STAGES & 1)
