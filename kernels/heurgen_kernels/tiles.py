@@ -108,10 +108,10 @@ def keep_mask(
     position, limit, q_pos, left, right, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 ):  # fmt: skip
     """Which keys a row may see. `right` bounds keys ahead of the query: 0 is causal."""
-    if CAUSAL:  # one comparison per score: these kernels wait for their code to be fetched
-        keep = position[None, :] <= tl.minimum(q_pos + right, limit - 1)[:, None]
-    else:
-        keep = position[None, :] < limit
+    last = limit - 1
+    if CAUSAL:  # one comparison per score
+        last = tl.minimum(q_pos + right, limit - 1)[:, None]
+    keep = position[None, :] <= last
     if WINDOW:
         keep = keep & (position[None, :] >= q_pos[:, None] - left)
     return keep
