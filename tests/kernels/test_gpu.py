@@ -269,4 +269,4 @@ def test_bound_launches_go_past_tritons_launcher(gpu):
     assert len(bound) >= len(CONFIGS)
     assert all(type(b.launch).__name__ != "CudaLauncher" for b in bound)
     described = [p for p in launch._plans.values() if p.bound is not None and any(p.tma)]
-    assert all(p.bound.metadata is not None for p in described)
+    assert all(p.bound.encode is not None for p in described)
