@@ -170,8 +170,9 @@ def priced(p: Problem) -> Problem:
 NEIGHBOURS = 3
 STEPS = 3
 WEIGHT = 0.15
-# Beyond this many scenarios the gaps between them are small, and the points cost more time than they bring.
-MAX_SCENARIOS = 400
+# Beyond this many scenarios the points cost more time than they bring. On an H200 log of 549 scenarios of attention,
+# sequences of the same lengths held out together, they still lower the mean log-slowdown from 0.057 to 0.050.
+MAX_SCENARIOS = 1000
 
 
 def between(p: Problem) -> Problem:
