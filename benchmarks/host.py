@@ -27,7 +27,7 @@ BATCHES = {
     "mixed": ((1, 700),) * 12 + ((600, 600),),
 }
 COLUMNS = (
-    "validate", "select_same", "select_new", "key", "descriptors", "launch", "paged_attention", "vllm", "fa3",
+    "validate", "select_same", "select_new", "cut", "key", "descriptors", "launch", "paged_attention", "vllm", "fa3",
 )  # fmt: skip
 IN_FLIGHT, ROUNDS, SPIN = 50, 41, 300_000
 
@@ -50,7 +50,7 @@ def microseconds(call: Callable[[], Any], launches: bool = False) -> float:
 
 
 def parts(inputs: Any) -> dict[str, float]:
-    from heurgen_kernels import descriptors, launch, plan, select, validate
+    from heurgen_kernels import descriptors, launch, plan, segments, select, validate
     from heurgen_kernels.api import paged_attention
     from heurgen_kernels.call import Call
 
@@ -63,7 +63,8 @@ def parts(inputs: Any) -> dict[str, float]:
         total_k=a["total_seqlen_k"],
     )  # fmt: skip
     validate.check(call)
-    config = select.choose(call, None)
+    wish = select.choose(call, None)
+    config = segments.cut(wish, call) if wish.programs_per_sm else wish
     for _ in range(2):
         launch.launch(call, config)
     chooser = select._choosers[id(None)]
@@ -87,9 +88,10 @@ def parts(inputs: Any) -> dict[str, float]:
         "validate": microseconds(lambda: validate.check(call)),
         "select_same": microseconds(lambda: select.choose(call, None)),
         "select_new": microseconds(another),
+        "cut": microseconds(lambda: segments.cut(wish, call)),
         "key": microseconds(key),
         "descriptors": microseconds(described),
-        "launch": microseconds(lambda: launch.launch(call, config), True),
+        "launch": microseconds(lambda: launch.launch(call, wish), True),
         "paged_attention": microseconds(lambda: paged_attention(*given, **a, out=inputs.out), True),
     }
 
