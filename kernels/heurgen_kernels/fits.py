@@ -23,7 +23,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from .descriptors import SHARED_LAYOUT
 from .mixed import mixed_kernel
 from .naive import naive_kernel
-from .plan import WARP_SPECIALIZED, before_hopper, kept_rows, parts_at_once, register_cap
+from .plan import WARP_SPECIALIZED, before_hopper, kept_rows, parts_at_once, register_cap, unspilled
 from .q_block import q_block_kernel
 from .segments import block_rows
 from .select import choose_segments
@@ -84,6 +84,7 @@ class Shape:
 def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
     """Compile the config's kernel for a target of TARGETS and read what it uses. 0.5 to 5 s."""
     shape = shape or Shape()
+    config = unspilled(config, shape.fresh)
     if target == "sm_80":
         config = before_hopper(config)
     kernel, constants = _kernel_constants(config, shape, target)

@@ -82,7 +82,7 @@ def plan_key(call: Call, config: Any, addresses: tuple[int, ...]) -> tuple[Any, 
 
 
 def adapted(config: Any, call: Call) -> Any:
-    """The config, or the nearest one that this call and GPU can run: see `before_hopper`, `specialises`."""
+    """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `before_hopper`."""
     if config.variant == "warp_specialized" and (config.BLOCK_M, config.num_warps) != (128, 4):
         raise ValueError(
             f"warp_specialized has blocks of 128 rows and consumers of 4 warps; "
@@ -90,10 +90,21 @@ def adapted(config: Any, call: Call) -> Any:
         )
     if config.variant == "warp_specialized" and not specialises(config, call):
         config = Config("q_block", 64, 64 if call.q.shape[2] <= 128 else 32, 4, 2)
+    config = unspilled(config, call.new_k is not None and call.prefix)
     cuda = call.q.device.type == "cuda" and torch.version.hip is None
     return (
         before_hopper(config) if cuda and torch.cuda.get_device_capability(call.q.device) < (9, 0) else config
     )
+
+
+def unspilled(config: Any, both: bool) -> Any:
+    """Tiles of 64 keys for warp_specialized where keys are cut: with 128 its producer spills three registers.
+
+    both: keys come from pages and from new tokens at hand; with one source nothing spills.
+    """
+    if config.variant != "warp_specialized" or config.TILE_SIZE < 128 or config.num_segments < 2 or not both:
+        return config
+    return Config("warp_specialized", 128, 64, 4, 3, config.num_segments)
 
 
 def before_hopper(config: Any) -> Any:

@@ -11,6 +11,7 @@ from bisect import bisect
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from .call import Call, remember
@@ -40,18 +41,18 @@ def cutter(config: Any, group: int, heads_kv: int, processors: int) -> Callable[
     """(num_seqs, tokens, max_q, max_k, total_k) -> the config with as many parts as give its programs_per_sm.
 
     group: query heads per KV head; processors: multiprocessors of the device. Of the batch: new tokens, new and all
-    tokens of its longest sequence, all tokens. Written for speed, since every new batch asks: 0.3 us.
+    tokens of its longest sequence, all tokens. Written for speed, since every launch asks: with `cut` 0.4 us.
     """
     block_q = block_rows(config.BLOCK_M, group) // group
     variant, tile = config.variant, config.TILE_SIZE
-    # `mixed` cuts the decodes alone; a sequence of one block is one where no other variant numbers blocks
-    alone = 1 << 62 if variant == "mixed" else block_q if variant == "split_kv" else 0
+    # up to so many new tokens a sequence counts once, as in `block_count`; `mixed` cuts the decodes alone
+    once = inf if variant == "mixed" else block_q if variant == "split_kv" else 0
     programs = config.programs_per_sm * processors / heads_kv
     choices = tuple(with_segments(config, segments) for segments in SEGMENTS)
 
     def choose(num_seqs: int, tokens: int, max_q: int, max_k: int, total_k: int) -> Config:
         blocks = num_seqs
-        if max_q > alone:
+        if max_q > once:
             blocks = block_count(variant, block_q, num_seqs, tokens, max_q)
         wanted = programs * num_seqs * max_k / (blocks * total_k or 1)
         most = max_k / tile

@@ -53,6 +53,7 @@ def defaults_of(head_size):
     found = {
         default_config(
             vendor="amd", num_seqs=seqs, total_query_tokens=seqs * q, max_seqlen_q=q, max_seqlen_k=max(q, k),
+            total_seqlen_k=seqs * max(q, k),
             avg_seqlen_q=float(q), num_query_heads=32, num_kv_heads=8, head_size=head_size, page_size=16,
             dtype="bfloat16", fresh=False, multiprocessors=304,
         )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from heurgen_kernels.defaults import Config
 from heurgen_kernels.metadata import build_metadata_host
-from heurgen_kernels.plan import before_hopper, reduce_chunk, register_cap
+from heurgen_kernels.plan import before_hopper, reduce_chunk, register_cap, unspilled
 
 from tests.kernels.batches import LIMITS, checked, error_of, make_batch
 
@@ -103,3 +103,18 @@ def test_a_compiled_kernel_is_not_shared_by_slopes_of_another_type():
     assert key_of(batch | {"alibi_slopes": torch.ones(4)}) != key_of(
         batch | {"alibi_slopes": torch.ones(4).half()}
     )
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "segments", "both", "taken"),
+    [
+        ("warp_specialized", 128, 2, True, Config("warp_specialized", 128, 64, 4, 3, 2)),
+        ("warp_specialized", 128, 1, True, None),
+        ("warp_specialized", 128, 2, False, None),
+        ("warp_specialized", 64, 2, True, None),
+        ("split_kv", 128, 2, True, None),
+    ],
+)
+def test_cut_keys_of_two_sources_take_tiles_that_do_not_spill(variant, tile, segments, both, taken):
+    config = Config(variant, 128, tile, 4, 2, segments)
+    assert unspilled(config, both) == (taken or config)
