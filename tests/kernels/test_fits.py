@@ -103,6 +103,6 @@ def test_what_does_not_fit_says_why():
     ((_, _, _, reason),) = compiled("sm_90", [wide])
     assert reason is not None
     assert "bytes of shared memory, sm_90 has 232448" in reason
-    ((_, _, spills, reason),) = compiled("gfx942", [dropped])
+    ((_, _, spills, reason),) = compiled("gfx90a", [dropped])
     assert spills > 0
     assert reason == f"spills {spills} registers"

@@ -106,7 +106,7 @@ def test_a_smaller_tree_must_be_surely_within_it() -> None:
 
 
 def test_few_scenarios_are_divided_several_times_and_every_group_is_held_out_once_a_time() -> None:
-    for n_groups, expected in ((6, 8), (70, 8), (150, 4), (5000, 1)):
+    for n_groups, expected in ((6, 8), (70, 8), (300, 4), (5000, 1)):
         held = np.array(list(held_out_groups(n_groups)))
         assert repeats(n_groups) == expected
         assert (held.sum(axis=0) == expected).all()
