@@ -49,13 +49,9 @@ class Layout:
     num_seqs: int
     heads: int
     heads_kv: int
-    size: int
     pages: int
-    page_size: int
     room: int
     table_stride: int
-    dtype: torch.dtype
-    fresh: bool
     device: torch.device
     processors: int
     host: bool
@@ -146,8 +142,8 @@ def layout_of(call: Call) -> Layout:
         tokens / num_seqs if num_seqs else 0.0, processors,
     )  # fmt: skip
     return Layout(
-        tokens, num_seqs, heads, heads_kv, size, pages, page_size, call.table.shape[1] * page_size,
-        call.table.stride(0), k.dtype, new is not None, q.device, processors, call.lens.device.type == "cpu",
+        tokens, num_seqs, heads, heads_kv, pages, call.table.shape[1] * page_size, call.table.stride(0), q.device,
+        processors, call.lens.device.type == "cpu",
         remember(_kinds, kind, next(_numbers)) if number is None else number, features,
     )  # fmt: skip
 

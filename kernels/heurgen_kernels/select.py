@@ -87,12 +87,11 @@ def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
         return default
     select, pick = module.SELECTORS[vendor], _picker(module.SELECTORS[vendor])
     head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
-    amd = vendor == "amd"
 
     def choose(values: tuple[Any, ...]) -> Any:
         if values[head_size] > widest:
             return default(values)
-        if amd and (config := default(values)).variant == "split_kv":
+        if vendor == "amd" and (config := default(values)).variant == "split_kv":
             return config
         return select(*pick(values))
 
