@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 SETUP := pyproject.toml constraints.txt
 
-.PHONY: build test test-browser check lint bench clean
+.PHONY: build test test-cluster fuzz mutants test-browser pictures docs check lint bench gpu-check fits clean
 
 build: $(STAMPS)/run
 	$(BIN)/heurgen build heurgen.toml
@@ -15,7 +15,12 @@ test: $(STAMPS)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cluster"
+	@echo "not run: tests that start a Ray cluster (make test-cluster), a browser (make test-browser), and what was skipped above"
+
+# Sweeps on a Ray cluster whose nodes come and go: a minute and more.
+test-cluster: $(STAMPS)/test
+	$(BIN)/python -m pytest -q -m cluster tests/tune
 
 # The HTML report in a real Chromium: Debian's package, Playwright's client, axe-core from the npm registry.
 test-browser: $(STAMPS)/browser
@@ -23,9 +28,31 @@ test-browser: $(STAMPS)/browser
 
 $(STAMPS)/browser: $(STAMPS)/test
 	command -v chromium >/dev/null || { apt-get -q update && apt-get -qy install chromium; }
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt playwright==1.65.2
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt playwright==1.65.2 matplotlib==3.11.2
 	npm install --silent --no-save --prefix $(STAMPS) axe-core@4.14.1
 	touch $@
+
+# The pictures of README and docs again; `make test-browser` compares them.
+pictures: $(STAMPS)/browser
+	$(BIN)/python -m tests.browser.pictures
+
+# The documentation as a site that opens from its folder; a warning is an error.
+docs: $(STAMPS)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+$(STAMPS)/docs: $(STAMPS)/run
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+# Damaged files for every reader, for an hour: SECONDS=60 for a minute.
+fuzz: $(STAMPS)/test
+	$(BIN)/python -m tests.fuzz $(or $(SECONDS),3600)
+
+# Mutants of the compiler and of the launch path: hours, less with SAMPLE=100 (of each room) or FILES='heurgen/ir/*'.
+# The survivors, and why: docs/mutants.md.
+mutants: $(STAMPS)/test
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt mutmut==3.8.1
+	$(BIN)/python -m tests.mutation --jobs $(or $(JOBS),2) $(if $(SAMPLE),--sample $(SAMPLE)) $(FILES)
 
 check: $(STAMPS)/run
 	$(BIN)/heurgen check heurgen.toml
@@ -39,8 +66,16 @@ $(STAMPS)/run: $(VENV)/bin/pip $(SETUP)
 
 # The CPU build of torch, by its exact version: a plain `torch` would pull gigabytes of CUDA packages.
 $(STAMPS)/test: $(STAMPS)/run
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,optimal]' torch triton
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,optimal]' torch triton
 	touch $@
+
+# On a GPU machine, with torch, triton and pytest but no network: writes benchmarks/gpu_check.json.
+gpu-check:
+	$(PYTHON) benchmarks/gpu_check.py
+
+# Every config that the selectors can return, compiled for four targets: three minutes; writes benchmarks/fits.json.
+fits: $(STAMPS)/test
+	$(BIN)/python benchmarks/fits.py
 
 clean:
 	rm -rf $(VENV) $(STAMPS)

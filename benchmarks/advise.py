@@ -27,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from heurgen import ir
 from heurgen.audit.advise.rank import next_scenarios
-from heurgen.audit.advise.space import Space, base_columns, space_over
+from heurgen.audit.advise.scale import FeatureScale, base_columns, scale_over
 from heurgen.audit.score import config_columns
-from heurgen.costs import CostTable, Ints, cost_tables
-from heurgen.logs import read_logs
-from heurgen.spec import read_spec
+from heurgen.logs.costs import CostTable, Ints, cost_tables
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import read_spec
 from heurgen.trees import FitOptions, fit
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,7 @@ class Bench:
     """One cost table, with the fits that were made of it."""
 
     table: CostTable
-    space: Space
+    space: FeatureScale
     fits: dict[tuple[int, ...], Ints]
 
     def chosen(self, rows: list[int]) -> Ints:
@@ -133,7 +133,7 @@ def run(logs: list[Path], spec: Path, seeds: int, step: int) -> None:
             print(f"{name}, {table.vendor}: too few scenarios with costs, skipped")
             continue
         base = base_columns(table)
-        bench = Bench(table, space_over(base, table.X[:, : len(base)]), {})
+        bench = Bench(table, scale_over(base, table.X[:, : len(base)]), {})
         began = time.perf_counter()
         random, advised = [], []
         for seed in range(seeds):

@@ -35,9 +35,9 @@ from typing import Any
 import peers
 import torch
 from heurgen_kernels.api import paged_attention
-from heurgen_kernels.defaults import Config
-from heurgen_kernels.static_grid import GRAPH
-from heurgen_kernels.tunable import make_inputs
+from heurgen_kernels.config import Config
+from heurgen_kernels.defaults import GRAPH
+from heurgen_kernels.tools.tunable import make_inputs
 
 Lengths = tuple[tuple[int, int], ...]
 FEATURES = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "dtype": "bfloat16"}

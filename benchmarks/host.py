@@ -50,9 +50,9 @@ def microseconds(call: Callable[[], Any], launches: bool = False) -> float:
 
 
 def parts(inputs: Any) -> dict[str, float]:
-    from heurgen_kernels import descriptors, launch, plan, segments, select, validate
     from heurgen_kernels.api import paged_attention
-    from heurgen_kernels.call import Call
+    from heurgen_kernels.host import descriptors, launch, plan, segments, select, validate
+    from heurgen_kernels.host.call import Call
 
     given = (
         inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q, inputs.seq_lens,
@@ -107,7 +107,7 @@ def main() -> None:
         raise SystemExit(2)
     import peers
     import triton
-    from heurgen_kernels.tunable import make_inputs
+    from heurgen_kernels.tools.tunable import make_inputs
 
     no_fa3, (vllm, no_vllm) = peers.load_fa3(), peers.load_vllm()
     for reason in filter(None, (no_fa3, no_vllm)):

@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from heurgen.importers.autoheuristic import import_autoheuristic
-from tests.importers.synthetic import choices, lines
+from heurgen.logs.importers.autoheuristic import import_autoheuristic
+from tests.logs.importers.synthetic import choices, lines
 
 
 def main(n_rows: int) -> None:

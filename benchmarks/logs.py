@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from heurgen.costs import cost_tables
-from heurgen.logs import read_logs
-from heurgen.spec import read_spec
-from heurgen.validation import validate
+from heurgen.logs.costs import cost_tables
+from heurgen.logs.tuning_log import read_logs
+from heurgen.logs.validation import validate
+from heurgen.spec.kernel_spec import read_spec
 
 SPEC = """[kernel]
 name = "synthetic"

@@ -40,30 +40,47 @@ def load_fa3() -> str | None:
     return None
 
 
-def fa3_call(inputs: Any, pages_only: Any = None, metadata: bool = True) -> Callable[[], torch.Tensor]:
-    """A paged FlashAttention-3 call over the batch; its scheduler metadata is computed here, outside any
-    timing.
+def fa3_call(inputs: Any, metadata: bool = True) -> Callable[[], torch.Tensor]:
+    """A paged FlashAttention-3 call over the batch, with its window, soft cap and sinks; its scheduler metadata is
+    computed here, outside any timing.
     """
     a = inputs.arguments
     heads, heads_kv, size = inputs.q.shape[1], inputs.key_cache.shape[2], inputs.q.shape[2]
+    left = a.get("window", (-1, -1))[0]
+    right, cap = (0 if left >= 0 else -1), a.get("softcap", 0.0)
     plan = None
     if metadata:
         plan = torch.ops._vllm_fa3_C.get_scheduler_metadata(
             inputs.seq_lens.shape[0], a["max_seqlen_q"], a["max_seqlen_k"], heads, heads_kv, size, size,
-            inputs.q.dtype,
-            inputs.seq_lens, inputs.cu_seqlens_q, None, None, None, None, inputs.key_cache.shape[1], 0,
-            True, -1, -1,
-            False, 0, None, 0,
+            inputs.q.dtype, inputs.seq_lens, inputs.cu_seqlens_q, None, None, None, None, inputs.key_cache.shape[1],
+            0, True, left, right, cap > 0, 0, None, 0,
         )  # fmt: skip
     out = torch.empty_like(inputs.q)
 
     def call() -> torch.Tensor:
         torch.ops._vllm_fa3_C.fwd(
             inputs.q, inputs.key_cache, inputs.value_cache, None, None, None, out, inputs.cu_seqlens_q,
-            None, None,
-            None, inputs.seq_lens, a["max_seqlen_q"], a["max_seqlen_k"], inputs.block_table, None, None,
-            None, None,
-            None, None, None, None, a["scale"], True, -1, -1, 0.0, True, plan, 0, None, 0, None, 1, 0, None,
+            None, None, None, inputs.seq_lens, a["max_seqlen_q"], a["max_seqlen_k"], inputs.block_table, None, None,
+            None, None, None, None, None, None, a["scale"], True, left, right, cap, True, plan, 0, None, 0,
+            a.get("sinks"), 1, 0, None,
+        )  # fmt: skip
+        return out
+
+    return call
+
+
+def contiguous_fa3_call(inputs: Any) -> Callable[[], torch.Tensor]:
+    """FlashAttention-3 over prompts without cached tokens, K and V as the projection left them (`key`, `value`)."""
+    a = inputs.arguments
+    left = a.get("window", (-1, -1))[0]
+    right, cap = (0 if left >= 0 else -1), a.get("softcap", 0.0)
+    out = torch.empty_like(inputs.q)
+
+    def call() -> torch.Tensor:
+        torch.ops._vllm_fa3_C.fwd(
+            inputs.q, a["key"], a["value"], None, None, None, out, inputs.cu_seqlens_q, inputs.cu_seqlens_q, None,
+            None, None, a["max_seqlen_q"], a["max_seqlen_q"], None, None, None, None, None, None, None, None, None,
+            a["scale"], True, left, right, cap, True, None, 0, None, 0, a.get("sinks"), 1, 0, None,
         )  # fmt: skip
         return out
 
@@ -137,6 +154,11 @@ def vllm_call(unified: Any, inputs: Any) -> Callable[[], torch.Tensor]:
     heads, heads_kv, size = inputs.q.shape[1], inputs.key_cache.shape[2], inputs.q.shape[2]
     threshold = MIN_GRID // heads_kv
     padded = 1 << (size - 1).bit_length()
+    left = a.get("window", (-1, -1))[0]
+    window = (left, 0 if left >= 0 else -1)
+    shape = (inputs.seq_lens.shape[0], heads_kv)
+    k_scale, v_scale = (a[name].expand(shape) if name in a else None for name in ("k_scale", "v_scale"))
+    quantised = {"kv_quant_mode": _Quant.FP8_PER_TENSOR} if k_scale is not None else {}
     rows = threshold * 8
     scratch = torch.empty((rows, heads, SEGMENTS, padded), dtype=torch.float32, device=inputs.q.device)
     top, total = (
@@ -148,11 +170,11 @@ def vllm_call(unified: Any, inputs: Any) -> Callable[[], torch.Tensor]:
         unified(
             q=inputs.q, k=inputs.key_cache, v=inputs.value_cache, out=out, cu_seqlens_q=inputs.cu_seqlens_q,
             max_seqlen_q=a["max_seqlen_q"], seqused_k=inputs.seq_lens, max_seqlen_k=a["max_seqlen_k"],
-            softmax_scale=a["scale"], causal=True, alibi_slopes=None, use_alibi_sqrt=False, window_size=(-1,
-            -1),
-            block_table=inputs.block_table, softcap=0, q_descale=None, k_descale=None, v_descale=None,
+            softmax_scale=a["scale"], causal=True, alibi_slopes=None, use_alibi_sqrt=False, window_size=window,
+            block_table=inputs.block_table, softcap=a.get("softcap", 0), q_descale=None, k_descale=k_scale,
+            v_descale=v_scale,
             seq_threshold_3D=threshold, num_par_softmax_segments=SEGMENTS, softmax_segm_output=scratch,
-            softmax_segm_max=top, softmax_segm_expsum=total, sinks=None, output_scale=None,
+            softmax_segm_max=top, softmax_segm_expsum=total, sinks=a.get("sinks"), output_scale=None, **quantised,
         )  # fmt: skip
         return out
 

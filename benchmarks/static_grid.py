@@ -30,13 +30,13 @@ import peers
 import torch
 import triton
 import triton.language as tl
-from heurgen_kernels import launch
 from heurgen_kernels.api import paged_attention
-from heurgen_kernels.call import multiprocessors
-from heurgen_kernels.defaults import Config
-from heurgen_kernels.select import choose_segments
-from heurgen_kernels.static_grid import GRAPH
-from heurgen_kernels.static_tunable import Forced
+from heurgen_kernels.config import Config
+from heurgen_kernels.defaults import GRAPH
+from heurgen_kernels.host import launch
+from heurgen_kernels.host.hardware import device_of
+from heurgen_kernels.host.select import choose_segments
+from heurgen_kernels.tools.static_tunable import Forced
 
 LONGEST = 32768
 BATCHES = (1, 4, 16, 64, 128)
@@ -67,7 +67,7 @@ def _ask(out, a, b, c, d, e, f, CHOOSE: tl.constexpr):
 def chosen(lengths: list[int]) -> int:
     """What the chooser answers on the device."""
     out = torch.zeros(1, dtype=torch.int32, device="cuda")
-    count, processors = len(lengths), multiprocessors(out.get_device())
+    count, processors = len(lengths), device_of(out.device).processors
     _ask[(1,)](out, count, count, max(lengths), sum(lengths), 8, processors, choose_segments(None))
     return min(int(out), GRAPH.num_segments)
 

@@ -21,17 +21,15 @@ if TYPE_CHECKING:
     from heurgen.audit.explain import Explanation as Explanation
     from heurgen.audit.explain import explain as explain
     from heurgen.audit.score import Score as Score
-    from heurgen.audit.score import Summary as Summary
     from heurgen.audit.score import score as score
-    from heurgen.costs import CostTable as CostTable
-    from heurgen.costs import cost_tables as cost_tables
-    from heurgen.emit import write_atomic as write_atomic
-    from heurgen.errors import EmitError as EmitError
-    from heurgen.errors import HeurgenError as HeurgenError
-    from heurgen.errors import LogError as LogError
-    from heurgen.errors import ModelError as ModelError
-    from heurgen.errors import SpecError as SpecError
-    from heurgen.errors import UsageError as UsageError
+    from heurgen.base.errors import EmitError as EmitError
+    from heurgen.base.errors import HeurgenError as HeurgenError
+    from heurgen.base.errors import LogError as LogError
+    from heurgen.base.errors import ModelError as ModelError
+    from heurgen.base.errors import SpecError as SpecError
+    from heurgen.base.errors import UsageError as UsageError
+    from heurgen.base.figures import Summary as Summary
+    from heurgen.base.writing import write_atomic as write_atomic
     from heurgen.ir import Derived as Derived
     from heurgen.ir import Feature as Feature
     from heurgen.ir import HeuristicModule as HeuristicModule
@@ -42,46 +40,54 @@ if TYPE_CHECKING:
     from heurgen.ir import Selector as Selector
     from heurgen.ir import Split as Split
     from heurgen.ir import select as select
-    from heurgen.logs import TuningLog as TuningLog
-    from heurgen.logs import read_logs as read_logs
+    from heurgen.ir import shortlist as shortlist
+    from heurgen.ir.schema import from_json as from_json
+    from heurgen.ir.schema import json_schema as json_schema
+    from heurgen.ir.schema import read_model as read_model
+    from heurgen.ir.schema import to_json as to_json
+    from heurgen.logs.costs import CostTable as CostTable
+    from heurgen.logs.costs import cost_tables as cost_tables
+    from heurgen.logs.tuning_log import TuningLog as TuningLog
+    from heurgen.logs.tuning_log import read_logs as read_logs
+    from heurgen.logs.validation import Validation as Validation
+    from heurgen.logs.validation import validate as validate
+    from heurgen.render.cpp import render_cpp as render_cpp
+    from heurgen.render.flat import render_flat as render_flat
     from heurgen.render.python import render_python as render_python
     from heurgen.render.reader import read_module as read_module
     from heurgen.render.triton import render_triton as render_triton
-    from heurgen.schema import from_json as from_json
-    from heurgen.schema import json_schema as json_schema
-    from heurgen.schema import read_model as read_model
-    from heurgen.schema import to_json as to_json
-    from heurgen.spec import KernelSpec as KernelSpec
-    from heurgen.spec import read_spec as read_spec
-    from heurgen.training import train as train
+    from heurgen.ship.training import train as train
+    from heurgen.spec.kernel_spec import KernelSpec as KernelSpec
+    from heurgen.spec.kernel_spec import read_spec as read_spec
     from heurgen.trees import FitOptions as FitOptions
     from heurgen.trees import evaluate as evaluate
     from heurgen.trees import fit as fit
     from heurgen.trees import suggest_derived as suggest_derived
     from heurgen.trees.from_sklearn import from_sklearn as from_sklearn
-    from heurgen.validation import Validation as Validation
-    from heurgen.validation import validate as validate
 
 _HOME = {
     "audit.explain": ("Explanation", "explain"),
-    "audit.score": ("Score", "Summary", "score"),
-    "costs": ("CostTable", "cost_tables"),
-    "emit": ("write_atomic",),
-    "errors": ("EmitError", "HeurgenError", "LogError", "ModelError", "SpecError", "UsageError"),
+    "audit.score": ("Score", "score"),
+    "base.figures": ("Summary",),
+    "logs.costs": ("CostTable", "cost_tables"),
+    "base.writing": ("write_atomic",),
+    "base.errors": ("EmitError", "HeurgenError", "LogError", "ModelError", "SpecError", "UsageError"),
     "ir": (
         *("Derived", "Feature", "HeuristicModule", "Leaf", "Membership"),
-        *("Node", "Parameter", "Selector", "Split", "select"),
+        *("Node", "Parameter", "Selector", "Split", "select", "shortlist"),
     ),
-    "logs": ("TuningLog", "read_logs"),
+    "logs.tuning_log": ("TuningLog", "read_logs"),
+    "render.cpp": ("render_cpp",),
+    "render.flat": ("render_flat",),
     "render.python": ("render_python",),
     "render.triton": ("render_triton",),
     "render.reader": ("read_module",),
-    "schema": ("from_json", "json_schema", "read_model", "to_json"),
-    "spec": ("KernelSpec", "read_spec"),
-    "training": ("train",),
+    "ir.schema": ("from_json", "json_schema", "read_model", "to_json"),
+    "spec.kernel_spec": ("KernelSpec", "read_spec"),
+    "ship.training": ("train",),
     "trees": ("FitOptions", "evaluate", "fit", "suggest_derived"),
     "trees.from_sklearn": ("from_sklearn",),
-    "validation": ("Validation", "validate"),
+    "logs.validation": ("Validation", "validate"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = ["__version__", *sorted(_MODULE_OF)]

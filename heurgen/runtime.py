@@ -1,7 +1,13 @@
-"""Watching a selector at work: which launches does real traffic ask for, and which has training never seen?
+"""A generated selector at work: bound to the GPU that is here, and watched.
 
-    from heurgen.runtime import observe
+    from heurgen.runtime import bind, observe
     from mykernels import heuristics
+
+    choose = bind(heuristics.select)                 # vendor and device are found; takes the features alone
+    config = choose(num_seqs=8, max_seqlen_q=1)
+
+HEURGEN_LOG=1 logs each first decision in one line. `observe` answers which launches real traffic asks for, and which
+training has never seen:
 
     select = observe(heuristics.select, sample=0.001, path="traffic.csv")
 
@@ -11,11 +17,15 @@ by a generated module: a selector that is not wrapped costs nothing extra. Stand
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from heurgen.machine import Machine as Machine
+from heurgen.machine import machine as machine
 
 # Out-of-domain scenarios remembered so that each is written when it is first seen, and not again.
 _REMEMBERED = 4096
@@ -56,8 +66,9 @@ def observe(
         raise ValueError(f"sample is {sample!r}, expected a share from 0 to 1")
     if max_bytes < 1000:
         raise ValueError(f"max_bytes is {max_bytes!r}, expected at least 1000")
-    known = domain if domain is not None else _domain_of(select)
-    names = _argument_names(select)
+    plain = getattr(select, "__wrapped__", select)  # what `bind` logs
+    known = domain if domain is not None else _domain_of(plain)
+    names = _argument_names(plain)
     log = TrafficLog(os.fspath(path), names, max_bytes)
     return _wrapped(select, names, known, round(1.0 / sample) if sample else 0, log)
 
@@ -78,27 +89,28 @@ def _argument_names(select: Callable[..., Any]) -> tuple[str, ...]:
 
 
 # What a call does. The text is compiled once per selector, as namedtuple does: a loop over the features would
-# cost more than the selector itself. It is made of the argument names of a compiled function, nothing else.
+# cost more than the selector itself. It is made of the argument names of a compiled function, and of names that
+# begin with `{p}`, which none of them does.
 _WRAPPER = """
-def make(select, seen, every, bounds):
-    ({bound_names}) = bounds
-    left = every
-    def observed({signature}):
-        nonlocal left
-        config = select({call})
-        left -= 1
+def {p}make({p}select, {p}seen, {p}every, {p}bounds, {p}Error):
+    ({bound_names}) = {p}bounds
+    {p}left = {p}every
+    def {p}observed({signature}):
+        nonlocal {p}left
+        {p}config = {p}select({call})
+        {p}left -= 1
         try:
-            inside = {inside}
-        except Exception:
-            inside = False
-        if not inside or not left:
-            if not left:
-                left = every
-                seen(({row}), every)
-            if not inside:
-                seen(({row}), 0)
-        return config
-    return observed
+            {p}inside = {inside}
+        except {p}Error:
+            {p}inside = False
+        if not {p}inside or not {p}left:
+            if not {p}left:
+                {p}left = {p}every
+                {p}seen(({row}), {p}every)
+            if not {p}inside:
+                {p}seen(({row}), 0)
+        return {p}config
+    return {p}observed
 """
 
 
@@ -110,26 +122,35 @@ def _wrapped(
     log: TrafficLog,
 ) -> Callable[..., Any]:
     """The wrapper: one look per feature at its range, and a countdown to the next sample."""
+    p = "_"
+    while any(name.startswith(p) for name in names):
+        p += "_"
     tests, bounds = [], []
     for i, name in enumerate(names):
         seen = domain.get(name, {})
         if seen.get("low") is not None:
-            tests.append(f"_low{i} <= {name} <= _high{i}")
-            bounds += [(f"_low{i}", seen["low"]), (f"_high{i}", seen["high"])]
+            tests.append(f"{p}low{i} <= {name} <= {p}high{i}")
+            bounds += [(f"{p}low{i}", seen["low"]), (f"{p}high{i}", seen["high"])]
         elif seen.get("values"):
-            tests.append(f"{name} in _values{i}")
-            bounds.append((f"_values{i}", frozenset(seen["values"])))
-    keyword_only = select.__code__.co_kwonlyargcount
+            tests.append(f"{name} in {p}values{i}")
+            bounds.append((f"{p}values{i}", frozenset(seen["values"])))
+    plain = getattr(select, "__wrapped__", select)
+    keyword_only = plain.__code__.co_kwonlyargcount
+    defaults = plain.__kwdefaults__ or {}
+    bounds += [(f"{p}default{i}", defaults[n]) for i, n in enumerate(names) if n in defaults]
+    declared = [f"{n}={p}default{i}" if n in defaults else n for i, n in enumerate(names)]
     text = _WRAPPER.format(
+        p=p,
         bound_names="".join(f"{n}, " for n, _ in bounds),
-        signature=("*, " if keyword_only else "") + ", ".join(names),
+        signature=("*, " if keyword_only else "") + ", ".join(declared),
         call=", ".join(f"{n}={n}" if keyword_only else n for n in names),
         inside=" and ".join(tests) or "True",
         row="".join(f"{n}, " for n in names),
     )
     space: dict[str, Any] = {}
     exec(compile(text, "<heurgen.runtime.observe>", "exec"), space)
-    made: Callable[..., Any] = space["make"](select, _recorder(log), every or -1, tuple(v for _, v in bounds))
+    values = tuple(v for _, v in bounds)
+    made: Callable[..., Any] = space[f"{p}make"](select, _recorder(log), every or -1, values, Exception)
     made.log = log  # type: ignore[attr-defined]
     return made
 
@@ -179,7 +200,7 @@ class TrafficLog:
         handle = os.open(self.path, flags, 0o644)
         try:
             size = os.fstat(handle).st_size
-            header = (",".join([*self.names, "count"]) + "\n").encode()
+            header = (",".join([*self.names, count_column(self.names)]) + "\n").encode()
             if size and (size + len(line) > self.max_bytes or not _starts_with(handle, header)):
                 os.replace(self.path, self.path + ".old")
                 os.close(handle)
@@ -194,6 +215,14 @@ class TrafficLog:
             os.close(handle)
 
 
+def count_column(names: Iterable[str]) -> str:
+    """The column that says how many launches a row stands for: `count`, or `count_` where a feature is `count`."""
+    taken, name = set(names), "count"
+    while name in taken:
+        name += "_"
+    return name
+
+
 def _starts_with(handle: int, header: bytes) -> bool:
     os.lseek(handle, 0, os.SEEK_SET)
     return os.read(handle, len(header)) == header
@@ -205,6 +234,8 @@ def _ends_a_line(handle: int, size: int) -> bool:
 
 
 def _cell(value: Any) -> str:
+    if value is None:  # `select` of a module with selectors per device, called without a device
+        return ""
     if isinstance(value, str):
         plain = not any(c in value for c in ',"\r\n')
         return value if plain else '"' + value.replace('"', '""') + '"'
@@ -216,3 +247,70 @@ def _cell(value: Any) -> str:
         return str(operator.index(value))
     except TypeError:
         return repr(float(value))
+
+
+# --- the GPU that is here ---------------------------------------------------------------------------------
+
+
+def bind(
+    select: Callable[..., Any],
+    *,
+    index: int = 0,
+    vendor: str | None = None,
+    device: str | None = None,
+    capability: str | None = None,
+) -> Callable[..., Any]:
+    """The selector for a GPU of this machine: a function of the features alone, by name or in spec order.
+
+    Without HEURGEN_LOG it is a function of the generated module itself: a call costs nothing extra.
+
+    Args:
+        select: `select` of a generated module.
+        index: number of the GPU, as the program counts them.
+        vendor: what to answer for where it is not to be found out, "nvidia" or "amd"; also on a machine without a GPU.
+        device: the device's name, likewise; one that the module does not know is answered for by its capability, then
+            by its vendor.
+        capability: the compute capability, likewise: "9.0" on NVIDIA, "gfx942" on AMD.
+
+    Raises:
+        RuntimeError: no GPU was found, and no vendor is given.
+        ValueError: the module has no selector for the vendor, or `select` is none of a generated module.
+    """
+    space = getattr(select, "__globals__", {})
+    selectors = space.get("SELECTORS")
+    if not isinstance(selectors, Mapping):
+        raise ValueError("expected `select` of a generated module")
+    found = None if vendor is not None else machine(index)
+    if found is not None:
+        vendor, device, capability = found.vendor, device or found.device, capability or found.capability
+    if vendor is None:
+        raise RuntimeError(f"no NVIDIA or AMD GPU number {index} was found on this machine: pass vendor=")
+    if vendor not in selectors:
+        raise ValueError(f"unknown vendor {vendor!r}, known: {', '.join(selectors)}")
+    alike: Callable[..., Any] = space.get("_BY_CAPABILITY", {}).get((vendor, capability), selectors[vendor])
+    choose: Callable[..., Any] = space.get("_BY_DEVICE", {}).get((vendor, device), alike)
+    if os.environ.get("HEURGEN_LOG", "0") in ("", "0"):
+        return choose
+    said = f" ({capability})" if capability is not None else ""
+    kernel = space.get("PROVENANCE", {}).get("kernel", "kernel")
+    return _logged(choose, f"heurgen: {kernel} on {vendor}, {device or 'any device'}{said}:")
+
+
+def _logged(choose: Callable[..., Any], head: str) -> Callable[..., Any]:
+    """The same function, and a line on stderr when a config is chosen for the first time."""
+    names = _argument_names(choose)
+    known: set[int] = set()
+
+    def logged(*args: Any, **features: Any) -> Any:
+        config = choose(*args, **features)
+        if id(config) not in known:  # configs are constants of the module: they are not collected
+            known.add(id(config))
+            given = ", ".join(f"{n}={v!r}" for n, v in [*zip(names, args, strict=False), *features.items()])
+            line = f"{head} {given} -> {config!r}"
+            # A launch never fails since a log cannot be written.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                sys.stderr.write(line.encode("ascii", "backslashreplace").decode().replace("\n", " ") + "\n")
+        return config
+
+    logged.__wrapped__ = choose  # type: ignore[attr-defined]
+    return logged

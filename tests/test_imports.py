@@ -11,11 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "heurgen"
 # The IR stands left of learning: trees, rounding and refinement share its nodes.
-ORDER = (
-    "_version errors text expr ir passes schema spec spec_toml column_names cells coded logs importers draft "
-    "costs validation card trees training "
-    "render emit audit runtime project tune cli __main__"
-).split()
+ORDER = "_version base ir spec logs trees render audit machine runtime ship tune cli __main__".split()
 
 
 def layer(path: Path) -> str:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heurgen.cells import read_cells
-from heurgen.errors import LogError, UsageError, quoted
+from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.ir import Value
-from heurgen.spec import KernelSpec, cell_value
+from heurgen.logs.cells import read_cells
+from heurgen.spec.kernel_spec import KernelSpec, cell_value
 
 if TYPE_CHECKING:
-    from heurgen.cells import Codes
-    from heurgen.costs import CostTable, Ints
-    from heurgen.logs import TuningLog
+    from heurgen.logs.cells import Codes
+    from heurgen.logs.costs import CostTable, Ints
+    from heurgen.logs.tuning_log import TuningLog
 
 COLUMN = "default"
 _TRUE = frozenset(("true", "True", "1", "yes"))

@@ -13,14 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from heurgen import ir, passes
+from heurgen import ir
 from heurgen.audit.regions import flags_of, leaf_regions, region_texts
 from heurgen.audit.score import Choice, leaf_counts, numbered_leaf, score
-from heurgen.errors import ModelError, printable, quoted
-from heurgen.text import counted, ratio
+from heurgen.base.errors import ModelError, printable, quoted
+from heurgen.base.text import counted, ratio
+from heurgen.ir import passes
 
 if TYPE_CHECKING:
-    from heurgen.costs import CostTable
+    from heurgen.logs.costs import CostTable
 
 Pair = tuple[tuple[tuple[str, str, ir.Value], ...], tuple[tuple[str, str, ir.Value], ...]]
 # The graft has (leaves of old) x (leaves of new) leaves; more than this takes minutes, and nobody reads it.

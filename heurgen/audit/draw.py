@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from heurgen import ir, passes
+from heurgen import ir
 from heurgen.audit.regions import edge_text, flags_of
 from heurgen.audit.show import chosen_selectors, config_text, evidence_text, selector_title, value_text
-from heurgen.errors import printable
+from heurgen.base.errors import printable
+from heurgen.ir import passes
 
 if TYPE_CHECKING:
     from rich.text import Text

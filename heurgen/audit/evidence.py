@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heurgen import ir
-from heurgen.audit.score import Choice, Score, Summary, config_columns, leaf_counts
+from heurgen.audit.score import Choice, Score, config_columns, leaf_counts
+from heurgen.base.figures import Summary, summarise
 
 if TYPE_CHECKING:
-    from heurgen.costs import CostTable, Floats, Ints
+    from heurgen.logs.costs import CostTable, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,24 +71,6 @@ def views(module: ir.HeuristicModule, tables: Sequence[CostTable], score: Score)
             )
         )
     return found
-
-
-def summary_of(costs: Floats, known: bool = True) -> Summary:
-    """The figures over the log-slowdowns of one choice per scenario [S]; NaN and inf are invalid."""
-    ok = np.sort(costs[np.isfinite(costs)])
-    n, total = len(ok), len(costs)
-    if not known or not n:
-        return Summary(total, None, None, None, None, 1.0 if known and total else None, None)
-    slow = [math.exp(x) for x in ok.tolist()]
-    return Summary(
-        total,
-        math.exp(math.fsum(ok.tolist()) / n),
-        slow[min(n - 1, int(0.95 * n))],
-        slow[-1],
-        sum(x <= 1.1 for x in slow) / n,
-        (total - n) / total,
-        None,
-    )
 
 
 def ranked(costs: Floats) -> list[tuple[int, int, float]]:
@@ -202,7 +185,7 @@ def _without(view: View, leaves: Sequence[int], columns: Sequence[int]) -> Summa
         if inside.any():
             order = ranked(costs[inside][:, columns])
             new[inside] = costs[inside, columns[order[0][0]]] if order else math.nan
-    return summary_of(new)
+    return summarise(new.tolist())
 
 
 # --- which features matter --------------------------------------------------------------------------------

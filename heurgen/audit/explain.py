@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from heurgen import ir
-from heurgen.errors import UsageError, quoted
-from heurgen.text import counted
+from heurgen.base.errors import UsageError, quoted
+from heurgen.base.text import counted
+
+# Fewer training scenarios than this in a leaf say little.
+FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,12 @@ class Explanation:
     slowdown: float | None
     outside: tuple[Outside, ...]
     n_total: int = 0
+    n_ok: int | None = None
+    runner_up: dict[str, ir.Value] | None = None
+    runner_up_slowdown: float | None = None
+    runner_up_n_ok: int | None = None
+    unsure: tuple[str, ...] = ()
+    shortlist: tuple[dict[str, ir.Value], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; a number that JSON lacks (NaN, infinities) becomes its name."""
@@ -89,7 +98,16 @@ class Explanation:
                 for s in self.steps
             ],
             "config": self.config,
-            "leaf": {"n_scenarios": self.n_scenarios, "expected_slowdown": self.slowdown},
+            "leaf": {
+                "n_scenarios": self.n_scenarios,
+                "n_ok": self.n_ok,
+                "expected_slowdown": self.slowdown,
+                "runner_up": self.runner_up,
+                "runner_up_slowdown": self.runner_up_slowdown,
+                "runner_up_n_ok": self.runner_up_n_ok,
+                "unsure": list(self.unsure),
+                "shortlist": list(self.shortlist),
+            },
             "outside_training": [
                 {"feature": o.feature, "value": _plain(o.value), "seen": list(o.seen)} for o in self.outside
             ],
@@ -109,23 +127,63 @@ class Explanation:
         of = f" of {self.n_total}" if self.n_total else ""
         count = f"{self.n_scenarios}{of} training scenarios"
         lines += ["", f"evidence: {count}, expected slowdown {known}"]
+        lines += self._doubts()
         for o in self.outside:
             span = " to ".join(map(repr, o.seen)) if not isinstance(o.value, str) else ", ".join(o.seen)
             lines.append(f"outside training: {o.feature} = {_plain(o.value)!r}, seen {span}")
         return "\n".join(lines)
 
+    def _doubts(self) -> list[str]:
+        """What else the leaf's evidence says, where the model recorded it."""
+        lines = []
+        if self.n_ok is not None and self.n_scenarios:
+            lines.append(
+                f"    the config succeeded in {self.n_ok} of {counted(self.n_scenarios, 'scenario')}"
+            )
+        if self.runner_up is not None:
+            text = f"runner-up: {_config_words(self.runner_up)}: {self.runner_up_slowdown:.3f}x"
+            few = self.runner_up_n_ok is not None and self.runner_up_n_ok < self.n_scenarios
+            lines.append(f"{text}, in the {self.runner_up_n_ok} where it succeeded" if few else text)
+        lines += [f"unsure: {reason}" for reason in self.unsure]
+        return lines + [f"shortlist: {_config_words(config)}" for config in self.shortlist]
+
+
+def _config_words(config: Mapping[str, ir.Value]) -> str:
+    return " ".join(f"{name}={value!r}" for name, value in config.items() if value is not None)
+
+
+def unsure(leaf: ir.Leaf) -> tuple[str, ...]:
+    """Why a leaf's evidence does not decide: few scenarios, scenarios without a time, a runner-up as fast."""
+    found = []
+    if leaf.n_scenarios < FEW:
+        found.append(f"{counted(leaf.n_scenarios, 'training scenario')} ended here")
+    if leaf.n_ok is not None and leaf.n_ok < leaf.n_scenarios:
+        missing = counted(leaf.n_scenarios - leaf.n_ok, "scenario")
+        found.append(f"the config failed, or was not measured, in {missing}")
+    if leaf.runner_up is not None and leaf.runner_up.tie:
+        found.append("the runner-up is within the noise of the measurements")
+        if leaf.n_ok is not None and leaf.runner_up.n_ok < leaf.n_ok:
+            found[-1] += (
+                f", but succeeded in {leaf.runner_up.n_ok} of {counted(leaf.n_scenarios, 'scenario')} alone"
+            )
+    return tuple(found)
+
 
 def explain(
-    module: ir.HeuristicModule, vendor: str, features: Mapping[str, Any], device: str | None = None
+    module: ir.HeuristicModule,
+    vendor: str,
+    features: Mapping[str, Any],
+    device: str | None = None,
+    capability: str | None = None,
 ) -> Explanation:
     """Walk one launch through the tree.
 
     Raises:
-        ModelError: the vendor is unknown.
+        ModelError: the vendor is unknown, or a category that its feature refuses.
         UsageError: a feature is missing or unknown.
     """
     _check_names(module, features)
-    selector = module.selector(vendor, device)
+    selector = module.selector(vendor, device, capability)
     row = ir.with_derived(module, features)
     steps, node = [], selector.tree
     while not isinstance(node, ir.Leaf):
@@ -135,17 +193,27 @@ def explain(
         )
         node = node.left if held else node.right
     used = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
+
+    def named(config: ir.Config) -> dict[str, ir.Value]:
+        return dict(zip(selector.parameters, config, strict=True))
+
     return Explanation(
         vendor=vendor,
         device=selector.device,
         features=dict(features),
         derived={d.name: row[d.name] for d in module.derived if d.name in used},
         steps=tuple(steps),
-        config=dict(zip(selector.parameters, selector.configs[node.config], strict=True)),
+        config=named(selector.configs[node.config]),
         n_scenarios=node.n_scenarios,
         slowdown=node.slowdown,
         outside=tuple(_outside(module, selector, row, used)),
         n_total=sum(leaf.n_scenarios for leaf in ir.leaves(selector.tree)),
+        n_ok=node.n_ok,
+        runner_up=None if node.runner_up is None else named(selector.listed[node.runner_up.config]),
+        runner_up_slowdown=None if node.runner_up is None else node.runner_up.slowdown,
+        runner_up_n_ok=None if node.runner_up is None else node.runner_up.n_ok,
+        unsure=() if node.n_ok is None else unsure(node),
+        shortlist=tuple(named(selector.listed[i]) for i in node.shortlist),
     )
 
 
@@ -224,7 +292,7 @@ def _parse(name: str, type_: str, text: str) -> Any:
         return text
     if type_ == "bool" and text.lower() in ("true", "false", "0", "1"):
         return text.lower() in ("true", "1")
-    if type_ == "int" and re.fullmatch(r"-?[0-9]{1,4000}", text):
+    if type_ == "int" and re.fullmatch(r"-?[0-9]{1,18}", text):  # what fits an int64, as launches have it
         return int(text)
     if type_ == "float":
         try:

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from heurgen.audit.score import Choice, Score, Summary
-from heurgen.errors import UsageError, printable, quoted
-from heurgen.text import counted
+from heurgen.audit.score import Choice, Score
+from heurgen.base.errors import UsageError, printable, quoted
+from heurgen.base.figures import Summary
+from heurgen.base.text import counted
 
 # Name on the command line -> field of `Summary`.
 LIMITS: Mapping[str, str] = {

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from heurgen import ir
-from heurgen.audit.score import Summary
-from heurgen.errors import printable
-from heurgen.text import table
+from heurgen.base.errors import printable
+from heurgen.base.figures import Summary
+from heurgen.base.text import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,12 @@ def training(selector: ir.Selector) -> Summary | None:
     if not n or any(leaf.slowdown is None for leaf in leaves):
         return None
     total = math.fsum(leaf.n_scenarios * math.log(leaf.slowdown or 1.0) for leaf in leaves)
-    return Summary(n, math.exp(total / n), None, None, None, None, None)
+    return Summary(n, math.exp(total / n))
 
 
 # Names under which a selector's record may give the figures of its cross-validation.
 _HELD_OUT = ("held_out", "heldout", "cross_validation", "cv")
+_HELD_OUT_NAMES = tuple(name.replace("_", " ") for name in _HELD_OUT)
 _FIGURES = {
     "geomean_slowdown": ("geomean_slowdown", "geomean"),
     "p95_slowdown": ("p95_slowdown", "p95"),
@@ -43,12 +44,26 @@ _FIGURES = {
 }
 
 
+def told(selector: ir.Selector) -> Mapping[str, Any]:
+    """What training recorded, less figures that look like slowdowns where costs are unknown.
+
+    Models of older versions hold such: there a log-slowdown stood for a choice that is not the winner.
+    """
+    return selector.choice if selector.costs_known else _without_slowdowns(selector.choice)
+
+
+def _without_slowdowns(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_slowdowns(v) for k, v in value.items() if "slowdown" not in str(k)}
+    return [_without_slowdowns(v) for v in value] if isinstance(value, list | tuple) else value
+
+
 def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
     """The cross-validated figures that training recorded, and how they came about; None without any."""
-    choice = selector.choice
+    choice = told(selector)
     found = next((choice[k] for k in _HELD_OUT if choice.get(k) is not None), None)
-    if _is_number(found):
-        return Summary(selector.n_scenarios, float(found), None, None, None, None, None), _how(choice)
+    if _is_number(found) and selector.costs_known:
+        return Summary(selector.n_scenarios, float(found)), _how(choice)
     if not isinstance(found, Mapping):
         return None, "training recorded no cross-validation"
     figures = {
@@ -59,7 +74,48 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
         figures["geomean_slowdown"] = math.exp(found["mean_log_slowdown"])
     n = found.get("n_scenarios")
     whole = n if type(n) is int else selector.n_scenarios
-    return Summary(whole, agreement=None, **figures), _how({**choice, **found})
+    agreement = float(found["agreement"]) if _is_number(found.get("agreement")) else None
+    return Summary(whole, agreement=agreement, **figures), _how({**choice, **found})
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A scenario (its row in the cost table) as it was answered while held out; slowdown None: not valid."""
+
+    row: int
+    slowdown: float | None
+    chosen: ir.Config
+
+
+def held_out_scenarios(selector: ir.Selector) -> list[float] | None:
+    """Held-out slowdown of every scenario of the training table, in its order (several repeats: their geometric mean;
+    NaN where a choice was not valid). None where training recorded none.
+    """
+    record = _record(selector).get("scenarios")
+    if not isinstance(record, list | tuple) or not record:
+        return None
+    if not all(x is None or _is_number(x) for x in record):
+        return None
+    return [math.nan if x is None else float(x) for x in record]
+
+
+def held_out_worst(selector: ir.Selector) -> list[HeldOut]:
+    """The worst held-out choices that training recorded, worst first."""
+    found = []
+    for item in _record(selector).get("worst") or ():
+        if not isinstance(item, Mapping) or type(item.get("scenario")) is not int:
+            continue
+        chosen, slowdown = item.get("chosen"), item.get("slowdown")
+        if isinstance(chosen, list | tuple) and len(chosen) == len(selector.parameters):
+            found.append(
+                HeldOut(item["scenario"], float(slowdown) if _is_number(slowdown) else None, tuple(chosen))
+            )
+    return found
+
+
+def _record(selector: ir.Selector) -> Mapping[str, Any]:
+    found = next((selector.choice[k] for k in _HELD_OUT if selector.choice.get(k) is not None), None)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _how(record: Mapping[str, Any]) -> str:
@@ -75,20 +131,25 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def blocks(selector: ir.Selector) -> tuple[Block, ...]:
-    """`Selector.choice` as tables: lists of records by column, all else as names and values."""
+    """`Selector.choice` as tables: lists of records by column, all else as names and values.
+
+    The slowdown of every held-out scenario is left out: a page draws it, and the model holds it.
+    """
     plain: list[tuple[str, ...]] = []
     tables: list[Block] = []
 
     def visit(name: str, value: Any) -> None:
         if isinstance(value, Mapping):
             for key in sorted(value):
+                if key == "scenarios" and name in _HELD_OUT_NAMES:
+                    continue
                 visit(f"{name} {_words(key)}".strip(), value[key])
         elif isinstance(value, list | tuple) and value and all(isinstance(v, Mapping) for v in value):
             tables.append(_records(name, value))
         else:
             plain.append((name, _text(value)))
 
-    visit("", selector.choice)
+    visit("", told(selector))
     first = (Block("how strategy and size were chosen", (), tuple(plain)),) if plain else ()
     return (*first, *tables)
 
@@ -117,7 +178,7 @@ def _text(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) >= 10 else f"{value:.4f}"
+        return f"{value:.4g}"
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
     return printable(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heurgen import ir
-from heurgen.text import number_text
+from heurgen.base.text import number_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from heurgen import ir
-from heurgen.errors import LogError, ModelError, quoted
+from heurgen.base.errors import LogError, ModelError, quoted
+from heurgen.base.figures import Summary, summarise
+from heurgen.logs import frame
 
 if TYPE_CHECKING:
-    from heurgen.costs import CostTable
+    from pandas import DataFrame
 
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Slowdown over scenarios. None where it is unknown: winners-only logs, or no valid choice.
-
-    `geomean_slowdown`, `p95_slowdown`, `max_slowdown` and `within_1_1` are over the valid choices;
-    `invalid_share` is the share of all scenarios whose choice failed or was never measured.
-    `agreement` is the share whose choice is the measured winner.
-    """
-
-    n_scenarios: int
-    geomean_slowdown: float | None
-    p95_slowdown: float | None
-    max_slowdown: float | None
-    within_1_1: float | None
-    invalid_share: float | None
-    agreement: float | None
+    from heurgen.logs.costs import CostTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +41,7 @@ class Choice:
     leaf_index: int
     column: int | None
     noise: float
+    parameters: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -70,6 +57,23 @@ class Score:
     groups: dict[str, Summary]
     choices: tuple[Choice, ...]
     notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> DataFrame:
+        """A row a scenario: where and what it is, the chosen and the best config, `status`, `slowdown` (NaN: none)."""
+        return frame.from_records(
+            {
+                "vendor": c.vendor,
+                "device": c.device,
+                "scenario": c.scenario,
+                **c.features,
+                **{f"chosen_{name}": value for name, value in zip(c.parameters, c.chosen, strict=True)},
+                **{f"best_{name}": value for name, value in zip(c.parameters, c.best, strict=True)},
+                "status": c.status,
+                "slowdown": math.nan if c.slowdown is None else c.slowdown,
+                "agrees": c.chosen == c.best,
+            }
+            for c in self.choices
+        )
 
 
 def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
@@ -93,7 +97,7 @@ def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
             "holds no scenario of a vendor that the model knows",
             hint=f"the model knows {', '.join(module.vendors)}",
         )
-    return Score(summarise(choices), _groups(choices), tuple(choices), tuple(notes))
+    return Score(figures(choices), _groups(choices), tuple(choices), tuple(notes))
 
 
 def replay(module: ir.HeuristicModule, table: CostTable) -> list[Choice]:
@@ -173,6 +177,7 @@ def _choice(table: CostTable, s: int, route: _Route) -> Choice:
         leaf_index,
         config,
         float(table.noise[s]),
+        tuple(route.selector.parameters),
     )
 
 
@@ -206,20 +211,13 @@ def _groups(choices: list[Choice]) -> dict[str, Summary]:
     for choice in choices:
         parts.setdefault(choice.vendor, []).append(choice)
         parts.setdefault(f"{choice.vendor} / {choice.device}", []).append(choice)
-    return {name: summarise(parts[name]) for name in sorted(parts)}
+    return {name: figures(parts[name]) for name in sorted(parts)}
 
 
-def summarise(choices: Sequence[Choice]) -> Summary:
-    """The figures of DESIGN.md ("Words") over some choices."""
-    known = [c for c in choices if c.status != "unknown"]
-    ok = sorted(c.slowdown for c in choices if c.slowdown is not None)
-    n = len(ok)
-    return Summary(
-        n_scenarios=len(choices),
-        geomean_slowdown=math.exp(math.fsum(map(math.log, ok)) / n) if n else None,
-        p95_slowdown=ok[min(n - 1, int(0.95 * n))] if n else None,
-        max_slowdown=ok[-1] if n else None,
-        within_1_1=sum(x <= 1.1 for x in ok) / n if n else None,
-        invalid_share=sum(c.slowdown is None for c in known) / len(known) if known else None,
-        agreement=sum(c.chosen == c.best for c in choices) / len(choices) if choices else None,
-    )
+def figures(choices: Sequence[Choice]) -> Summary:
+    """The figures over some choices; those of unknown cost count as scenarios alone."""
+    priced = [c for c in choices if c.status != "unknown"]
+    logs = (math.nan if c.slowdown is None else math.log(c.slowdown) for c in priced)
+    agreement = sum(c.chosen == c.best for c in choices) / len(choices) if choices else None
+    found = summarise(logs, known=bool(priced), agreement=agreement)
+    return replace(found, n_scenarios=len(choices))

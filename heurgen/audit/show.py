@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from heurgen import ir, passes
+from heurgen import ir
 from heurgen.audit.explain import test_text
-from heurgen.errors import UsageError, quoted
-from heurgen.schema import node_data, to_dict
-from heurgen.text import counted
+from heurgen.base.errors import UsageError, quoted
+from heurgen.base.text import counted, percent
+from heurgen.ir import passes
+from heurgen.ir.schema import node_data, to_dict
 
 
 def config_text(names: tuple[str, ...], config: ir.Config) -> str:
@@ -30,6 +31,9 @@ def evidence_text(leaf: ir.Leaf) -> str:
 def selector_title(selector: ir.Selector) -> str:
     where = selector.device or ", ".join(selector.devices)
     unknown = "" if selector.costs_known else "; winners only, slowdown unknown"
+    agreement = (selector.choice.get("held_out") or {}).get("agreement") if unknown else None
+    if isinstance(agreement, float):
+        unknown += f", the winner on {percent(agreement)} of held-out scenarios"
     n_leaves = sum(1 for _ in ir.leaves(selector.tree))
     size = f"depth {ir.depth(selector.tree)}, {n_leaves} leaves, {len(selector.configs)} configs"
     name = f"{selector.vendor} ({where})" if where else selector.vendor

@@ -5,8 +5,17 @@ from __future__ import annotations
 import click
 
 from heurgen._version import __version__
-from heurgen.cli import audit, learn, logs, ship, tune
+from heurgen.cli import audit, help, imports, learn, logs, record, ship, tune
 from heurgen.cli.common import CONTEXT, Group
+
+SECTIONS = (
+    ("Bring a log", ("init", "import", "validate", "record", "merge")),
+    ("Learn and judge", ("train", "evaluate", "advise")),
+    ("Look into a model", ("audit", "show", "explain", "diff")),
+    ("Ship it", ("emit", "build", "check")),
+    ("Measure a kernel", ("tune",)),
+    ("Understand an error", ("help",)),
+)
 
 
 @click.group(cls=Group, context_settings=CONTEXT)
@@ -19,6 +28,8 @@ def main() -> None:
     """
 
 
-for _module in (logs, learn, ship, audit, tune):
+assert isinstance(main, Group)
+main.sections = SECTIONS
+for _module in (logs, imports, learn, ship, audit, tune, record, help):
     for _command in _module.COMMANDS:
         main.add_command(_command)

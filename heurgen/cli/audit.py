@@ -10,47 +10,50 @@ from typing import TYPE_CHECKING
 
 import click
 
+from heurgen.base.errors import UsageError, printable
 from heurgen.cli.common import (
-    FINDINGS,
     Command,
     examples,
+    finish,
     json_option,
     logs_argument,
     note,
     path_argument,
     print_json,
+    say,
     spec_option,
+    write,
 )
-from heurgen.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from heurgen.audit.gate import Finding
     from heurgen.audit.score import Score
-    from heurgen.costs import CostTable
     from heurgen.ir import HeuristicModule
-    from heurgen.logs import TuningLog
-    from heurgen.spec import KernelSpec
+    from heurgen.logs.costs import CostTable
+    from heurgen.logs.tuning_log import TuningLog
+    from heurgen.spec.kernel_spec import KernelSpec
 
 
 def _read_any(path: str) -> HeuristicModule:
     """A model, or a generated module, which is parsed and never imported."""
-    from heurgen.errors import ModelError
-    from heurgen.schema import read_model
+    from heurgen.base.errors import HeurgenError, ModelError
+    from heurgen.base.reading import read_utf8
+    from heurgen.ir.schema import MAX_BYTES, read_model
 
     if Path(path).suffix != ".py":
         return read_model(path)
     from heurgen.render.reader import read_module
 
     try:
-        return read_module(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"cannot be read: {error}", file=path) from error
+        return read_module(read_utf8(path, ModelError, MAX_BYTES))
+    except HeurgenError as error:
+        raise ModelError(error.message, file=path, row=error.row, hint=error.hint) from error
 
 
 def _read_log(logs: tuple[str, ...], spec: str) -> tuple[KernelSpec, TuningLog, tuple[CostTable, ...]]:
-    from heurgen.costs import cost_tables
-    from heurgen.logs import read_logs
-    from heurgen.spec import read_spec
+    from heurgen.logs.costs import cost_tables
+    from heurgen.logs.tuning_log import read_logs
+    from heurgen.spec.kernel_spec import read_spec
 
     kernel = read_spec(spec)
     log = read_logs(logs, kernel)
@@ -107,7 +110,9 @@ def audit(
     """Slowdown of a model (JSON) or of a generated module (.py) on logs: figures, a page, a gate for CI."""
     from heurgen.audit.gate import parse_limits
     from heurgen.audit.score import score
+    from heurgen.base.writing import check_outputs
 
+    check_outputs([html], [model, *logs, spec, baseline])
     limits = parse_limits(fail_above) if fail_above is not None else None
     module, old = _read_any(model), None if baseline is None else _read_any(baseline)
     kernel, log, tables = _read_log(logs, spec)
@@ -119,7 +124,7 @@ def audit(
     findings = _findings(module, result, limits, before)
     _print_audit(module, result, None if limits is None and before is None else findings, as_json)
     if findings:
-        sys.exit(FINDINGS)
+        finish("gates-and-defaults")
 
 
 def _write_html(
@@ -136,7 +141,7 @@ def _write_html(
     from heurgen.audit.diff import diff
     from heurgen.audit.report import render_html
     from heurgen.audit.report.data import Given
-    from heurgen.emit import write_atomic
+    from heurgen.base.writing import write_atomic
 
     kernel, log, tables = read
     given = Given(
@@ -173,13 +178,13 @@ def _findings(
 def _print_audit(
     module: HeuristicModule, result: Score, findings: list[Finding] | None, as_json: bool
 ) -> None:
-    from heurgen.audit.recorded import to_text
-    from heurgen.text import SUMMARY_HEADER, summary_cells, table
+    from heurgen.audit.recorded import to_text, told
+    from heurgen.base.text import summary_tables
 
     if as_json:
         groups = {name: asdict(s) for name, s in result.groups.items()}
         recorded = [
-            {"vendor": s.vendor, "device": s.device, "strategy": s.strategy, "choice": dict(s.choice)}
+            {"vendor": s.vendor, "device": s.device, "strategy": s.strategy, "choice": dict(told(s))}
             for s in module.selectors
         ]
         data = {**asdict(result.overall), "groups": groups, "training": recorded}
@@ -187,14 +192,12 @@ def _print_audit(
             data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
         print_json(data)
         return
-    rows = [["all", *summary_cells(result.overall)]]
-    rows += [[printable(name), *summary_cells(s)] for name, s in result.groups.items()]
-    click.echo(table(("slowdown", *SUMMARY_HEADER), rows))
+    say(summary_tables("slowdown", {"all": result.overall, **result.groups}))
     for selector in module.selectors:
         if selector.choice:
-            click.echo(f"\n{to_text(selector)}")
+            say(f"\n{to_text(selector)}")
     for finding in findings or ():
-        click.echo(f"\n{finding.to_text()}")
+        say(f"\n{finding.to_text()}")
 
 
 @click.command(epilog=examples("heurgen show model.json --vendor nvidia --parameter BLOCK_M"))
@@ -205,12 +208,12 @@ def _print_audit(
 def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -> None:
     """A model's trees, with the evidence in every leaf: drawn on a terminal, plain text off it."""
     from heurgen.audit import show as trees
-    from heurgen.schema import read_model
+    from heurgen.ir.schema import read_model
 
     module = read_model(model)
     if as_json:
         print_json(trees.show_data(module, vendor, parameter))
-    elif sys.stdout.isatty():
+    elif sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console
 
         from heurgen.audit.draw import draw
@@ -220,55 +223,112 @@ def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -
         for tree in draw(module, vendor, parameter):
             console.print(tree)
     else:
-        click.echo(trees.show(module, vendor, parameter))
+        say(trees.show(module, vendor, parameter))
 
 
 @click.command(epilog=examples("heurgen explain model.json --vendor nvidia num_seqs=8 max_seqlen_q=1"))
 @path_argument("MODEL")
 @click.argument("features", nargs=-1, metavar="name=value...")
-@click.option("--vendor", required=True, metavar="V", help="Vendor to explain.")
-@click.option("--device", metavar="NAME", help="Device, for a model grouped by device.")
+@click.option("--vendor", metavar="V", help="Vendor to explain; needed where the model knows several.")
+@click.option("--device", metavar="NAME", help="Device, for a model that has selectors of devices.")
+@click.option("--capability", metavar="C", help="Its compute capability, where the model lacks the device.")
 @json_option
-def explain(model: str, features: tuple[str, ...], vendor: str, device: str | None, as_json: bool) -> None:
+def explain(
+    model: str,
+    features: tuple[str, ...],
+    vendor: str | None,
+    device: str | None,
+    capability: str | None,
+    as_json: bool,
+) -> None:
     """Why a model chooses what it does for one launch, with the training counts behind every step."""
     from heurgen.audit.explain import explain as run
     from heurgen.audit.explain import parse_features
-    from heurgen.schema import read_model
+    from heurgen.ir.schema import read_model
 
     module = read_model(model)
-    found = run(module, vendor, parse_features(module, features), device)
+    if vendor is None and len(module.vendors) > 1:
+        raise UsageError(f"the model knows {', '.join(module.vendors)}", hint="choose one with --vendor")
+    found = run(module, vendor or module.vendors[0], parse_features(module, features), device, capability)
     if as_json:
         print_json(found.to_dict())
     else:
-        click.echo(found.to_text())
+        say(found.to_text())
 
 
 @click.command(
     epilog=examples(
-        "heurgen diff old.json new.json", "heurgen diff old.json new.json log.csv --spec kernel.toml --json"
+        "heurgen diff old.json new.json",
+        "heurgen diff old.json new.json log.csv --spec kernel.toml --json",
+        "heurgen diff eager.csv graph.csv --spec kernel.toml",
     )
 )
 @path_argument("OLD")
 @path_argument("NEW")
 @click.argument("logs", nargs=-1, metavar="[LOG...]")
 @click.option("--spec", metavar="SPEC.toml", help="Roles of the log's columns; with logs.")
+@click.option("--html", metavar="PAGE.html", help="Write the changes as a page too.")
 @json_option
-def diff(old: str, new: str, logs: tuple[str, ...], spec: str | None, as_json: bool) -> None:
-    """Which regions of feature space change config between two models, and with logs what that costs or gains."""
-    from heurgen.audit.diff import diff as run
+def diff(
+    old: str, new: str, logs: tuple[str, ...], spec: str | None, html: str | None, as_json: bool
+) -> None:
+    """Which regions of feature space change config between two models, and with logs what that costs or gains.
 
-    if bool(logs) != (spec is not None):
+    Of two logs (OLD.csv NEW.csv): in which scenarios the winner changes, as with the timing method.
+    """
+    from heurgen.audit.diff import diff as run
+    from heurgen.base.writing import check_outputs, write_atomic
+
+    of_logs = all(path.endswith((".csv", ".csv.gz")) for path in (old, new))
+    if not of_logs and bool(logs) != (spec is not None):
         raise UsageError("logs and --spec go together", hint="give both, or neither")
+    check_outputs([html], [old, new, *logs, spec])
+    if of_logs:
+        _diff_logs(old, new, logs, spec, html, as_json)
+        return
     before, after = _read_any(old), _read_any(new)
     tables = None
     if spec is not None:
         _, log, tables = _read_log(logs, spec)
         note(log.notes)
     found = run(before, after, tables)
+    if html is not None:
+        from heurgen.audit.report.tables import diff_page
+
+        write_atomic(html, diff_page(found))
+        note([f"wrote {html}"])
     if as_json:
         print_json(found.to_dict())
     else:
-        click.echo(found.to_text())
+        say(found.to_text())
+
+
+def _diff_logs(
+    old: str, new: str, logs: tuple[str, ...], spec: str | None, html: str | None, as_json: bool
+) -> None:
+    from heurgen.audit.log_diff import diff_logs
+    from heurgen.tune.cards import card_path
+
+    if spec is None or logs or html is not None:
+        raise UsageError("two logs are compared with --spec alone", hint="no third log, no --html")
+    tables = []
+    for path in (old, new):
+        _, log, found = _read_log((path,), spec)
+        note(log.notes)
+        tables.append(found)
+    cards = [card_path(Path(path.removesuffix(".gz"))) for path in (old, new)]
+    modes = [str(_mode_of(card)) if card.exists() else "" for card in cards]
+    result = diff_logs(tables[0], tables[1], (modes[0], modes[1]))
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        say(result.to_text())
+
+
+def _mode_of(card: Path) -> str:
+    from heurgen.base.toml import read_toml
+
+    return read_toml(card).table("method").text("mode", "eager")
 
 
 @click.command(
@@ -299,8 +359,9 @@ def advise(
     from heurgen.audit.advise import advise as run
     from heurgen.audit.advise.traffic import read_traffic
     from heurgen.audit.advise.workload import to_workload
-    from heurgen.emit import write_atomic
+    from heurgen.base.writing import check_outputs, write_atomic
 
+    check_outputs([output], [model, *logs, spec, *traffic])
     module = _read_any(model)
     kernel, log, tables = _read_log(logs, spec)
     table = _table_of(tables, module, vendor)
@@ -312,10 +373,10 @@ def advise(
         return
     text = to_workload(found, module.kernel, table.vendor)
     if output is None:
-        click.echo(text, nl=False)
+        write(text)
     else:
         write_atomic(output, text)
-        click.echo(f"wrote {printable(output)}: {len(found)} scenarios")
+        say(f"wrote {printable(output)}: {len(found)} scenarios")
 
 
 def _table_of(tables: tuple[CostTable, ...], module: HeuristicModule, vendor: str | None) -> CostTable:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
-from heurgen.errors import HeurgenError, printable
+from heurgen.base.errors import HeurgenError, UsageError, printable
+from heurgen.base.reading import reason
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 FINDINGS = 1
@@ -20,19 +23,125 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Group(click.Group):
-    """Shows bad input as one line on stderr, with exit status 2."""
+    """Shows bad input as one line on stderr, and one that leads to its explanation; exit status 2.
+
+    `sections` sort commands by what one wants to do.
+    """
+
+    sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        listed = [name for _, names in self.sections for name in names]
+        rest = tuple(name for name in self.list_commands(ctx) if name not in listed)
+        for title, names in (*self.sections, ("Commands" if not listed else "More", rest)):
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, c.get_short_help_str(160)) for name, c in found if c is not None and not c.hidden]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **options)
+        except click.UsageError as error:
+            _refuse_usage(error)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except HeurgenError as error:
-            click.echo(f"error: {error}", err=True)
-            ctx.exit(BAD_INPUT)
+            _complain(str(error), error.message, type(error), ctx.invoked_subcommand)
+        except click.UsageError as error:
+            _refuse_usage(error)
+        except RecursionError:
+            _complain("the input nests too deeply")
+        except MemoryError:
+            _complain("the input does not fit into this machine's memory")
+        raise click.exceptions.Exit(BAD_INPUT)
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:  # of click's own text: --help, --version
+            _complain(f"cannot write to stdout: {reason(error)}")
+            _abandon_stdout()
+            sys.exit(BAD_INPUT)
+
+
+def _complain(
+    text: str,
+    message: str | None = None,
+    kind: type[BaseException] = HeurgenError,
+    command: str | None = None,
+) -> None:
+    """An error on stderr; its `message`, without place and hint, finds what explains it."""
+    with contextlib.suppress(OSError):
+        click.echo(f"error: {text}", err=True)
+        lead_on(text if message is None else message, kind, command)
+
+
+def lead_on(message: str, kind: type[BaseException], command: str | None = None) -> None:
+    """The line under an error that says where it is explained."""
+    from heurgen.cli.help import help_line
+
+    if (line := help_line(message, kind, command)) is not None:
+        click.echo(line, err=True)
+
+
+def finish(topic: str) -> NoReturn:
+    """End with findings, which are no error (exit status 1), and the line that says where they are explained."""
+    from heurgen.cli.help import line_of
+
+    with contextlib.suppress(OSError):
+        click.echo(line_of(topic), err=True)
+    sys.exit(FINDINGS)
+
+
+def _refuse_usage(error: click.UsageError) -> NoReturn:
+    """What click says of the words of a command line, and where commands are explained."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        raise error
+    with contextlib.suppress(OSError):
+        error.show()
+        lead_on(error.format_message(), type(error), error.ctx.info_name if error.ctx is not None else None)
+    raise click.exceptions.Exit(error.exit_code) from error
+
+
+def say(text: str) -> None:
+    """Lines for stdout. Whatever log or model they come from, nothing in them steers a terminal.
+
+    Raises:
+        UsageError: stdout is closed, full, or nobody reads it any more.
+    """
+    write("\n".join(map(printable, text.split("\n"))) + "\n")
+
+
+def write(text: str) -> None:
+    """Text for stdout as it is; the caller has made it safe. Raises as `say`."""
+    stream = sys.stdout
+    if stream is None:
+        raise UsageError("cannot write to stdout: it is closed")
+    try:
+        stream.write(text)
+        stream.flush()
+    except UnicodeEncodeError:
+        write(text.encode("ascii", "backslashreplace").decode())
+    except (OSError, ValueError) as error:
+        _abandon_stdout()
+        raise UsageError(f"cannot write to stdout: {reason(error)}") from error
+
+
+def _abandon_stdout() -> None:
+    """What is still in the buffer must not fail once more, with a traceback, when Python ends."""
+    with contextlib.suppress(OSError, ValueError):
+        number = sys.stdout.fileno()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def note(notes: Iterable[str]) -> None:
     for text in notes:
-        click.echo(f"note: {printable(text)}", err=True)
+        with contextlib.suppress(OSError):
+            click.echo(f"note: {printable(text)}", err=True)
 
 
 @contextmanager
@@ -50,7 +159,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False))
+    say(json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False))
 
 
 def examples(*lines: str) -> str:

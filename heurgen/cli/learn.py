@@ -15,6 +15,7 @@ from heurgen.cli.common import (
     output_option,
     print_json,
     progress,
+    say,
     spec_option,
 )
 
@@ -29,13 +30,15 @@ def _fit_options(command: Command) -> Command:
             help="How trees are learnt.",
         ),
         click.option("--max-depth", type=click.IntRange(1, 16), help="Deepest tree."),
-        click.option("--max-leaves", type=click.IntRange(1), help="Most leaves of a tree."),
+        click.option(
+            "--max-leaves",
+            type=click.IntRange(1),
+            help="Most leaves of a tree, but for what answers unknown categories.",
+        ),
         click.option(
             "--max-configs",
             type=click.IntRange(1),
-            default=8,
-            show_default=True,
-            help="Most distinct configs: each is a compiled kernel.",
+            help="Most distinct configs: each is a compiled kernel. Default: auto chooses, up to 64.",
         ),
         click.option(
             "--prefer",
@@ -43,6 +46,18 @@ def _fit_options(command: Command) -> Command:
             default="accuracy",
             show_default=True,
             help="What auto trades for what.",
+        ),
+        click.option(
+            "--tail",
+            type=click.FloatRange(0, 100),
+            help="What a slowdown beyond 1.1x counts extra. Default: auto takes 1 where p95 gains and the mean holds.",
+        ),
+        click.option(
+            "--shortlist",
+            type=click.IntRange(0, 64),
+            default=0,
+            metavar="K",
+            help="Also learn the K configs to try in every region.",
         ),
     )
     for option in reversed(options):
@@ -57,12 +72,17 @@ def _fit_options(command: Command) -> Command:
 @_fit_options
 @click.option(
     "--group-by",
-    type=click.Choice(("vendor", "device")),
-    default="vendor",
+    type=click.Choice(("auto", "vendor", "device")),
+    default="auto",
     show_default=True,
-    help="One selector per vendor, or per device beside them.",
+    help="One selector per vendor, or per device beside them; auto compares, where there are several devices.",
 )
-@click.option("--card", multiple=True, metavar="CARD.toml", help="Data card: its [tools] enter provenance.")
+@click.option(
+    "--card",
+    multiple=True,
+    metavar="CARD.toml",
+    help="Data card: [tools] for provenance, [device] for what a selector may know of devices.",
+)
 @click.option("--suggest-derived", is_flag=True, help="Also say which derived features would pay.")
 def train(
     logs: tuple[str, ...],
@@ -75,28 +95,43 @@ def train(
 ) -> None:
     """Learn a model: small trees that minimise slowdown."""
     from heurgen.audit.show import selector_title
-    from heurgen.card import read_tools
-    from heurgen.costs import cost_tables
-    from heurgen.emit import write_atomic
-    from heurgen.logs import read_logs
-    from heurgen.schema import to_json
-    from heurgen.spec import read_spec
-    from heurgen.training import from_tables
+    from heurgen.base.writing import check_outputs, write_atomic
+    from heurgen.ir.schema import to_json
+    from heurgen.logs.card import read_devices, read_tools
+    from heurgen.logs.costs import cost_tables
+    from heurgen.logs.tuning_log import read_logs
+    from heurgen.ship.remarks import beyond, curve, device_forms, grouping, held_out, warnings
+    from heurgen.ship.training import from_tables
+    from heurgen.spec.kernel_spec import read_spec
     from heurgen.trees import FitOptions
     from heurgen.trees import suggest_derived as suggest
 
-    kernel, tools = read_spec(spec), read_tools(card)
+    check_outputs([output], [*logs, spec, *card])
+    kernel, tools, devices = read_spec(spec), read_tools(card), read_devices(card)
     log = read_logs(logs, kernel)
     note(log.notes)
     tables = cost_tables(log, kernel, group_by=group_by)
     with progress("training") as tell:
-        module = from_tables(tables, log, kernel, options=FitOptions(**options), tools=tools, progress=tell)
+        module = from_tables(
+            *(tables, log, kernel),
+            options=FitOptions(**options),
+            group_by=group_by,
+            tools=tools,
+            devices=devices,
+            progress=tell,
+        )
     with progress("trying derived features"):
-        suggestions = [suggest(table).to_text() for table in tables] if suggest_derived else []
+        suggestions = [suggest(t).to_text() for t in tables] if suggest_derived else []
     write_atomic(output, to_json(module))
     note(f"{s.vendor}: {s.choice['note']}" for s in module.selectors if "note" in s.choice)
-    for text in (*map(selector_title, module.selectors), *suggestions):
-        click.echo(text)
+    table_of = {(t.vendor, t.device_name): t for t in tables}
+    for selector in module.selectors:
+        table = table_of[selector.vendor, selector.device]
+        note((*warnings(selector), *filter(None, [beyond(selector)])))
+        lines = (*grouping(table), *curve(selector), *held_out(selector, table), *device_forms(selector))
+        say("\n".join((selector_title(selector), *lines)))
+    for text in suggestions:
+        say(text)
 
 
 @click.command(epilog=examples("heurgen evaluate log.csv --spec kernel.toml --folds 5 --repeats 4"))
@@ -104,22 +139,32 @@ def train(
 @spec_option
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds over scenarios.")
 @click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Splits into folds.")
+@click.option("--html", metavar="PAGE.html", help="Write the comparison as a page too.")
 @json_option
-def evaluate(logs: tuple[str, ...], spec: str, folds: int, repeats: int, as_json: bool) -> None:
+def evaluate(
+    logs: tuple[str, ...], spec: str, folds: int, repeats: int, html: str | None, as_json: bool
+) -> None:
     """Compare strategies on scenarios that they were not trained on."""
-    from heurgen.costs import cost_tables
-    from heurgen.logs import read_logs
-    from heurgen.spec import read_spec
+    from heurgen.base.writing import check_outputs, write_atomic
+    from heurgen.logs.costs import cost_tables
+    from heurgen.logs.tuning_log import read_logs
+    from heurgen.spec.kernel_spec import read_spec
     from heurgen.trees import evaluate as run
 
+    check_outputs([html], [*logs, spec])
     kernel = read_spec(spec)
     log = read_logs(logs, kernel)
     note(log.notes)
     tables = cost_tables(log, kernel)
     with progress("evaluating") as tell:
         reports = [run(table, folds=folds, repeats=repeats, progress=tell) for table in tables]
+    if html is not None:
+        from heurgen.audit.report.tables import evaluation_page
+
+        write_atomic(html, evaluation_page([r.to_dict() for r in reports]))
+        note([f"wrote {html}"])
     if not as_json:
-        click.echo("\n\n".join(r.to_text() for r in reports))
+        say("\n\n".join(r.to_text() for r in reports))
         return
     data = [r.to_dict() for r in reports]
     rows = {key: [row for d in data for row in d[key]] for key in ("rows", "extrapolation")}

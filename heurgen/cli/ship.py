@@ -2,59 +2,131 @@
 
 from __future__ import annotations
 
-import sys
+import re
+from pathlib import Path
 
 import click
 
+from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.cli.common import (
-    FINDINGS,
     Command,
     examples,
+    finish,
     json_option,
     note,
     output_option,
     path_argument,
     print_json,
+    say,
+    write,
 )
-from heurgen.errors import UsageError, printable
 
 
 @click.command(
     epilog=examples(
         "heurgen emit model.json -o heuristics.py",
         "heurgen emit model.json -o device_heuristics.py --target triton --vendor nvidia --parameter BLOCK_M",
+        "heurgen emit model.json -o heuristics.hpp --target cpp",
+        "heurgen emit model.json -o tuned/ --target vllm-moe --at E=128,N=768,dtype=fp8_w8a8",
     )
 )
 @path_argument("MODEL")
-@output_option("MODULE.py")
+@output_option("PATH")
 @click.option(
     "--target",
-    type=click.Choice(("python", "triton")),
+    metavar="T",
     default="python",
     show_default=True,
-    help="python: needs nothing but Python. triton: @triton.jit functions over runtime integers.",
+    help="python, triton, cpp, json, triton-autotune, inductor, vllm-moe or aiter-json; see docs/targets.md.",
 )
-@click.option("--vendor", metavar="V", help="Vendor of a triton module.")
+@click.option("--vendor", metavar="V", help="Vendor of a target for one; needed where the model has several.")
+@click.option("--device", metavar="D", help="Device whose selector to take, and that files are named after.")
+@click.option(
+    "--capability",
+    metavar="C",
+    help="Its compute capability (9.0, gfx942), where the model lacks the device.",
+)
 @click.option(
     "--parameter",
     "parameters",
     multiple=True,
     metavar="P",
-    help="Parameter of a triton module; default: all that are numbers.",
+    help="Parameter of a triton module; default: all but floats.",
 )
-def emit(model: str, output: str, target: str, vendor: str | None, parameters: tuple[str, ...]) -> None:
-    """Render a model as a Python module that needs nothing but Python, or as Triton device functions."""
-    from heurgen.emit import write_atomic
-    from heurgen.render.python import render_python
-    from heurgen.render.triton import render_triton
-    from heurgen.schema import read_model
+@click.option(
+    "--at",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="What a config file is for; once per file of a folder.",
+)
+@click.option(
+    "--map",
+    "names",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="What a field of the launcher is called in the model.",
+)
+@click.option(
+    "--approximate", is_flag=True, help="Write files whose format cannot say the model's answer everywhere."
+)
+@json_option
+def emit(
+    model: str,
+    output: str,
+    target: str,
+    vendor: str | None,
+    device: str | None,
+    capability: str | None,
+    parameters: tuple[str, ...],
+    at: tuple[str, ...],
+    names: tuple[str, ...],
+    approximate: bool,
+    as_json: bool,
+) -> None:
+    """Render a model for a launcher: a Python module, a C++ header, a table, or another project's config files."""
+    from heurgen.base.writing import check_outputs, make_folder, write_all
+    from heurgen.ir.schema import read_model
+    from heurgen.render import registry
+    from heurgen.render.target import Request
+    from heurgen.ship.project import COMMAND, is_built
 
-    if (target == "triton") != (vendor is not None) or (parameters and vendor is None):
-        raise UsageError("--vendor and --parameter go with --target triton, which needs --vendor")
-    module = read_model(model)
-    text = render_python(module) if vendor is None else render_triton(module, vendor, parameters)
-    written = write_atomic(output, text)
-    click.echo(f"{'wrote' if written else 'unchanged'} {printable(output)}")
+    check_outputs([output], [model])
+    request = Request(
+        command=COMMAND if is_built(output) else Request().command,
+        vendor=vendor,
+        device=device,
+        capability=capability,
+        parameters=parameters,
+        at=tuple(_pairs("--at", text) for text in at),
+        names=dict(pair for text in names for pair in _pairs("--map", text).items()),
+        approximate=approximate,
+    )
+    rendered = registry.emit(read_model(model), target, request)
+    note(rendered.notes)
+    texts = {
+        f"{output.rstrip('/')}/{name}" if name else output: text for name, text in rendered.files.items()
+    }
+    check_outputs(texts, [model])
+    for path in texts if list(rendered.files) != [""] else ():
+        make_folder(Path(path).parent)
+    written = write_all(texts)
+    if as_json:
+        print_json({"files": [{"path": path, "written": new} for path, new in written.items()]})
+    for path, new in () if as_json else written.items():
+        say(f"{'wrote' if new else 'unchanged'} {printable(path)}")
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+    """`E=128,block_shape=[128,128]` as a mapping; a comma inside brackets is part of a value."""
+    found: dict[str, str] = {}
+    for part in re.split(r",(?![^\[\]]*\])", text):
+        name, equals, value = part.partition("=")
+        if not equals or not name or name in found:
+            raise UsageError(
+                f"{option} {text}: expected NAME=VALUE,..., each name once, found {quoted(part)}"
+            )
+        found[name] = value
+    return found
 
 
 def _project_argument(command: Command) -> Command:
@@ -65,44 +137,51 @@ def _project_argument(command: Command) -> Command:
 @_project_argument
 def build(project: str) -> None:
     """Make every model and module that the project file names; unchanged files are not touched."""
-    from heurgen.project import build as run
-    from heurgen.text import SUMMARY_HEADER, summary_cells, table
+    from heurgen.base.text import summary_tables
+    from heurgen.ship.project import build as run
 
-    rows = []
+    groups: dict[str, object] = {}
     for made, files in run(project):
         note(made.notes)
+        if made.proved:
+            note([f"{made.heuristic.model}: proved current by heurgen.lock, not trained again"])
         for file, written in files.items():
-            click.echo(f"{'wrote' if written else 'unchanged'}  {printable(file)}")
+            say(f"{'wrote' if written else 'unchanged'}  {printable(file)}")
         if made.score is not None:
-            rows += [
-                [f"{made.module.kernel}: {name}", *summary_cells(s)] for name, s in made.score.groups.items()
-            ]
-    if rows:
-        click.echo("\n" + table(("slowdown on the training log", *SUMMARY_HEADER), rows))
+            groups |= {f"{made.module.kernel}: {name}": s for name, s in made.score.groups.items()}
+    if groups:
+        say("\n" + summary_tables("slowdown on the training log", groups))
 
 
-@click.command(epilog=examples("heurgen check"))
+@click.command(epilog=examples("heurgen check", "heurgen check --stale"))
 @_project_argument
+@click.option("--retrain", is_flag=True, help="Train what heurgen.lock proves current too.")
+@click.option("--stale", is_flag=True, help="Warn where a log's card names other versions than are here.")
 @json_option
-def check(project: str, as_json: bool) -> None:
-    """Are the shipped models and modules what the logs give, untouched by hand? Exit status 1 if not."""
-    from heurgen.project import check as run
-    from heurgen.project import read_project
+def check(project: str, retrain: bool, stale: bool, as_json: bool) -> None:
+    """Are the shipped models and modules what the logs give, untouched by hand? Exit status 1 if not.
 
-    findings, notes = run(project)
+    What heurgen.lock proves current (same logs, spec, options, version) is rendered and compared, not trained.
+    """
+    from heurgen.ship.project import check as run
+    from heurgen.ship.project import read_project
+    from heurgen.ship.stale import stale as versions
+
+    findings, notes = run(project, retrain)
+    notes = [*notes, *(versions(read_project(project)) if stale else ())]
     note(notes)
     if as_json:
         found = [{"path": str(f.path), "problem": f.problem, "diff": f.diff} for f in findings]
         print_json({"findings": found, "notes": notes})
     for finding in () if as_json else findings:
-        click.echo(f"{printable(finding.path)}: {finding.problem}")
-        click.echo(finding.diff, nl=False)
+        say(f"{printable(finding.path)}: {finding.problem}")
+        write(finding.diff)
     if findings:
-        sys.exit(FINDINGS)
+        finish("project-file")
     if not as_json:
         absent = any(heuristic.unseen for heuristic in read_project(project))
         limit = ", as far as they are here" if absent else ""
-        click.echo(f"everything shipped is what the logs give{limit}")
+        say(f"everything shipped is what the logs give{limit}")
 
 
 COMMANDS = (emit, build, check)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from heurgen.cli.common import examples, note, output_option, path_argument
-from heurgen.errors import printable
+from heurgen.base.errors import UsageError, printable, quoted
+from heurgen.cli.common import (
+    examples,
+    finish,
+    json_option,
+    logs_argument,
+    note,
+    output_option,
+    path_argument,
+    print_json,
+    say,
+)
+
+if TYPE_CHECKING:
+    from heurgen.tune.run import SweepSummary, TuneOptions
+    from heurgen.tune.timing import Mode
 
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 
@@ -18,6 +34,8 @@ INTERRUPTED = 130  # as a shell says it of Ctrl-C
         "heurgen tune paged_attention -o log.csv --budget 480",
         "heurgen tune mypackage.matmul:tunable -o matmul.csv --workload mine.toml",
         "heurgen tune paged_attention -o log.csv --resume",
+        "heurgen tune paged_attention -o log.csv --engine ray://auto",
+        "heurgen tune paged_attention -o new.csv --verify log.csv --model model.json",
     )
 )
 @path_argument("TARGET")
@@ -31,6 +49,35 @@ INTERRUPTED = 130  # as a shell says it of Ctrl-C
 @click.option(
     "--interpret", is_flag=True, help="Try it out on the CPU, in Triton's interpreter; times mean nothing."
 )
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    metavar="local|ray[://ADDRESS]",
+    help="This machine, or all GPUs of a Ray cluster, whose nodes may join and leave.",
+)
+@click.option("--shard", default="1/1", metavar="K/N", help="One of N parts of the scenarios; see merge.")
+@click.option(
+    "--timing",
+    type=click.Choice(("eager", "graph")),
+    default="eager",
+    show_default=True,
+    help="Single launches, or the replay of recorded graphs, as servers run.",
+)
+@click.option(
+    "--target-slowdown",
+    type=float,
+    metavar="X",
+    help="Measure until a selector from the full matrix would be at most X times as good (1.01).",
+)
+@click.option(
+    "--verify", metavar="LOG.csv", help="Measure a tenth of LOG again: what has --model lost since?"
+)
+@click.option("--model", metavar="MODEL.json", help="The model that ships; with --verify.")
+@click.option(
+    "--max-loss", type=float, default=1.02, show_default=True, help="Exit 1 above it; with --verify."
+)
+@json_option
 def tune(
     target: str,
     output: str,
@@ -39,6 +86,14 @@ def tune(
     budget: float | None,
     resume: bool,
     interpret: bool,
+    engine: str,
+    shard: str,
+    timing: Mode,
+    target_slowdown: float | None,
+    verify: str | None,
+    model: str | None,
+    max_loss: float,
+    as_json: bool,
 ) -> None:
     """Measure a kernel: scenarios x configs -> a tuning log, with a card beside it.
 
@@ -46,9 +101,12 @@ def tune(
     follows heurgen.tune.protocol.Tunable. All visible GPUs measure, each its own scenarios;
     CUDA_VISIBLE_DEVICES chooses among them.
     """
+    from heurgen.base.writing import check_outputs
+    from heurgen.tune.cards import card_path
     from heurgen.tune.progress import progress_bar
     from heurgen.tune.run import TuneOptions, run_tune
 
+    check_outputs([output, card_path(Path(output))], [workload, space, verify, model])
     options = TuneOptions(
         target=target,
         output=Path(output),
@@ -57,20 +115,98 @@ def tune(
         budget=budget,
         resume=resume,
         interpret=interpret,
+        engine=engine,
+        shard=_shard(shard),
+        timing=timing,
+        target_slowdown=target_slowdown,
     )
+    if (verify is None) != (model is None):
+        raise UsageError("--verify and --model go together", hint="give both, or neither")
+    if verify is not None and model is not None:
+        _verify(options, Path(verify), Path(model), max_loss, as_json)
+        return
     with progress_bar() as progress:
         done = run_tune(options, progress)
+    _tell(done, as_json)
+    if done.state == "interrupted":
+        sys.exit(INTERRUPTED)
+    if done.reason and not done.succeeded:
+        click.echo(f"no config succeeded; the commonest reason: {printable(done.reason)}", err=True)
+        finish("every-config-fails")
+
+
+def _tell(done: SweepSummary, as_json: bool) -> None:
     if done.dropped_line:
         note(["the last line of the log was torn by the interruption; its config is measured again"])
     note(f"{count} configs failed: {reason}" for reason, count in done.failures.items())
-    device = done.device if done.gpus == 1 else f"{done.gpus} x {done.device}"
-    click.echo(
+    note(done.notes)
+    if as_json:
+        print_json(done.to_dict())
+        return
+    device = " + ".join(done.devices)
+    device = device if done.gpus == 1 else f"{done.gpus} x {device}"
+    say(
         f"{done.state}: {done.rows} measurements of {done.scenarios} scenarios x {done.configs} configs on "
         f"{device} in {done.seconds:.0f} s, {done.missing} of {done.cells} cells still missing"
     )
-    click.echo(f"{printable(done.log)}, card: {printable(done.card)}")
-    if done.state == "interrupted":
-        sys.exit(INTERRUPTED)
+    say(f"{printable(done.log)}, card: {', '.join(map(printable, done.cards))}")
 
 
-COMMANDS = (tune,)
+def _verify(options: TuneOptions, log: Path, model: Path, max_loss: float, as_json: bool) -> None:
+    from heurgen.tune.progress import progress_bar
+    from heurgen.tune.run import run_verify
+
+    with progress_bar() as progress:
+        found = run_verify(options, log, model, progress)
+    if as_json:
+        print_json({**found.to_dict(), "allowed": max_loss})
+    else:
+        say(found.to_text())
+    if found.lost > max_loss:
+        note([f"the selector lost {found.lost:.4f}x, allowed {max_loss:g}"])
+        finish("gates-and-defaults")
+
+
+def _shard(text: str) -> tuple[int, int]:
+    if not (found := re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)):
+        raise UsageError(f"found --shard {quoted(text)}, expected K/N, such as 3/8")
+    return int(found[1]), int(found[2])
+
+
+@click.command(
+    epilog=examples(
+        "heurgen merge shard1.csv shard2.csv -o log.csv", "heurgen merge day/*.csv -o log.csv --json"
+    )
+)
+@logs_argument
+@output_option("MERGED.csv")
+@json_option
+def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
+    """One log of several sweeps of a kernel, with a card for each device.
+
+    The same lines in any order; a line that several logs share is there once. Cards must agree on the kernel's
+    source, the tools and the method.
+    """
+    from heurgen.base.writing import check_outputs
+    from heurgen.tune.cards import card_path
+    from heurgen.tune.merge import merge as run
+
+    check_outputs([output, card_path(Path(output))], [*logs, *(card_path(Path(log)) for log in logs)])
+    done = run([Path(log) for log in logs], Path(output))
+    if as_json:
+        print_json(
+            {
+                "log": str(done.log),
+                "cards": [str(c) for c in done.cards],
+                "rows": done.rows,
+                "scenarios": done.scenarios,
+                "copies": done.copies,
+            }
+        )
+        return
+    say(f"wrote {printable(done.log)}: {done.rows} measurements of {done.scenarios} scenarios")
+    if done.copies:
+        note([f"{done.copies} lines stood in more than one log"])
+
+
+COMMANDS = (tune, merge)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 
-from heurgen.errors import EmitError, quoted
+from heurgen.base.errors import EmitError, quoted
+from heurgen.render.categories import is_lookup
 
 IMPORTS = {
     "__future__": "annotations",
     "collections": "namedtuple",
     "collections.abc": "Callable",
 }
-TABLES = ("SELECTORS", "DEVICE_SELECTORS", "_BY_DEVICE")
+# The functions that take a vendor, and the tables they look it, a capability and a device up in.
+ENTRIES = {
+    "select": ("SELECTORS", "_BY_CAPABILITY", "_BY_DEVICE"),
+    "shortlist": ("SHORTLISTS", "_SHORTLISTS_BY_CAPABILITY", "_SHORTLISTS_BY_DEVICE"),
+}
+TABLES = ("DEVICE_SELECTORS", *(table for tables in ENTRIES.values() for table in tables))
 DATA = ("DOMAIN", "PROVENANCE")
 _ANNOTATION_NODES = (ast.Name, ast.Constant, ast.BinOp, ast.BitOr, ast.Subscript, ast.Tuple, ast.Load)
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
@@ -44,8 +51,48 @@ def parse(text: str) -> ast.Module:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EmitError(f"the generated text is no Python module: {error}") from error
-    _Module().check(tree)
+    try:
+        _Module().check(tree)
+    except RecursionError as error:
+        raise EmitError("the generated text nests too deeply") from error
     return tree
+
+
+def statements(text: str) -> list[ast.stmt]:
+    """The statements of generated text behind its docstring; for targets with an allow-list of their own.
+
+    Raises:
+        EmitError: the text is not ASCII, does not compile, or has no docstring.
+    """
+    if not text.isascii() or not text.replace("\n", "").isprintable():
+        raise EmitError("the generated text holds characters outside printable ASCII")
+    try:
+        tree = ast.parse(text)
+        compile(tree, "<generated>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EmitError(f"the generated text is no Python module: {error}") from error
+    if not tree.body or not _is_docstring(tree.body[0]):
+        raise EmitError("a generated module begins with a docstring")
+    return tree.body[1:]
+
+
+def check_statements(text: str, fixed: str, is_allowed: Callable[[ast.stmt], bool]) -> None:
+    """Every statement is one of `fixed` (source that a target always writes), or allowed.
+
+    Raises:
+        EmitError: as `statements`, or a statement is neither.
+    """
+    ours = [ast.unparse(s) for s in ast.parse(fixed).body]
+    for statement in statements(text):
+        if not is_allowed(statement) and ast.unparse(statement) not in ours:
+            raise EmitError(
+                f"generated modules do not contain {quoted(ast.unparse(statement))}", row=statement.lineno
+            )
+
+
+def is_tree(function: ast.FunctionDef) -> bool:
+    """Whether a function is a tree that returns literals: tests, derived features, early returns."""
+    return not function.decorator_list and _Module()._is_plain(function)
 
 
 def is_literal(node: ast.expr | None) -> bool:
@@ -90,6 +137,10 @@ class _Module:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call, type_comment=None):
                 self.constants.add(name)
                 return self._is_config(call)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Tuple(elts=items), type_comment=None):
+                known = all(isinstance(item, ast.Name) and item.id in self.constants for item in items)
+                self.constants.add(name)
+                return known and name.startswith("_SHORTLIST_")
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
                 return _is_annotation(annotation) and self._is_table(name, value)
             case ast.FunctionDef(name=name, decorator_list=[], type_comment=None):
@@ -110,14 +161,16 @@ class _Module:
         return known and all(map(is_literal, value.keys))
 
     def _is_function(self, function: ast.FunctionDef) -> bool:
-        if function.name == "select":
-            return _is_select(function)
+        return _is_select(function) if function.name in ENTRIES else self._is_plain(function)
+
+    def _is_plain(self, function: ast.FunctionDef) -> bool:
         arguments = function.args
         plain = not (arguments.posonlyargs or arguments.vararg or arguments.kwonlyargs or arguments.kwarg)
         if not plain or arguments.defaults or not _has_annotations(function):
             return False
         names = frozenset(a.arg for a in arguments.args)
-        return _is_docstring(function.body[0]) and self._are_steps(function.body[1:], names, frozenset())
+        steps = list(dropwhile(lambda s: is_lookup(s, names), function.body[1:]))
+        return _is_docstring(function.body[0]) and self._are_steps(steps, names, frozenset())
 
     def _are_steps(self, steps: Sequence[ast.stmt], names: frozenset[str], derived: frozenset[str]) -> bool:
         for step in steps:
@@ -200,7 +253,8 @@ def _is_arithmetic(node: ast.expr, names: frozenset[str]) -> bool:
 
 
 def _is_select(function: ast.FunctionDef) -> bool:
-    """`select` is the same text in every module but for names and the message."""
+    """`select` and `shortlist` are the same text in every module but for names and the message."""
+    table, *others = ENTRIES[function.name]
     arguments = function.args
     if arguments.args or arguments.posonlyargs or arguments.vararg or arguments.kwarg:
         return False
@@ -210,7 +264,7 @@ def _is_select(function: ast.FunctionDef) -> bool:
     match function.body:
         case [doc, ast.Try(body=[ast.Assign(targets=[ast.Name(id=chooser)])]) as first, *rest]:
             names = [a.arg for a in arguments.kwonlyargs]
-            tried = f"{chooser} = SELECTORS[vendor]"
+            tried = f"{chooser} = {table}[vendor]"
             return (
                 names[:1] == ["vendor"]
                 and _is_docstring(doc)
@@ -218,16 +272,26 @@ def _is_select(function: ast.FunctionDef) -> bool:
                 and not (first.orelse or first.finalbody)
                 and len(first.handlers) == 1
                 and _is_complaint(first.handlers[0])
-                and [ast.unparse(s) for s in rest] == _ending(chooser, names[1:])
+                and [ast.unparse(s) for s in rest] in _endings(chooser, names[1:], others)
             )
     return False
 
 
-def _ending(chooser: str, names: Sequence[str]) -> list[str]:
+def _endings(chooser: str, names: Sequence[str], tables: Sequence[str]) -> Iterator[list[str]]:
+    """What follows where there are no devices, devices, and devices with capabilities."""
+    yield [f"return {chooser}({', '.join(names)})"]
+    by_capability, by_device = tables
     if names[:1] != ["device"]:
-        return [f"return {chooser}({', '.join(names)})"]
-    found = f"{chooser} = _BY_DEVICE.get((vendor, device), {chooser})"
-    return [f"if device is not None:\n    {found}", f"return {chooser}({', '.join(names[1:])})"]
+        return
+    device = _step(chooser, "device", by_device)
+    yield [device, f"return {chooser}({', '.join(names[1:])})"]
+    if len(names) > 1:
+        first = _step(chooser, names[1], by_capability)
+        yield [first, device, f"return {chooser}({', '.join(names[2:])})"]
+
+
+def _step(chooser: str, name: str, table: str) -> str:
+    return f"if {name} is not None:\n    {chooser} = {table}.get((vendor, {name}), {chooser})"
 
 
 def _is_complaint(handler: ast.ExceptHandler) -> bool:

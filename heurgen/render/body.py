@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from heurgen import expr, ir, passes
-from heurgen.errors import EmitError
+from heurgen import ir
+from heurgen.base.errors import EmitError
+from heurgen.ir import expr, passes
+from heurgen.render.categories import lookups
 from heurgen.render.layout import INDENT, WIDTH, bracketed
 from heurgen.render.text import Code, code, identifier, literal
 
 # Up to here the left branch is indented, as one reads a tree; beyond, the side that nests deeper is flat.
 NATURAL_NESTING = 5
 MAX_EXPRESSION = 4000
+
+PYTHON_TYPES = {"int": "int", "float": "float", "bool": "bool", "category": "str"}
 
 Returned = Callable[[ir.Leaf], Code]
 Test = ir.Split | ir.Membership
@@ -87,7 +91,8 @@ def body(
     derived = {d.name: _expression(d) for d in module.derived}
     layout = shapes(tree, frozenset(derived))
     flips = layout[id(tree)].natural > NATURAL_NESTING
-    writer = _Writer(column_types(module), derived, returned, grouped, flips, layout)
+    first: list[str] = list(lookups(module, level))
+    writer = _Writer(column_types(module), derived, returned, grouped, flips, layout, first)
     writer.write(tree, level, frozenset())
     return Code("\n".join(writer.lines))
 

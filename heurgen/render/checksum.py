@@ -1,14 +1,16 @@
-"""The checksum line of a generated module, in the manner of CPython's Argument Clinic."""
+"""The checksum line of a generated file, in the manner of CPython's Argument Clinic."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
-from heurgen.errors import ModelError
+from heurgen.base.errors import ModelError
 
-_LINE = re.compile(r"^# checksum sha256 ([0-9a-f]{64})\n", re.MULTILINE)
+# A Python module has it behind "#", a C++ header behind "//".
+_LINE = re.compile(r"^(?:#|//) checksum sha256 ([0-9a-f]{64})\n", re.MULTILINE)
 PLACEHOLDER = "# checksum sha256 " + 64 * "0"
+_EMPTY = re.compile(r"^(#|//) checksum sha256 0{64}$", re.MULTILINE)
 
 
 def digest(text: str) -> str:
@@ -19,7 +21,7 @@ def digest(text: str) -> str:
 
 def seal(text: str) -> str:
     """The text with its placeholder line filled in."""
-    return text.replace(PLACEHOLDER, f"# checksum sha256 {digest(text)}", 1)
+    return _EMPTY.sub(rf"\g<1> checksum sha256 {digest(text)}", text, count=1)
 
 
 def verify(text: str) -> None:

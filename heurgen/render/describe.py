@@ -16,16 +16,18 @@ LICENSE = "Apache-2.0"
 
 
 def evidence(leaf: ir.Leaf) -> Code:
-    """`  # 12 scenarios, 1.02x`, as far as it is known."""
+    """`  # 12 scenarios, 1.02x`, as far as it is known; `12 scenarios, 3 ok, 1.02x` where it failed in the others."""
     parts = []
     if leaf.n_scenarios:
         parts.append(f"{leaf.n_scenarios} scenario{'s' * (leaf.n_scenarios != 1)}")
+    if leaf.n_ok is not None and leaf.n_ok < leaf.n_scenarios:
+        parts.append(f"{leaf.n_ok} ok")
     if leaf.slowdown is not None:
         parts.append(f"{leaf.slowdown:.2f}x")
     return Code(f"  # {', '.join(parts)}" if parts else "")
 
 
-def header(module: ir.HeuristicModule, command: str = "heurgen build heurgen.toml") -> Code:
+def header(module: ir.HeuristicModule, command: str) -> Code:
     """The comment lines above the docstring, without the checksum; `command` is fixed text of ours."""
     said = _made_from(module)
     return block(
@@ -74,10 +76,10 @@ def docstring(module: ir.HeuristicModule) -> Code:
     )
     lines.append("")
     for feature in module.features:
-        lines += wrapped(prose(_feature(feature)), "    ", "        ")
+        lines += wrapped(prose(feature_text(feature)), "    ", "        ")
     for derived in module.derived:
         lines += wrapped(prose(f"{derived.name} = {derived.expression}"), "    ", "        ")
-    lines += ["", *_edge_cases(module)]
+    lines += ["", *edge_cases(module)]
     for selector in module.selectors:
         if not selector.costs_known:
             lines += wrapped(prose(f"{owner(selector)}: {_unknown(selector)}"), "", "")
@@ -92,18 +94,26 @@ def _unknown(selector: ir.Selector) -> str:
     return f"slowdown unknown, {reason}."
 
 
-def _feature(feature: ir.Feature) -> str:
+def feature_text(feature: ir.Feature) -> str:
+    """A feature in one line: doc, type, unit, and what training saw."""
     kind = " | ".join(feature.values) if feature.type == "category" and feature.values else feature.type
     text = f"{kind}, {feature.unit}" if feature.unit else kind
     if feature.low is not None and feature.high is not None and feature.type != "bool":
         text += f", {feature.low} to {feature.high} in training"
+    if feature.aliases:
+        text += f"; {', '.join(f'{alias} is {value}' for alias, value in sorted(feature.aliases))}"
+    if feature.unknown == "error":
+        text += "; any other is an error"
     return f"{feature.name}: {feature.doc.strip()} ({text})" if feature.doc else f"{feature.name}: {text}"
 
 
-def _edge_cases(module: ir.HeuristicModule) -> list[Code]:
-    said = "Every input gets an answer. NaN fails every `x <= t`, so it takes the other branch."
-    if any(f.type == "category" for f in module.features):
-        said += " A category that training never saw goes where most training scenarios went."
+def edge_cases(module: ir.HeuristicModule) -> list[Code]:
+    """What a selector answers on inputs that training never saw."""
+    refuses = any(f.unknown == "error" for f in module.features)
+    first = "A feature says where an unknown category is an error. Every other" if refuses else "Every"
+    said = f"{first} input gets an answer. NaN fails every `x <= t`, so it takes the other branch."
+    if any(f.type == "category" and f.unknown == "fallback" for f in module.features):
+        said += " A category that training never saw gets a config that succeeded under every known one, if any did."
     if module.derived:
         said += " A zero divisor gives 0."
     if any(leaf.n_scenarios for s in module.selectors for leaf in ir.leaves(s.tree)):
@@ -116,16 +126,30 @@ def owner(selector: ir.Selector) -> str:
     return selector.vendor if selector.device is None else f"{selector.vendor}, {selector.device}"
 
 
-def select_docstring(module: ir.HeuristicModule, by_device: bool) -> Code:
+def select_docstring(module: ir.HeuristicModule, by_device: bool, capability: str | None) -> Code:
     """The body of the docstring of `select`, indented by one level."""
     lines: list[str] = [f"Choose the launch config of {prose(module.kernel)}.", "", "    Args:"]
     lines += wrapped(prose(f"vendor: {' or '.join(module.vendors)}"), "        ", "            ")
     if by_device:
-        said = "device: a key of DEVICE_SELECTORS; any other device gets its vendor's selector"
+        other = (
+            "is answered for by its capability, then its vendor"
+            if capability
+            else "gets its vendor's selector"
+        )
+        lines += wrapped(
+            f"device: a key of DEVICE_SELECTORS; any other device {other}", "        ", "            "
+        )
+    if capability:
+        known = ", ".join(prose(s.capability) for s in module.selectors if s.capability is not None)
+        said = (
+            f"{capability}: compute capability of the device, as `heurgen.machine` gives it; known: {known}"
+        )
         lines += wrapped(said, "        ", "            ")
     for feature in module.features:
-        lines += wrapped(prose(_feature(feature)), "        ", "            ")
-    return block([*lines, "", "    Raises:", "        ValueError: the vendor is unknown."])
+        lines += wrapped(prose(feature_text(feature)), "        ", "            ")
+    refused = [f.name for f in module.features if f.unknown == "error"]
+    raised = "the vendor is unknown" + (f", or a category of {', '.join(refused)}" if refused else "")
+    return block([*lines, "", "    Raises:", *wrapped(f"ValueError: {raised}.", "        ", "            ")])
 
 
 def selector_docstring(selector: ir.Selector) -> Code:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heurgen.errors import EmitError
+from heurgen.base.errors import EmitError
 from heurgen.render.text import Code
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from heurgen.errors import EmitError, quoted
+from heurgen.base.errors import EmitError, quoted
 from heurgen.render.text import MAX_NESTING, Code, code, literal
 
 WIDTH = 110

@@ -6,13 +6,10 @@ import re
 from dataclasses import dataclass
 
 from heurgen import ir
-from heurgen.errors import EmitError, quoted
+from heurgen.base.errors import EmitError, quoted
 from heurgen.render.text import identifier, literal
 
-# Names that the generated functions read and that a feature must therefore not take.
-USED_INSIDE = frozenset(
-    ("KeyError", "TypeError", "ValueError", "SELECTORS", "DEVICE_SELECTORS", "float", "min", "max")
-)
+SHORTLIST = ("shortlist", "SHORTLISTS", "_SHORTLISTS_BY_DEVICE", "_SHORTLISTS_BY_CAPABILITY")
 FIXED = ("annotations", "namedtuple", "Callable", "Config", "select", "SELECTORS", "DOMAIN", "PROVENANCE")
 
 ConfigKey = tuple[tuple[str, ...], tuple[tuple[type, str], ...]]
@@ -21,13 +18,17 @@ ConfigKey = tuple[tuple[str, ...], tuple[tuple[type, str], ...]]
 @dataclass(frozen=True, slots=True)
 class Names:
     """`types`: parameter names -> Config class; `constants`: `config_key` -> constant; `prefixes`: (vendor,
-    device) -> the part of function names that stands for it; `chooser`: the local variable of `select`.
+    device) -> the part of function names that stands for it; `chooser`: the local variable of `select`;
+    `capability`: its argument, None where no selector answers for one;
+    `shortlists`: the constants of a shortlist -> its own constant, none where the model has no shortlists.
     """
 
     types: dict[tuple[str, ...], str]
     constants: dict[ConfigKey, str]
     prefixes: dict[tuple[str, str | None], str]
     chooser: str
+    capability: str | None
+    shortlists: dict[tuple[str, ...], str]
 
 
 def config_key(selector: ir.Selector, config: ir.Config) -> ConfigKey:
@@ -47,15 +48,38 @@ def plan(module: ir.HeuristicModule) -> Names:
     for selector in module.selectors:
         if selector.parameters not in types:
             types[selector.parameters] = _type_name(selector.vendor, list(types.values()))
-        used = sorted({leaf.config for leaf in ir.leaves(selector.tree)})
-        for config in (selector.configs[i] for i in used):
+        used = sorted({i for leaf in ir.leaves(selector.tree) for i in (leaf.config, *leaf.shortlist)})
+        for config in (selector.listed[i] for i in used):
             constants.setdefault(config_key(selector, config), f"_CONFIG_{len(constants)}")
         prefixes[selector.vendor, selector.device] = _prefix(selector)
     local = {c.name for c in module.columns}
-    chooser = next(n for n in ("choose", "choose_", "choose__", "choose___") if n not in local)
-    names = Names(types, constants, prefixes, chooser)
-    _check_clashes(module, names, local)
+    stands_in = any(s.capability is not None for s in module.selectors)
+    capability = _free("capability", local) if stands_in else None
+    chooser = _free("choose", local)
+    names = Names(types, constants, prefixes, chooser, capability, _shortlists(module, constants))
+    _check_clashes(module, names)
     return names
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _shortlists(module: ir.HeuristicModule, constants: dict[ConfigKey, str]) -> dict[tuple[str, ...], str]:
+    found: dict[tuple[str, ...], str] = {}
+    trees = [(s, leaf) for s in module.selectors for leaf in ir.leaves(s.tree)]
+    if any(leaf.shortlist for _, leaf in trees):
+        for selector, leaf in trees:
+            found.setdefault(shortlist_key(selector, leaf, constants), f"_SHORTLIST_{len(found)}")
+    return found
+
+
+def shortlist_key(selector: ir.Selector, leaf: ir.Leaf, constants: dict[ConfigKey, str]) -> tuple[str, ...]:
+    """The constants of a leaf's configs to try: its one config where it has no shortlist."""
+    listed = (selector.listed[i] for i in leaf.shortlist or (leaf.config,))
+    return tuple(dict.fromkeys(constants[config_key(selector, config)] for config in listed))
 
 
 def _type_name(vendor: str, taken: list[str]) -> str:
@@ -78,7 +102,7 @@ def _prefix(selector: ir.Selector) -> str:
     return clean if clean.startswith(f"{selector.vendor}_") else f"{selector.vendor}_{clean}"
 
 
-def _check_clashes(module: ir.HeuristicModule, names: Names, local: set[str]) -> None:
+def _check_clashes(module: ir.HeuristicModule, names: Names) -> None:
     owners: dict[str, str] = dict.fromkeys(FIXED, "every generated module")
 
     def define(name: str, owner: str) -> None:
@@ -90,19 +114,21 @@ def _check_clashes(module: ir.HeuristicModule, names: Names, local: set[str]) ->
     if any(s.device is not None for s in module.selectors):
         define("DEVICE_SELECTORS", "the table of devices")
         define("_BY_DEVICE", "the table of devices")
+        define("_BY_CAPABILITY", "the table of devices")
     for type_ in list(names.types.values())[1:]:
         define(type_, "a Config type")
     for constant in names.constants.values():
         define(constant, "a config")
+    for name in (*SHORTLIST, *names.shortlists.values()) if names.shortlists else ():
+        define(name, "the shortlists")
     for selector in module.selectors:
         prefix = names.prefixes[selector.vendor, selector.device]
         owner = selector.vendor if selector.device is None else f"the device {quoted(selector.device)}"
         define(f"select_{prefix}", f"the selector of {owner}")
+        if names.shortlists:
+            define(f"shortlist_{prefix}", f"the shortlist of {owner}")
         for parameter in selector.parameters:
             define(f"{prefix}_{parameter}", f"{parameter} of {owner}")
-    inside = USED_INSIDE | frozenset(names.constants.values()) | {"_BY_DEVICE"}
-    if taken := sorted(local & inside):
-        raise EmitError(f"the feature name {quoted(taken[0])} is one that the generated functions use")
     devices = [s.device for s in module.selectors if s.device is not None]
     if twice := [d for i, d in enumerate(devices) if d in devices[:i]]:
         raise EmitError(f"the device {quoted(twice[0])} belongs to two vendors")

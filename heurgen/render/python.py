@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from heurgen import ir, passes
-from heurgen.errors import EmitError
-from heurgen.render import allowed, checksum, describe, names
-from heurgen.render.body import body
+from heurgen import ir
+from heurgen.base.errors import EmitError
+from heurgen.ir import passes
+from heurgen.render import allowed, checksum, describe, names, shortlist
+from heurgen.render.body import PYTHON_TYPES, body
 from heurgen.render.environment import environment
 from heurgen.render.layout import assignment, block, bracketed, sorted_data
+from heurgen.render.shortlist import Function, where
+from heurgen.render.target import Rendered, Request, one_file
 from heurgen.render.text import Code, code, identifier, literal, prose
 
-PYTHON_TYPES = {"int": "int", "float": "float", "bool": "bool", "category": "str"}
+
+def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
+    return one_file(render_python(module, request.command))
 
 
-def render_python(module: ir.HeuristicModule) -> str:
+def render_python(module: ir.HeuristicModule, command: str = "heurgen emit MODEL.json") -> str:
     """The text of the generated module, header and checksum included.
 
-    The text is parsed again and checked against an allow-list before it is returned.
+    `command` is what the header says makes it again, fixed text of ours. The text is parsed again and checked
+    against an allow-list before it is returned.
 
     Raises:
         EmitError: two generated names clash, a value cannot be written safely, or the result has a construct
@@ -31,19 +37,22 @@ def render_python(module: ir.HeuristicModule) -> str:
         environment()
         .get_template("python_module.py.jinja")
         .render(
-            header=describe.header(module),
+            header=describe.header(module, command),
             docstring=describe.docstring(module),
             config_types=[_config_type(module, p, name) for p, name in plan.types.items()],
             constants=_constants(plan),
             selectors=[_selector(module, s, plan) for s in module.selectors],
             select=_select_signature(module, plan, by_device),
-            select_doc=describe.select_docstring(module, by_device),
+            select_doc=describe.select_docstring(module, by_device, plan.capability),
             known=Code(", ".join(identifier(v) for v in module.vendors)),
             chooser=identifier(plan.chooser),
             call=bracketed(f"return {plan.chooser}(", [identifier(f.name) for f in module.features], ")", 1),
             table=_table(module, plan, False),
             device_table=_table(module, plan, True) if by_device else None,
             lookup=_lookup(module, plan) if by_device else None,
+            capability=None if plan.capability is None else identifier(plan.capability),
+            by_capability=_by_capability(module, plan) if plan.capability else None,
+            shortlist=shortlist.parts(module, plan, by_device) if plan.shortlists else None,
             domain=assignment("DOMAIN: dict[str, dict[str, object]]", domain(module)),
             provenance=assignment("PROVENANCE: dict[str, object]", provenance(module)),
         )
@@ -92,16 +101,9 @@ def _constants(plan: names.Names) -> Code:
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
-    signature: Code
-    doc: Code
-    body: Code
-
-
-@dataclass(frozen=True, slots=True)
 class _SelectorText:
-    parameters: tuple[_Function, ...]
-    select: _Function
+    parameters: tuple[Function, ...]
+    select: Function
 
 
 def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Names) -> _SelectorText:
@@ -115,7 +117,7 @@ def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Nam
 
         signature = _signature(module, f"{prefix}_{parameter}", _parameter_type(module, parameter))
         doc = describe.parameter_docstring(selector, parameter)
-        functions.append(_Function(signature, doc, body(tree, module, value, grouped=True)))
+        functions.append(Function(signature, doc, body(tree, module, value, grouped=True)))
 
     def config(leaf: ir.Leaf) -> Code:
         constant = plan.constants[names.config_key(selector, selector.configs[leaf.config])]
@@ -123,7 +125,7 @@ def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Nam
 
     signature = _signature(module, f"select_{prefix}", identifier(plan.types[selector.parameters]))
     doc = describe.selector_docstring(selector)
-    return _SelectorText(tuple(functions), _Function(signature, doc, body(selector.tree, module, config)))
+    return _SelectorText(tuple(functions), Function(signature, doc, body(selector.tree, module, config)))
 
 
 def _signature(module: ir.HeuristicModule, name: str, returns: Code) -> Code:
@@ -132,7 +134,7 @@ def _signature(module: ir.HeuristicModule, name: str, returns: Code) -> Code:
 
 
 def _select_signature(module: ir.HeuristicModule, plan: names.Names, by_device: bool) -> Code:
-    arguments = ["*", "vendor: str"] + (["device: str | None = None"] if by_device else [])
+    arguments = ["*", *where(plan, by_device)]
     arguments += [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
     return bracketed("def select(", arguments, f") -> {_any_config(plan)}:")
 
@@ -149,6 +151,16 @@ def _table(module: ir.HeuristicModule, plan: names.Names, by_device: bool) -> Co
     ]
     name = "DEVICE_SELECTORS" if by_device else "SELECTORS"
     return bracketed(f"{name}: dict[str, Callable[..., {_any_config(plan)}]] = {{", items, "}")
+
+
+def _by_capability(module: ir.HeuristicModule, plan: names.Names) -> Code:
+    items = [
+        f"({literal(s.vendor)}, {literal(s.capability)}): select_{plan.prefixes[s.vendor, s.device]}"
+        for s in module.selectors
+        if s.capability is not None
+    ]
+    head = f"_BY_CAPABILITY: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{"
+    return bracketed(head, items, "}")
 
 
 def _lookup(module: ir.HeuristicModule, plan: names.Names) -> Code:
@@ -172,6 +184,8 @@ def domain(module: ir.HeuristicModule) -> dict[str, dict[str, Any]]:
         row: dict[str, Any] = {"type": feature.type, "unit": feature.unit}
         if feature.type == "category":
             row["values"] = feature.values
+            row |= {"unknown": "error"} if feature.unknown == "error" else {}
+            row |= {"aliases": dict(sorted(feature.aliases))} if feature.aliases else {}
         else:
             row |= {"low": feature.low, "high": feature.high}
         table[feature.name] = row
@@ -193,6 +207,7 @@ def provenance(module: ir.HeuristicModule) -> dict[str, Any]:
             "n_measurements": s.n_measurements,
             "strategy": s.strategy,
             "slowdown_known": s.costs_known,
+            **({} if s.capability is None else {"capability": s.capability}),
         }
         for s in module.selectors
     }

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from heurgen import expr, ir
-from heurgen.errors import HeurgenError, ModelError
+from heurgen import ir
+from heurgen.base.errors import HeurgenError, ModelError
+from heurgen.ir import expr
 from heurgen.render import allowed, checksum
+from heurgen.render.categories import is_lookup
 
 _TYPES: dict[str, ir.ColumnType] = {"int": "int", "float": "float", "bool": "bool", "str": "category"}
 _OPERATORS: dict[type[ast.operator], expr.Operator] = {
@@ -37,7 +39,7 @@ def read_module(text: str) -> ir.HeuristicModule:
         return _read(allowed.parse(text.replace("\r\n", "\n")))
     except ModelError:
         raise
-    except (HeurgenError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+    except (HeurgenError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(
             f"the text is no module that heurgen generated: {error}",
             hint="expected what `heurgen emit` writes",
@@ -96,7 +98,9 @@ def _parameter(statement: ast.stmt) -> ir.Parameter:
 
 def _feature(name: str, row: Mapping[str, Any]) -> ir.Feature:
     values = tuple(row.get("values", ()))
-    return ir.Feature(name, row["type"], row["unit"], "", values, row.get("low"), row.get("high"))
+    unknown, aliases = row.get("unknown", "fallback"), tuple(sorted(row.get("aliases", {}).items()))
+    limits = row.get("low"), row.get("high")
+    return ir.Feature(name, row["type"], row["unit"], "", values, *limits, unknown, aliases)
 
 
 def _selector(
@@ -118,13 +122,14 @@ def _selector(
         vendor=row["vendor"],
         parameters=tuple(p.name for p in parts.classes[type_]),
         configs=tuple(parts.constants[name][1] for name in names),
-        tree=reader.tree(function.body[1:]),
+        tree=reader.tree([s for s in function.body[1:] if not is_lookup(s, frozenset(reader.features))]),
         device=row["device"],
         devices=tuple(row["devices"]),
         n_scenarios=row["n_scenarios"],
         n_measurements=row["n_measurements"],
         costs_known=row["slowdown_known"],
         strategy=row["strategy"],
+        capability=row.get("capability"),
     )
 
 
@@ -136,18 +141,26 @@ class _TreeReader:
     configs: Mapping[str, int]
     derived: dict[str, str]
 
-    def tree(self, steps: Sequence[ast.stmt]) -> ir.Node:
-        match steps[0]:
+    def tree(self, steps: Sequence[ast.stmt], level: int = 0) -> ir.Node:
+        if level > ir.MAX_DEPTH:
+            raise ModelError(f"a tree is deeper than {ir.MAX_DEPTH}")
+        first = next((i for i, s in enumerate(steps) if not isinstance(s, ast.Assign)), len(steps) - 1)
+        for step in steps[:first]:
+            self.define(step)
+        match steps[first]:
+            case ast.If(test=test, body=inner):
+                return self.test(test, self.tree(inner, level + 1), self.tree(steps[first + 1 :], level + 1))
+            case ast.Return(value=ast.Name(id=name)):
+                return ir.Leaf(self.configs[name])
+        raise ModelError(f"expected a test or a config, found {ast.unparse(steps[first])}")
+
+    def define(self, step: ast.stmt) -> None:
+        """Note the derived feature that a step assigns."""
+        match step:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 text = expr.to_text(_arithmetic(value))
                 if self.derived.setdefault(name, text) != text:
                     raise ModelError(f"{name} is computed in two ways")
-                return self.tree(steps[1:])
-            case ast.If(test=test, body=inner):
-                return self.test(test, self.tree(inner), self.tree(steps[1:]))
-            case ast.Return(value=ast.Name(id=name)):
-                return ir.Leaf(self.configs[name])
-        raise ModelError(f"expected a test or a config, found {ast.unparse(steps[0])}")
 
     def test(self, test: ast.expr, yes: ir.Node, no: ir.Node) -> ir.Node:
         """The split whose left side is `yes`, or `no` where the test is spelled with `not`."""

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from heurgen.errors import EmitError, quoted
+from heurgen.base.errors import EmitError, quoted
 
 MAX_DIGITS = 400
 MAX_NESTING = 20

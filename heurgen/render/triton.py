@@ -1,8 +1,12 @@
 """IR -> `@triton.jit` functions of the same trees, for choices that a kernel makes on the device.
 
-A function takes every int and bool feature in spec order, as runtime integers or constants. Derived features
-over them are computed in int64, a quotient in float64: the same numbers as in the Python module while they stay
-below 2**53.
+A function takes every int, bool and category feature in spec order, as runtime integers or constants. Derived
+features over them are computed in int64, a quotient in float64: the same numbers as in the Python module while they
+stay below 2**53.
+
+A category is a small integer on the device. The module's `CODES` says which: a feature's categories are numbered in
+the order of its spec (then those that only the tree names), any other number is a category that training never saw;
+a parameter's are numbered as its configs first use them.
 """
 
 from __future__ import annotations
@@ -12,17 +16,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from heurgen import expr, ir, passes
-from heurgen.errors import EmitError, quoted
+from heurgen import ir
+from heurgen.base.errors import EmitError, quoted
+from heurgen.ir import expr, passes
 from heurgen.render import checksum, describe, names
+from heurgen.render.allowed import is_literal, statements
 from heurgen.render.body import Shape, shapes
 from heurgen.render.environment import environment
-from heurgen.render.layout import INDENT, block, bracketed, wrapped
+from heurgen.render.layout import INDENT, assignment, block, bracketed, wrapped
+from heurgen.render.target import Rendered, Request, one_file, one_selector
 from heurgen.render.text import Code, code, identifier, literal, prose
 
 HELPERS = ("_floor_div", "_modulo", "_ratio")
-USED_INSIDE = frozenset((*HELPERS, "triton", "tl"))
+USED_INSIDE = frozenset((*HELPERS, "triton", "tl", "CODES"))
 _INT32, _INT64 = 2**31, 2**63
+
+
+def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
+    selector = one_selector(module, request)
+    return one_file(render_triton(module, selector.vendor, request.parameters, device=selector.device))
 
 
 def render_triton(
@@ -30,26 +42,33 @@ def render_triton(
 ) -> str:
     """The text of a module with one device function per parameter, `<vendor>_<PARAMETER>`.
 
-    `parameters` defaults to every int and bool parameter of the vendor.
+    `parameters` defaults to every int, bool and category parameter of the vendor.
 
     Raises:
-        EmitError: a parameter is unknown or no int or bool, a value does not fit int32, a tree reads a float or
-            a category, or a derived feature cannot be computed exactly from ints.
+        EmitError: a parameter is unknown or a float, a value does not fit int32, a tree reads a float, a derived
+            feature cannot be computed exactly from ints, or a feature refuses unknown categories.
         ModelError: the vendor is unknown.
     """
     selector = module.selector(vendor, device)
-    arguments = [f.name for f in module.features if f.type in ("int", "bool")]
+    if refusing := [f.name for f in module.features if f.unknown == "error"]:
+        raise EmitError(
+            f"the feature {quoted(refusing[0])} refuses unknown categories, which a function on the device cannot",
+            hint='train it with unknown = "fallback", or choose on the host',
+        )
+    arguments = [f.name for f in module.features if f.type != "float"]
     wanted = tuple(parameters) or _whole_numbers(module, selector)
+    codes = _codes(module, selector, wanted)
     if taken := sorted({c.name for c in module.columns} & USED_INSIDE):
         raise EmitError(f"the feature name {quoted(taken[0])} is one that the generated functions use")
     prefix = names.plan(module).prefixes[selector.vendor, selector.device]
-    functions = [_function(module, selector, p, prefix, arguments) for p in wanted]
+    functions = [_function(module, selector, p, prefix, arguments, codes) for p in wanted]
     text = (
         environment()
         .get_template("triton_module.py.jinja")
         .render(
             header=describe.header(module, "heurgen emit MODEL.json --target triton"),
-            docstring=_docstring(module, vendor),
+            docstring=_docstring(module, vendor, codes),
+            codes=assignment("CODES", codes) if codes else None,
             helpers=any(h in function.body for h in HELPERS for function in functions),
             functions=functions,
         )
@@ -59,14 +78,37 @@ def render_triton(
 
 
 def _whole_numbers(module: ir.HeuristicModule, selector: ir.Selector) -> tuple[str, ...]:
-    fits = {p.name for p in module.parameters if p.type in ("int", "bool")}
+    fits = {p.name for p in module.parameters if p.type != "float"}
     found = tuple(p for p in selector.parameters if p in fits)
     if not found:
-        raise EmitError(f"{selector.vendor} has no int or bool parameter for a Triton function to return")
+        raise EmitError(
+            f"{selector.vendor} has only float parameters, which a Triton function does not return"
+        )
     return found
 
 
-def _docstring(module: ir.HeuristicModule, vendor: str) -> Code:
+def _codes(
+    module: ir.HeuristicModule, selector: ir.Selector, parameters: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Of every category feature, and of the category parameters asked for: category -> its number."""
+    found: dict[str, dict[str, int]] = {}
+    for feature in (f for f in module.features if f.type == "category"):
+        values = dict.fromkeys(feature.values)
+        for node in ir.nodes(selector.tree):
+            if isinstance(node, ir.Membership) and node.feature == feature.name:
+                values |= dict.fromkeys(sorted(node.values + node.others))
+        numbers = {value: i for i, value in enumerate(values)}
+        others = {alias: numbers[value] for alias, value in sorted(feature.aliases) if value in numbers}
+        found[feature.name] = numbers | others
+    kinds = {p.name: p.type for p in module.parameters}
+    for name in (p for p in parameters if p in selector.parameters and kinds[p] == "category"):
+        position = selector.parameters.index(name)
+        used = dict.fromkeys(v for c in selector.configs if isinstance(v := c[position], str))
+        found[name] = {value: i for i, value in enumerate(used)}
+    return found
+
+
+def _docstring(module: ir.HeuristicModule, vendor: str, codes: Mapping[str, object]) -> Code:
     lines: list[str] = [
         f"Launch heuristics of {prose(module.kernel)} on {prose(vendor)}, for Triton kernels.",
         "",
@@ -77,6 +119,10 @@ def _docstring(module: ir.HeuristicModule, vendor: str) -> Code:
         "",
         "",
     )
+    if codes:
+        lines += wrapped(
+            "CODES numbers the categories; a number that it lacks is an unknown category.", "", ""
+        )
     return block(lines)
 
 
@@ -88,13 +134,19 @@ class _Function:
 
 
 def _function(
-    module: ir.HeuristicModule, selector: ir.Selector, parameter: str, prefix: str, arguments: Sequence[str]
+    module: ir.HeuristicModule,
+    selector: ir.Selector,
+    parameter: str,
+    prefix: str,
+    arguments: Sequence[str],
+    codes: Mapping[str, Mapping[str, int]],
 ) -> _Function:
     if parameter not in selector.parameters:
         known = ", ".join(selector.parameters)
         raise EmitError(f"{selector.vendor} has no parameter {quoted(parameter)}", hint=f"known: {known}")
     values, tree = passes.project(selector, parameter)
-    derived = {d.name: _Column(d, arguments) for d in module.derived}
+    coded = {f.name for f in module.features if f.type == "category"}
+    derived = {d.name: _Column(d, [a for a in arguments if a not in coded]) for d in module.derived}
     read = {n.feature for n in ir.nodes(tree) if not isinstance(n, ir.Leaf)}
     if other := sorted(read - set(arguments) - set(derived)):
         raise EmitError(
@@ -103,9 +155,9 @@ def _function(
         )
     chosen = next(n for n in ("chosen", "chosen_", "chosen__") if n not in {c.name for c in module.columns})
     flags = frozenset(f.name for f in module.features if f.type == "bool")
-    writer = _Writer(
-        derived, flags, [_value(v, parameter) for v in values], chosen, shapes(tree, frozenset(derived))
-    )
+    own = codes.get(parameter, {})
+    texts = [_value(own[v] if isinstance(v, str) and v in own else v, parameter) for v in values]
+    writer = _Writer(derived, flags, codes, texts, chosen, shapes(tree, frozenset(derived)))
     writer.write(tree, 1, frozenset(), "if")
     signature = bracketed(
         f"def {identifier(f'{prefix}_{parameter}')}(", list(map(identifier, arguments)), "):"
@@ -130,6 +182,7 @@ class _Writer:
 
     derived: Mapping[str, _Column]
     flags: frozenset[str]
+    codes: Mapping[str, Mapping[str, int]]
     values: Sequence[Code]
     chosen: str
     shapes: Mapping[int, Shape]
@@ -143,7 +196,6 @@ class _Writer:
                 self.lines.append(f"{INDENT * (level - 1)}else:")
             self.lines.append(f"{pad}{self.chosen} = {self.values[node.config]}{describe.evidence(node)}")
             return
-        assert isinstance(node, ir.Split)
         due = self._due(node, assigned)
         if word == "elif" and not due:
             level -= 1
@@ -160,11 +212,13 @@ class _Writer:
         self.write(first, level + 1, assigned, "if")
         self.write(second, level + 1, assigned, "elif")
 
-    def _due(self, node: ir.Split, assigned: frozenset[str]) -> list[str]:
+    def _due(self, node: ir.Split | ir.Membership, assigned: frozenset[str]) -> list[str]:
         both = self.shapes[id(node.left)].uses & self.shapes[id(node.right)].uses
         return [n for n in self.derived if n not in assigned and (n == node.feature or n in both)]
 
-    def _test(self, node: ir.Split, negate: bool) -> Code:
+    def _test(self, node: ir.Split | ir.Membership, negate: bool) -> Code:
+        if isinstance(node, ir.Membership):
+            return self._membership(node, negate)
         name, sign = identifier(node.feature), " > " if negate else " <= "
         if node.feature in self.flags:
             return code(name, " != 0" if negate else " == 0")
@@ -176,6 +230,15 @@ class _Writer:
             raise EmitError(f"the threshold {node.threshold!r} of {node.feature} does not fit int64")
         wide = column is None and not -_INT32 <= threshold < _INT32
         return code(f"tl.cast({name}, tl.int64)" if wide else name, sign, literal(threshold))
+
+    def _membership(self, node: ir.Membership, negate: bool) -> Code:
+        listed = node.others if node.unknown_left else node.values
+        inside = node.unknown_left == negate
+        name, sign = identifier(node.feature), " == " if inside else " != "
+        tests = [code(name, sign, literal(self.codes[node.feature][v])) for v in listed]
+        return (
+            tests[0] if len(tests) == 1 else Code((" | " if inside else " & ").join(f"({t})" for t in tests))
+        )
 
 
 # --- derived features -------------------------------------------------------------------------------------
@@ -244,7 +307,7 @@ _NODES = (
     *(ast.Module, ast.Expr, ast.Constant, ast.Import, ast.alias, ast.FunctionDef, ast.arguments, ast.arg),
     *(ast.Assign, ast.If, ast.Return, ast.Compare, ast.LtE, ast.Gt, ast.Lt, ast.Eq, ast.NotEq, ast.Call),
     *(ast.Name, ast.Attribute, ast.Load, ast.Store, ast.Tuple, ast.BinOp, ast.Add, ast.Sub, ast.Mult),
-    *(ast.Div, ast.FloorDiv, ast.UnaryOp, ast.USub),
+    *(ast.Div, ast.FloorDiv, ast.UnaryOp, ast.USub, ast.BitOr, ast.BitAnd),
 )
 _CALLS = frozenset(f"tl.{n}" for n in ("cast", "full", "where", "abs", "minimum", "maximum")) | set(HELPERS)
 _TYPES = frozenset(("tl.int64", "tl.float64", "triton.jit"))
@@ -256,21 +319,24 @@ def check(text: str) -> None:
     Raises:
         EmitError: the text is not ASCII, does not compile, or has a construct that we do not write.
     """
-    if not text.isascii() or not text.replace("\n", "").isprintable():
-        raise EmitError("the generated text holds characters outside printable ASCII")
-    try:
-        tree = ast.parse(text)
-        compile(tree, "<generated>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EmitError(f"the generated text is no Python module: {error}") from error
-    imports = [s for s in tree.body if isinstance(s, ast.Import)]
+    body = statements(text)
+    imports = [s for s in body if isinstance(s, ast.Import)]
     plain = [ast.unparse(s) for s in imports] == ["import triton", "import triton.language as tl"]
-    functions = [s for s in tree.body[3:] if isinstance(s, ast.FunctionDef)]
-    if not plain or len(functions) != len(tree.body) - 3:
-        raise EmitError("a generated Triton module holds two imports and functions")
-    for node in ast.walk(tree):
+    rest = body[2:]
+    if rest and _is_table(rest[0]):
+        del rest[0]
+    if not plain or not all(isinstance(s, ast.FunctionDef) for s in rest):
+        raise EmitError("a generated Triton module holds two imports, CODES and functions")
+    for node in (n for s in (*body[:2], *rest) for n in ast.walk(s)):
         if not _is_allowed(node):
             raise EmitError(f"generated modules do not contain {quoted(ast.unparse(node))}")
+
+
+def _is_table(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="CODES")], value=ast.Dict() as table, type_comment=None):
+            return is_literal(table)
+    return False
 
 
 def _is_allowed(node: ast.AST) -> bool:

@@ -1,177 +1,290 @@
-"""Strategy and size by cross-validation over scenarios."""
+"""Strategy, number of configs and size by cross-validation over groups of scenarios."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from heurgen.costs import CostTable
-from heurgen.trees import joint
+from heurgen.logs.costs import CostTable
+from heurgen.trees import constants, joint
 from heurgen.trees.build import route, to_ir
-from heurgen.trees.joint import Fitted, Settings
-from heurgen.trees.node import n_leaves
-from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
+from heurgen.trees.guards import limits
+from heurgen.trees.joint import Fitted, Pool, Settings
+from heurgen.trees.node import n_leaves, tips
+from heurgen.trees.options import FitOptions
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import UNCOVERED, UNIT, Bools, Floats, Ints, Problem, groups, problem
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, groups, problem
 from heurgen.trees.refine import with_max_leaves
+from heurgen.trees.regime import Regime
 
-FOLDS = 5
-# Repeats of the folds. On the H200 log (70 scenarios), nested: 5 give 1.0490, 8 give 1.0435. On one of 404 scenarios a
-# single division calls 16 and 32 configs equal; three (15 other folds) give 0.0425 and 0.0365.
-MAX_REPEATS = 8
-SCENARIOS_TO_FIT = 1280
-MIN_GROUPS = 6
-# A held-out choice that was never measured, as a log-slowdown (20x).
-INVALID = 3.0
-# A smaller tree wins within this mean log-slowdown of the best candidate's, by preference.
-TOLERANCE = {"accuracy": 0.002, "small": 0.01}
-# With more than joint.SMALL scenarios a difference of 0.002 is no tie, and large trees are within the leaf cap.
-LARGE_TOLERANCE = 0.0002
 # Depth of one parameter's tree as a candidate.
 PARAMETER_DEPTH = 3
+# What `tail=None` compares beside 0, and the mean log-slowdown that a better p95 may cost.
+TAIL, TAIL_LOSS = 1.0, 0.002
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """What cross-validation compares: held-out costs, the mean of their log-slowdowns, and the mean of leaves.
+    """What cross-validation compares: held-out costs, their mean, and the means of leaves and configs of the fits.
 
-    `cost` is UNCOVERED where the choice was invalid; such a choice counts as INVALID in `mean`.
+    `cost` is `LEARNER.uncovered` where the choice was invalid; such a choice counts `LEARNER.invalid` in `mean`.
+    `rows` and `chosen` are the table's scenario and config column of each cost, one repeat of the folds after another.
     """
 
     strategy: str
     settings: Settings
     mean: float = math.nan
     leaves: float = 0.0
+    configs: float = 0.0
     cost: Floats = field(default_factory=lambda: np.zeros(0))
+    rows: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    chosen: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate to fit, all that were compared (none without cross-validation), and what a cap costs.
+
+    `beyond` has twice the leaves and two tests more on a path, where the chosen trees reach a limit; else None.
+    """
+
+    chosen: Candidate
+    compared: tuple[Candidate, ...] = ()
+    beyond: Candidate | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fold:
+    """One fold: the part to fit, its pool of configs, and the rows held out with their true costs [n, C].
+
+    `fitted` holds what sets of configs gave: from some number on, a larger one gives the same set.
+    """
+
+    part: Problem
+    pool: Pool
+    test: Ints
+    truth: Floats
+    fitted: dict[tuple[bytes, Settings], list[_Held]] = field(default_factory=dict)
 
 
 def choose(
-    table: CostTable, options: FitOptions, rows: Ints | None = None
-) -> tuple[Candidate, list[Candidate]]:
-    """The candidate to fit, and all that were compared (none where there are fewer than MIN_GROUPS groups).
+    table: CostTable,
+    options: FitOptions,
+    p: Problem,
+    r: Regime,
+    progress: Progress = lambda done, total: None,
+) -> Choice:
+    """Compare numbers of configs, prices of a leaf and strategies on the same folds.
 
-    Sizes are compared at the default depth whatever `max_depth` says, so that a larger limit never gives a
-    worse training objective.
+    Numbers of configs ascend until `r.patience` of them in a row lower no mean.
     """
-    p = problem(table, rows)
-    group = groups(p)
-    n_groups = int(group.max()) + 1
-    cap = leaf_cap(options, p.n_real)
-    if n_groups < MIN_GROUPS:
-        return Candidate("joint", Settings(options.max_configs, depth=2, max_leaves=min(cap, 4))), []
-    found: dict[tuple[str, Settings], list[tuple[Floats, int]]] = {}
-    for held in held_out_groups(n_groups):
-        test = p.index[held[group]]
-        part = problem(table, p.index[~held[group]])
-        for strategy, settings, fitted in _fits(part, table, options, cap):
-            cost = held_out_costs(table, p, fitted, test)
-            found.setdefault((strategy, settings), []).append((cost, n_leaves(fitted.tree)))
-    scored = [_scored(strategy, settings, folds) for (strategy, settings), folds in found.items()]
-    tolerance = LARGE_TOLERANCE if p.n_real > joint.SMALL else TOLERANCE["accuracy"]
-    tolerance = TOLERANCE["small"] if options.prefer == "small" else tolerance
-    return pick(scored, tolerance, repeats(n_groups)), scored
+    price = constants.LEARNER.price
+    limit = Settings(r.counts[-1], price, r.max_depth, r.max_leaves, options.tail or 0.0, by_rows=r.few)
+    if not r.validates:
+        small = replace(limit, depth=min(2, r.max_depth), max_leaves=min(r.max_leaves, 4))
+        return Choice(Candidate("joint", small))
+    folds = list(_folds(table, p, r))
+    tell = _Steps(progress, (len(r.counts) + 1) * len(folds))
+    scored = _by_counts(folds, table, limit, r, tell)
+    chosen = pick(smoothed(scored) if r.few else scored, r.tolerance, r.repeats)
+    chosen = next(c for c in scored if c.settings == chosen.settings)
+    if not options.tail:
+        once = folds[: len(folds) // r.repeats]
+        chosen, other = _or_per_parameter(chosen, once, table, limit, r)
+        scored.append(other)
+    if chosen.strategy == "joint" and options.tail is None and r.compares_tails:
+        chosen = _steadier(chosen, folds, table, r)
+        scored += [chosen] if chosen.settings.tail else []
+    beyond = _beyond(chosen, folds[: len(folds) // r.repeats], table, r)
+    tell.finish()
+    return Choice(chosen, tuple(scored), beyond)
 
 
-def repeats(n_groups: int) -> int:
-    """Divisions into folds: few scenarios take several, or luck decides."""
-    return max(1, min(MAX_REPEATS, SCENARIOS_TO_FIT // n_groups))
+@dataclass(slots=True)
+class _Steps:
+    """Progress over steps of which the last may be left out."""
+
+    tell: Progress
+    total: int
+    done: int = 0
+
+    def step(self) -> None:
+        self.done += 1
+        self.tell(min(self.done, self.total), self.total)
+
+    def finish(self) -> None:
+        self.tell(self.total, self.total)
 
 
-def held_out_groups(n_groups: int) -> Iterator[Bools]:
+def _by_counts(
+    folds: list[_Fold], table: CostTable, limit: Settings, r: Regime, tell: _Steps
+) -> list[Candidate]:
+    """Every number of configs at every price, until more of them lower no mean."""
+    scored: list[Candidate] = []
+    idle, best = 0, math.inf
+    for count in r.counts:
+        found: dict[Settings, list[_Held]] = {}
+        for fold in folds:
+            for at, held in _joint_fits(fold, table, replace(limit, n_configs=count), r, r.prices):
+                found.setdefault(at, []).append(held)
+            tell.step()
+        scored += [_scored("joint", settings, held) for settings, held in found.items()]
+        now = min(s.mean for s in scored)
+        idle, best = (0, now) if now < best else (idle + 1, best)
+        if idle >= r.patience:
+            break
+    return scored
+
+
+def held_out_groups(r: Regime) -> Iterator[Bools]:
     """For every fold of every repeat, which groups [n_groups] it holds out."""
-    for repeat in range(repeats(n_groups)):
-        fold = np.random.RandomState(repeat).permutation(n_groups) % min(FOLDS, n_groups)
+    for repeat in range(r.repeats):
+        fold = np.random.RandomState(repeat).permutation(r.n_groups) % min(
+            constants.LEARNER.folds, r.n_groups
+        )
         yield from (fold == k for k in range(int(fold.max()) + 1))
 
 
-def _fits(
-    p: Problem, table: CostTable, options: FitOptions, cap: int
-) -> Iterator[tuple[str, Settings, Fitted]]:
-    """Every candidate fitted: a tree is grown once per config count and pruned at every price."""
-    counts = [options.max_configs]
-    if p.n_real <= joint.SMALL and options.max_configs > 1:
-        counts.append((options.max_configs + 1) // 2)
-    sets = [joint.config_set(p, count) for count in counts]
-    for count, chosen in zip(counts, sets, strict=True):
-        small = joint.prepared(p, chosen)
-        tree = joint.grow(small, DEFAULT_DEPTH, cap, {})
-        for price in joint.PRICES:
-            pruned = joint.finish(small, tree, joint.price_units(price, p.n_real), cap)
-            yield "joint", Settings(count, price, DEFAULT_DEPTH, cap), Fitted(small, pruned)
-    settings = Settings(options.max_configs, 0.0, PARAMETER_DEPTH, cap)
-    found = fit_per_parameter(p, table, settings, sets[0], DEFAULT_DEPTH)[0]
-    yield "per-parameter", settings, Fitted(found.p, with_max_leaves(found.p, found.tree, cap))
+def _folds(table: CostTable, p: Problem, r: Regime) -> Iterator[_Fold]:
+    group, soft = groups(p), p.soft / UNIT
+    for held in held_out_groups(r):
+        out = held[group]
+        part = problem(table, p.index[~out])
+        yield _Fold(part, joint.pool(part, r), p.index[out], soft[out])
 
 
-def held_out_costs(table: CostTable, p: Problem, fitted: Fitted, rows: Ints) -> Floats:
-    """Costs [n] of what a fit chooses for rows of the table: log-slowdowns, UNCOVERED where it is invalid."""
+# --- candidates ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """One fit's costs of held-out rows, the rows and what it chose there, its leaves and configs."""
+
+    cost: Floats
+    rows: Ints
+    chosen: Ints
+    leaves: int
+    configs: int
+
+
+def _joint_fits(
+    fold: _Fold, table: CostTable, s: Settings, r: Regime, prices: tuple[float, ...]
+) -> Iterator[tuple[Settings, _Held]]:
+    """A tree grown once and pruned at every price."""
+    chosen = fold.pool.best(s)
+    key = chosen.tobytes(), replace(s, n_configs=len(chosen))
+    if key not in fold.fitted:
+        small = joint.prepared(fold.part, chosen, r)
+        grown = joint.grown(small, s)
+        known = limits(small)
+        trees = [joint.finish(small, grown, replace(s, price=price), known) for price in prices]
+        held = {tree: _held(fold, table, Fitted(small, tree)) for tree in dict.fromkeys(trees)}
+        fold.fitted[key] = [held[tree] for tree in trees]
+    for price, found in zip(prices, fold.fitted[key], strict=True):
+        yield replace(s, price=price), found
+
+
+def _or_per_parameter(
+    chosen: Candidate, folds: list[_Fold], table: CostTable, limit: Settings, r: Regime
+) -> tuple[Candidate, Candidate]:
+    """The chosen candidate, or one tree a parameter where that is better on the folds of one repeat; and the latter."""
+    settings = replace(limit, n_configs=min(8, limit.n_configs), price=0.0, depth=PARAMETER_DEPTH)
+    held = []
+    for fold in folds:
+        configs = fold.pool.best(settings)
+        found = fit_per_parameter(fold.part, table, settings, configs, limit.depth)[0]
+        tree = with_max_leaves(found.p, found.tree, limit.max_leaves)
+        held.append(_held(fold, table, Fitted(found.p, tree)))
+    other = _scored("per-parameter", settings, held)
+    cost = chosen.cost[: len(other.cost)]
+    surely = other.mean + error(other.cost, cost, 1) < _mean(cost) - r.tolerance
+    return (other if surely else chosen), other
+
+
+def _held(fold: _Fold, table: CostTable, fitted: Fitted) -> _Held:
+    chosen = held_out_choices(table, fitted, fold.test)
+    column = {c: i for i, c in enumerate(fold.part.configs.tolist())}
+    at = [column[c] for c in chosen.tolist()]
+    used = {tip.config for tip in tips(fitted.tree)}
+    return _Held(fold.truth[np.arange(len(at)), at], fold.test, chosen, n_leaves(fitted.tree), len(used))
+
+
+def held_out_choices(table: CostTable, fitted: Fitted, rows: Ints) -> Ints:
+    """The table's config column that a fit chooses for each of the rows, by the thresholds that would ship."""
     numbers = {i: i for i in range(fitted.p.cost.shape[1])}
     tree = to_ir(fitted.p, fitted.tree, numbers, table)
-    chosen = fitted.p.configs[route(tree, table.columns, table.X[rows])]
-    column = {c: i for i, c in enumerate(p.configs.tolist())}
-    row = {r: i for i, r in enumerate(p.index.tolist())}
-    cost: Floats = p.cost[[row[r] for r in rows.tolist()], [column[c] for c in chosen.tolist()]] / UNIT
-    return cost
+    return fitted.p.configs[route(tree, table.columns, table.X[rows])]
 
 
-def _scored(strategy: str, settings: Settings, folds: list[tuple[Floats, int]]) -> Candidate:
-    cost = np.concatenate([f[0] for f in folds])
-    mean = math.fsum(np.minimum(cost, INVALID).tolist()) / len(cost)
-    return Candidate(strategy, settings, mean, sum(f[1] for f in folds) / len(folds), cost)
+def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
+    """The same sizes with a tail, where that has the better held-out p95 at no loss of the mean beyond TAIL_LOSS."""
+    s = replace(chosen.settings, tail=TAIL)
+    held = [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))]
+    found = _scored("joint", s, held)
+    better = np.quantile(found.cost, 0.95) < np.quantile(chosen.cost, 0.95) - 1e-9
+    return found if better and found.mean <= chosen.mean + TAIL_LOSS else chosen
+
+
+def _beyond(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate | None:
+    """The chosen candidate with larger limits, where its trees reach the most leaves; on the folds of one repeat."""
+    s = chosen.settings
+    if chosen.strategy != "joint" or chosen.leaves < 0.9 * s.max_leaves:
+        return None
+    larger = replace(s, depth=s.depth + 2, max_leaves=2 * s.max_leaves)
+    held = [h for fold in folds for _, h in _joint_fits(fold, table, larger, r, (s.price,))]
+    return _scored("joint", larger, held)
+
+
+# --- the choice among them ----------------------------------------------------------------------------------
+
+
+def _scored(strategy: str, settings: Settings, held: list[_Held]) -> Candidate:
+    cost = np.concatenate([h.cost for h in held])
+    leaves, configs = (sum(x) / len(held) for x in ([h.leaves for h in held], [h.configs for h in held]))
+    rows, chosen = np.concatenate([h.rows for h in held]), np.concatenate([h.chosen for h in held])
+    return Candidate(strategy, settings, _mean(cost), leaves, configs, cost, rows, chosen)
+
+
+def _mean(cost: Floats) -> float:
+    """The mean held-out cost, an invalid choice at `LEARNER.invalid`."""
+    return math.fsum(np.minimum(cost, constants.LEARNER.invalid).tolist()) / len(cost)
+
+
+def smoothed(scored: list[Candidate]) -> list[Candidate]:
+    """Every candidate with its held-out costs averaged with those of the next smaller and larger number of configs.
+
+    On few scenarios held-out means differ by luck more than by merit, and the least of many is the luckiest. Luck does
+    not spread to the neighbours; merit does. Beyond the largest number every set is that of the largest.
+    """
+    place = {(c.settings.n_configs, c.settings.price): c for c in scored}
+    counts = sorted({count for count, _ in place})
+    found = []
+    for (count, price), c in place.items():
+        i = counts.index(count)
+        around = [place[n, price].cost for n in (*counts, counts[-1])[max(0, i - 1) : i + 2]]
+        cost: Floats = np.minimum(around, constants.LEARNER.invalid).sum(axis=0) / len(around)
+        found.append(replace(c, cost=cost, mean=_mean(cost)))
+    return found
 
 
 def pick(scored: list[Candidate], tolerance: float, n_repeats: int) -> Candidate:
-    """The best held-out mean; or the smallest tree that is surely within the tolerance of it.
+    """The best held-out mean; or fewer configs and leaves that are surely within the tolerance of it.
 
     Surely: by one standard error of the difference. Repeats hold the same scenarios out again, so they make
     the mean steadier but count once in its error.
     """
     best = min(scored, key=lambda c: (c.mean, c.leaves))
-    near = [c for c in scored if c.mean + _error(c, best, n_repeats) <= best.mean + tolerance]
-    return min([*near, best], key=lambda c: (c.leaves, c.settings.max_configs, c.mean))
+    near = [c for c in scored if c.mean + error(c.cost, best.cost, n_repeats) <= best.mean + tolerance]
+    return min([*near, best], key=lambda c: (c.settings.n_configs, c.leaves, c.mean))
 
 
-def _error(a: Candidate, b: Candidate, n_repeats: int) -> float:
-    """Standard error of the mean difference of two candidates on the same held-out scenarios."""
-    difference = np.minimum(a.cost, INVALID) - np.minimum(b.cost, INVALID)
+def error(a: Floats, b: Floats, n_repeats: int) -> float:
+    """Standard error of the mean difference of two candidates' costs on the same held-out scenarios."""
+    invalid = constants.LEARNER.invalid
+    difference = np.minimum(a, invalid) - np.minimum(b, invalid)
     spread = difference - math.fsum(difference.tolist()) / len(difference)
     return math.sqrt(math.fsum((spread**2).tolist()) * n_repeats) / len(difference)
-
-
-def record(chosen: Candidate, compared: list[Candidate], p: Problem) -> dict[str, Any]:
-    """The choice as JSON data; held-out figures of the chosen candidate where costs are known."""
-    if not compared:
-        return {"note": f"fewer than {MIN_GROUPS} groups of scenarios: no cross-validation, a small default"}
-    return {
-        "held_out": _described(chosen) | ({} if p.labels_only else _figures(chosen.cost)),
-        "alternatives": [_described(c) for c in compared],
-        "folds": FOLDS,
-        "repeats": len(chosen.cost) // p.n_real,
-    }
-
-
-def _figures(cost: Floats) -> dict[str, Any]:
-    """Figures as `heurgen audit` gives them, over the held-out scenarios of all folds."""
-    valid = sorted(cost[cost < UNCOVERED].tolist())
-    n = len(valid)
-    figures: dict[str, Any] = {"n_scenarios": len(cost), "invalid_share": round(1 - n / len(cost), 6)}
-    if n:
-        figures["geomean_slowdown"] = round(math.exp(math.fsum(valid) / n), 6)
-        figures["p95_slowdown"] = round(math.exp(valid[min(n - 1, int(0.95 * n))]), 6)
-        figures["max_slowdown"] = round(math.exp(valid[-1]), 6)
-        figures["within_1_1"] = round(sum(x <= math.log(1.1) for x in valid) / n, 6)
-    return figures
-
-
-def _described(c: Candidate) -> dict[str, Any]:
-    return {
-        "strategy": c.strategy,
-        "max_configs": c.settings.max_configs,
-        "price": c.settings.price,
-        "leaves": round(c.leaves, 2),
-        "mean_log_slowdown": round(c.mean, 6),
-    }

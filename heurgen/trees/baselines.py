@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from heurgen.costs import CostTable
+from heurgen.logs.costs import CostTable
 from heurgen.trees.problem import Floats, Ints, config_order, problem
 
 # The plain trees that the project started from have four levels.

@@ -3,75 +3,132 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from heurgen.costs import CostTable, TableColumn
 from heurgen.ir import Leaf, Membership, Node, Selector, Split
-from heurgen.passes import roundest
-from heurgen.trees.node import Branch, Tip, Tree, goes_left, tips
+from heurgen.ir.passes import roundest
+from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees.node import Cut, Tip, Tree, goes_left
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
 
 def to_ir(p: Problem, tree: Tree, numbers: dict[int, int], table: CostTable) -> Node:
     """The tree as IR; `numbers` maps the problem's config index to the selector's."""
-    return _node(p, np.arange(len(p.X)), tree, numbers, table)
+    return _node(p, _part(p, np.arange(len(p.X)), tree), numbers, table)
 
 
-def _node(p: Problem, rows: Ints, tree: Tree, numbers: dict[int, int], table: CostTable) -> Node:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A subtree with its rows and which of them go left; `configs` has a bit for each config that it ships, `covered`
+    one for each config that is covered on all its scenarios.
+    """
+
+    rows: Ints
+    tree: Tree
+    configs: int
+    covered: int
+    goes_left: Bools
+    sides: tuple[_Part, ...] = ()
+
+
+def _part(p: Problem, rows: Ints, tree: Tree) -> _Part:
+    if isinstance(tree, Tip):
+        covered = np.packbits(p.covered[rows[p.real[rows]]].all(axis=0), bitorder="little").tobytes()
+        every = np.ones(len(rows), dtype=bool)
+        return _Part(rows, tree, 1 << tree.config, int.from_bytes(covered, "little"), every)
+    left = goes_left(p, rows, tree.cut)
+    below, above = _part(p, rows[left], tree.left), _part(p, rows[~left], tree.right)
+    configs, covered_ = below.configs | above.configs, below.covered & above.covered
+    return _Part(rows, tree, configs, covered_, left, (below, above))
+
+
+def _node(p: Problem, part: _Part, numbers: dict[int, int], table: CostTable) -> Node:
+    rows, tree = part.rows, part.tree
     if isinstance(tree, Tip):
         return _leaf(p, rows, tree, numbers, table)
-    left = goes_left(p, rows, tree.cut)
-    below = _node(p, rows[left], tree.left, numbers, table)
-    above = _node(p, rows[~left], tree.right, numbers, table)
+    below, above = (_node(p, side, numbers, table) for side in part.sides)
     column = p.columns[tree.cut.column]
     if column.type != "category":
-        return Split(column.name, threshold(p, rows, tree), below, above)
+        return Split(column.name, _threshold(p, part, tree.cut), below, above)
     present = np.unique(p.X[rows, tree.cut.column]).astype(np.int64).tolist()
-    values = tuple(column.values[i] for i in present if i in tree.cut.left)
-    others = tuple(column.values[i] for i in present if i not in tree.cut.left)
-    real = p.real[rows]
-    unknown_left = bool(real[left].sum() > real[~left].sum())
-    return Membership(column.name, values, others, unknown_left, below, above)
+    chosen = set(tree.cut.left)
+    values = tuple(column.values[i] for i in present if i in chosen)
+    others = tuple(column.values[i] for i in present if i not in chosen)
+    safe = Leaf(numbers[_safest(p, rows, tree.cut.column, sorted(numbers))])
+    if isinstance(below, Leaf) and below.config == safe.config:
+        return Membership(column.name, values, others, True, below, above)
+    if not (isinstance(above, Leaf) and above.config == safe.config):
+        above = Membership(column.name, others, values, False, above, safe)
+    return Membership(column.name, values, others, False, below, above)
+
+
+def _safest(p: Problem, rows: Ints, column: int, among: list[int]) -> int:
+    """The config for a category that training never saw: of `among`, one that covers these rows in every category.
+
+    Else one that fails in fewest categories, then scenarios; of equals the one that costs least.
+    """
+    real = rows[p.real[rows]]
+    columns = np.array(among, dtype=np.int64)
+    failed = ~p.covered[np.ix_(real, columns)]
+    kinds = np.unique(p.X[real, column], return_inverse=True)[1].reshape(-1)
+    bad = np.array([len(np.unique(kinds[f])) for f in failed.T])
+    order = np.lexsort(
+        (np.arange(len(among)), p.soft[np.ix_(real, columns)].sum(axis=0), failed.sum(axis=0), bad)
+    )
+    return among[int(order[0])]
 
 
 def _leaf(p: Problem, rows: Ints, tip: Tip, numbers: dict[int, int], table: CostTable) -> Leaf:
     index = p.index[rows[p.real[rows]]]
-    slowdown = None
-    if table.costs_known:
-        logs = table.log_slowdown[index, p.configs[tip.config]]
-        known = sorted(logs[np.isfinite(logs)].tolist())
-        slowdown = math.exp(math.fsum(known) / len(known)) if known else None
-    return Leaf(numbers[tip.config], len(index), slowdown)
+    if not len(index):
+        return Leaf(numbers[tip.config])
+    slowdown, n_ok = evidence(table, index, int(p.configs[tip.config]))
+    return Leaf(numbers[tip.config], len(index), slowdown, n_ok)
+
+
+def evidence(table: CostTable, rows: Ints, column: int) -> tuple[float | None, int | None]:
+    """The geometric mean slowdown of a config (a column of the table) over the rows that it succeeded in, and how many
+    those are; (None, None) where costs are unknown.
+    """
+    if not table.costs_known:
+        return None, None
+    logs = table.log_slowdown[rows, column]
+    known = sorted(logs[np.isfinite(logs)].tolist())
+    return (math.exp(math.fsum(known) / len(known)) if known else None), len(known)
 
 
 # --- thresholds ---------------------------------------------------------------------------------------------
 
 
-def threshold(p: Problem, rows: Ints, tree: Branch) -> int | float:
+def _threshold(p: Problem, part: _Part, cut: Cut) -> int | float:
     """The threshold of a number test.
 
     The roundest number between the rows on either side. Where one side ships a config that was not covered on
     the other side's scenarios, the gap goes to the other side: nobody measured there that it works. Where both
     do, the side whose scenarios all have one value (decode: one query token) keeps that value alone.
     """
-    column = p.columns[tree.cut.column]
-    left = goes_left(p, rows, tree.cut)
-    x, real = p.X[rows, tree.cut.column], p.real[rows]
-    tight_left = _exclusive(p, rows[~left], tree.left)
-    tight_right = _exclusive(p, rows[left], tree.right)
+    column, left = p.columns[cut.column], part.goes_left
+    x, real = p.X[part.rows, cut.column], p.real[part.rows]
+    here, there = x[left & real], x[~left & real]
+    # A guard has no scenario on one side: its configs were never seen to work there.
+    if not len(there):
+        return _typed(column, cut.low)
+    if not len(here):
+        return _just_below(column, cut.low, cut.high)
+    below, above = part.sides
+    tight_left, tight_right = bool(below.configs & ~above.covered), bool(above.configs & ~below.covered)
     if tight_left and tight_right:
-        single_left = len(np.unique(x[left & real])) == 1
-        single_right = len(np.unique(x[~left & real])) == 1
-        tight_left, tight_right = single_left, single_right and not single_left
-    low, high = tree.cut.low, min(tree.cut.high, float(x[~left].min()))
+        tight_left = bool(here.min() == here.max())
+        tight_right = bool(there.min() == there.max()) and not tight_left
     if tight_left:
-        return _typed(column, float(x[left & real].max()))
+        return _typed(column, float(here.max()))
     if tight_right:
-        return _just_below(column, low, float(x[~left & real].min()))
-    return between_values(
-        column, *_widened(low, high, float(x[left & real].max()), float(x[~left & real].min()))
-    )
+        return _just_below(column, cut.low, float(there.min()))
+    high = min(cut.high, float(x[~left].min()))
+    return between_values(column, *_widened(cut.low, high, float(here.max()), float(there.min())))
 
 
 # Points between scenarios place a threshold only so exactly: a rounder number this near is as good.
@@ -87,16 +144,13 @@ def _widened(low: float, high: float, real_low: float, real_high: float) -> tupl
 def between_values(column: TableColumn, low: float, high: float) -> int | float:
     """The roundest threshold in the gap; a gap between whole numbers that holds none goes to the lower one."""
     if column.type == "float":
-        return roundest(low, high, "float")
+        return _roundest(low + 0.0, high + 0.0, "float")
     whole_low, whole_high = math.floor(low), math.ceil(high)
-    return roundest(whole_low, max(whole_high, whole_low + 1), column.type)
+    return _roundest(whole_low, max(whole_high, whole_low + 1), column.type)
 
 
-def _exclusive(p: Problem, others: Ints, tree: Tree) -> bool:
-    """Whether the tree ships a config that some scenario among `others` does not cover."""
-    configs = np.array(sorted({tip.config for tip in tips(tree)}), dtype=np.int64)
-    covered: Bools = p.covered[np.ix_(others[p.real[others]], configs)]
-    return not bool(covered.all())
+# Trees of one cross-validation share most of their gaps.
+_roundest = lru_cache(maxsize=2**14, typed=True)(roundest)
 
 
 def _typed(column: TableColumn, value: float) -> int | float:
@@ -117,6 +171,7 @@ def _just_below(column: TableColumn, low: float, high: float) -> int | float:
 def route(tree: Node, columns: tuple[TableColumn, ...], X: Floats) -> Ints:
     """The config index that a tree gives for each row of X [N, F] (columns as in a cost table)."""
     place = {c.name: i for i, c in enumerate(columns)}
+    code = [{v: at for at, v in enumerate(c.values)} for c in columns]
     found = np.empty(len(X), dtype=np.int64)
 
     def walk(node: Node, rows: Ints) -> None:
@@ -129,7 +184,7 @@ def route(tree: Node, columns: tuple[TableColumn, ...], X: Floats) -> Ints:
             left: Bools = x <= node.threshold
         else:
             named = node.others if node.unknown_left else node.values
-            left = np.isin(x, [columns[i].values.index(v) for v in named]) ^ node.unknown_left
+            left = np.isin(x, [code[i][v] for v in named]) ^ node.unknown_left
         walk(node.left, rows[left])
         walk(node.right, rows[~left])
 

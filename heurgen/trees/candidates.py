@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from heurgen.trees.configs import region_costs
 from heurgen.trees.node import Cut
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
@@ -26,7 +27,7 @@ def candidates(p: Problem, rows: Ints, limit: int | None = None) -> tuple[list[C
     blocks: list[Bools] = []
     for column, description in enumerate(p.columns):
         found, block = (
-            _category_cuts(p, rows, column)
+            _category_cuts(p, rows, column, each)
             if description.type == "category"
             else _number_cuts(p.X[rows, column], column, each)
         )
@@ -47,12 +48,15 @@ def _number_cuts(x: Floats, column: int, limit: int) -> tuple[list[Cut], Bools]:
     return cuts, x[:, None] <= values[gaps][None, :]
 
 
-def _category_cuts(p: Problem, rows: Ints, column: int) -> tuple[list[Cut], Bools]:
+def _category_cuts(p: Problem, rows: Ints, column: int, limit: int) -> tuple[list[Cut], Bools]:
     x = p.X[rows, column].astype(np.int64)
-    present = np.unique(x).tolist()
+    present, code = np.unique(x, return_inverse=True)
     if len(present) < 2:
         return [], np.zeros((len(rows), 0), dtype=bool)
-    sets = _all_sets(present) if len(present) <= MAX_SUBSETS else _ordered_sets(p, rows, x, present)
+    few = len(present) <= MAX_SUBSETS
+    sets = (
+        _all_sets(present.tolist()) if few else _ordered_sets(p.cost[rows], code.reshape(-1), present, limit)
+    )
     block = np.column_stack([np.isin(x, s) for s in sets])
     return [Cut(column, left=s) for s in sets], block
 
@@ -62,21 +66,36 @@ def _all_sets(present: list[int]) -> list[tuple[int, ...]]:
     return [s for size in range(1, len(present)) for s in combinations(present[:-1], size)]
 
 
-def _ordered_sets(p: Problem, rows: Ints, x: Ints, present: list[int]) -> list[tuple[int, ...]]:
+def _ordered_sets(cost: Floats, code: Ints, present: Ints, limit: int) -> list[tuple[int, ...]]:
     """Single categories, and the prefixes of orders by effect: the mean lead of one config over another here.
 
-    For two configs the best division is a prefix of that order (Fisher 1958, Breiman et al. 1984, 9.4).
+    For two configs the best division is a prefix of that order (Fisher 1958, Breiman et al. 1984, 9.4). Of more than
+    `limit` sets those stay whose two sides cost least, each with its best config.
+
+    cost  float64 [n, C] of the rows; code [n]: which of `present` each is
     """
-    cost = p.cost[rows]
-    sums = np.array([cost[x == v].sum(axis=0) for v in present])
-    counts = np.array([(x == v).sum() for v in present])[:, None]
-    best = int(cost.sum(axis=0).argmin())
-    effect = (sums - sums[:, [best]]) / counts
-    sets = {(v,) for v in present}
-    for config in range(effect.shape[1]):
-        order = [present[i] for i in np.lexsort((np.arange(len(present)), effect[:, config])).tolist()]
-        sets |= {tuple(sorted(order[:size])) for size in range(1, len(order))}
+    sums, n = region_costs(cost, code), len(present)
+    total, counts = sums.sum(axis=0), np.bincount(code)
+    effect = (sums - sums[:, [int(total.argmin())]]) / counts[:, None]
+    orders = np.argsort(effect.T, axis=1, kind="stable")
+    promises = [
+        _both_sides(sums, total),
+        *(_both_sides(np.cumsum(sums[o[:-1]], axis=0), total) for o in orders),
+    ]
+    sets: set[tuple[int, ...]] = set()
+    for at in np.argsort(np.concatenate(promises), kind="stable").tolist():
+        if len(sets) == limit:
+            break
+        config, size = divmod(at - n, n - 1)
+        codes = [at] if at < n else np.sort(orders[config, : size + 1])
+        sets.add(tuple(present[codes].tolist()))
     return sorted(sets, key=lambda s: (len(s), s))
+
+
+def _both_sides(left: Floats, total: Floats) -> Floats:
+    """What divisions cost whose left sides sum to left [Q, C], with the best config on either side."""
+    found: Floats = left.min(axis=1) + (total - left).min(axis=1)
+    return found
 
 
 def _distinct(B: Bools) -> list[int]:

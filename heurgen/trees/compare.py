@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from heurgen import ir
-from heurgen.costs import CostTable
-from heurgen.errors import UsageError
-from heurgen.text import SUMMARY_HEADER, counted, summary_cells, table
+from heurgen.base.errors import UsageError
+from heurgen.base.figures import summarise
+from heurgen.base.text import SUMMARY_HEADER, WINNER_HEADER, counted, summary_cells, table, winner_cells
+from heurgen.logs import frame
+from heurgen.logs.costs import CostTable
 from heurgen.trees import baselines, optimal
 from heurgen.trees.build import choices
 from heurgen.trees.learn import fit_rows
 from heurgen.trees.options import FitOptions, Strategy
 from heurgen.trees.problem import Ints, column_order
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # What a strategy answers for held-out scenarios: the table's config columns (-1: none), leaves, configs.
 Answer: TypeAlias = tuple[Ints, int, int]
@@ -30,8 +35,8 @@ LOWER_SHARE = 0.7
 class Row:
     """One strategy. Slowdowns over all held-out scenarios of all repeats whose choice was measured and ran.
 
-    `invalid_share` counts the other choices; `leaves` and `configs` are means over the fits. Slowdowns are None
-    where none is known.
+    `invalid_share` counts the other choices, `agreement` those that are the measured winner; `leaves` and
+    `configs` are means over the fits. Slowdowns are None where none is known.
     """
 
     vendor: str
@@ -42,6 +47,7 @@ class Row:
     max_slowdown: float | None
     within_1_1: float | None
     invalid_share: float | None
+    agreement: float | None
     leaves: float
     configs: float
 
@@ -60,8 +66,15 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def to_frame(self) -> DataFrame:
+        """A row a strategy and split: `held_out` from cross-validation, `beyond` from the extrapolation."""
+        splits = (("held_out", self.rows), ("beyond", self.extrapolation))
+        return frame.from_records({"split": split, **asdict(row)} for split, rows in splits for row in rows)
+
     def to_text(self) -> str:
         title = f"{self.vendor}: {self.folds} folds over scenarios, {counted(self.repeats, 'repeat')}"
+        if all(r.geomean_slowdown is None and r.invalid_share is None for r in self.rows):
+            title += "; winners only, slowdown unknown"
         parts = [title, _table(self.rows)]
         if self.extrapolation:
             parts += [
@@ -87,7 +100,7 @@ def evaluate(
     if folds < 2 or repeats < 1 or n_groups < folds:
         raise UsageError(
             f"{n_groups} groups of scenarios cannot be put into {folds} folds, {repeats} time(s)",
-            hint="scenarios that share all features form a group; use at least 2 folds, and no more than groups",
+            hint="scenarios of one shape form a group (docs/spec.md); use at least 2 folds, and no more than groups",
         )
     methods = _methods()
     splits = [split for r in range(repeats) for split in _splits(table, folds, r)]
@@ -187,27 +200,35 @@ def _correlation(a: list[float], b: list[float]) -> float:
 
 def _row(t: CostTable, name: str, answers: list[tuple[Answer, Ints]]) -> Row:
     logs: list[float] = []
-    n = 0
     for (chosen, _, _), test in answers:
-        found = np.where(chosen >= 0, t.log_slowdown[test, chosen], np.nan)
-        logs += found[np.isfinite(found)].tolist()
-        n += len(test)
-    logs.sort()
-    known = bool(logs) and t.costs_known
+        logs += np.where(chosen >= 0, t.log_slowdown[test, chosen], np.nan).tolist()
+    found = summarise(logs, known=t.costs_known, agreement=_agreement(t, answers))
     return Row(
         vendor=t.vendor,
         strategy=name,
-        n_scenarios=n,
-        geomean_slowdown=math.exp(math.fsum(logs) / len(logs)) if known else None,
-        p95_slowdown=math.exp(logs[min(len(logs) - 1, int(0.95 * len(logs)))]) if known else None,
-        max_slowdown=math.exp(logs[-1]) if known else None,
-        within_1_1=sum(x <= math.log(1.1) for x in logs) / len(logs) if known else None,
-        invalid_share=1 - len(logs) / n if t.costs_known else None,
+        n_scenarios=found.n_scenarios,
+        geomean_slowdown=found.geomean_slowdown,
+        p95_slowdown=found.p95_slowdown,
+        max_slowdown=found.max_slowdown,
+        within_1_1=found.within_1_1,
+        invalid_share=found.invalid_share,
+        agreement=found.agreement,
         leaves=sum(a[1] for a, _ in answers) / len(answers),
         configs=sum(a[2] for a, _ in answers) / len(answers),
     )
 
 
+def _agreement(t: CostTable, answers: list[tuple[Answer, Ints]]) -> float:
+    """The share of choices that are the winner, or as fast as it."""
+    best = np.where(np.isfinite(t.times), t.times, np.inf).min(axis=1)
+    hits = [t.times[test, chosen] == best[test] for (chosen, _, _), test in answers]
+    valid = [chosen >= 0 for (chosen, _, _), _ in answers]
+    return float(np.mean(np.concatenate([h & v for h, v in zip(hits, valid, strict=True)])))
+
+
 def _table(rows: tuple[Row, ...]) -> str:
+    if all(r.geomean_slowdown is None and r.invalid_share is None for r in rows):
+        known = [[r.strategy, *winner_cells(r), f"{r.leaves:.1f}", f"{r.configs:.1f}"] for r in rows]
+        return table(("strategy", *WINNER_HEADER, "leaves", "configs"), known)
     cells = [[r.strategy, *summary_cells(r), f"{r.leaves:.1f}", f"{r.configs:.1f}"] for r in rows]
     return table(("strategy", *SUMMARY_HEADER, "leaves", "configs"), cells)

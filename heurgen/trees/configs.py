@@ -6,24 +6,28 @@ import numpy as np
 
 from heurgen.trees.problem import Floats, Ints
 
-ROUNDS = 6
+ROUNDS = 3
 
 
-def choose(cost: Floats, count: int) -> Ints:
-    """Up to `count` columns of cost [N, C] whose row-wise minimum has the least sum: greedy, then swaps.
+def choose(cost: Floats, count: int, rounds: int = ROUNDS) -> Ints:
+    """Up to `count` columns of cost [N, C] whose row-wise minimum has the least sum: greedy, then rounds of swaps.
 
     Ties go to the first column. The result is sorted.
     """
     chosen: list[int] = []
-    best = np.full(len(cost), np.inf)
+    least, best, open_ = cost.min(axis=1), np.full(len(cost), np.inf), cost
     for _ in range(min(count, cost.shape[1])):
-        sums = np.minimum(cost, best[:, None]).sum(axis=0)
+        sums = np.minimum(open_, best[:, None]).sum(axis=0)
         pick = int(sums.argmin())
         if chosen and not sums[pick] < best.sum():
             break
         chosen.append(pick)
-        best = np.minimum(best, cost[:, pick])
-    for _ in range(ROUNDS if len(chosen) < cost.shape[1] else 0):
+        best = np.minimum(best, open_[:, pick])
+        # Rows that have their best config cost the same whatever is added.
+        left = best > least
+        if 2 * int(left.sum()) < len(left):
+            least, best, open_ = least[left], best[left], open_[left]
+    for _ in range(rounds if len(chosen) < cost.shape[1] else 0):
         if not _swap(cost, chosen):
             break
     return np.array(sorted(chosen), dtype=np.int64)

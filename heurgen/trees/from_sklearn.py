@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heurgen._version import __version__
-from heurgen.errors import ModelError, quoted
+from heurgen.base.errors import ModelError, quoted
 from heurgen.ir import (
     MAX_DEPTH,
     SCHEMA_VERSION,
@@ -22,7 +22,7 @@ from heurgen.ir import (
     Selector,
     Value,
 )
-from heurgen.passes import exact_split
+from heurgen.ir.passes import exact_split
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ def from_sklearn(
             names seen in `fit`, else x0, x1, ... int features compare with int thresholds, bool features
             are tested for truth; a category has no place in a column of numbers.
         parameters: names of the outputs. Default: y, or y0, y1, ...
-        kernel, vendor: the names that the generated module uses.
+        kernel: what the generated module says it is of.
+        vendor: whose function of the generated module it becomes.
 
     The prediction of the estimator, of `heurgen.select` and of the generated function agree on every finite
     input within float32 range (ints up to 2**53).

@@ -1,137 +1,139 @@
-"""Starting trees: scikit-learn's, and our own with two levels of look-ahead."""
+"""Growth: from one leaf, the leaf with most left to gain is divided first, by its most promising test."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import heapq
+from dataclasses import dataclass
 
 import numpy as np
 
-from heurgen.trees.candidates import candidates
-from heurgen.trees.depth2 import pair_costs, stump_costs
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, n_leaves, row_costs
-from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
+from heurgen.trees.bins import Bins, best_tests, cut_of, histograms
+from heurgen.trees.node import Branch, Cut, Tip, Tree
+from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
-Score: TypeAlias = Callable[[Floats, Floats, Bools, float, Floats], Floats]
-# The best cut found for a set of rows, None where there is none: the same rows are met at many depths.
-Memo: TypeAlias = dict[tuple[bytes, bool], "tuple[Cut, Bools, float] | None"]
+# Cells of the histograms that are looked at together: what a processor's cache holds.
+CELLS = 2**18
 
 
-def look_ahead(p: Problem, rows: Ints, depth: int, price: float, memo: Memo) -> Tree:
-    """Grown top down; each test is the root of the best tree of depth 2 below it. `price` per leaf.
+@dataclass(slots=True, eq=False)
+class _Leaf:
+    """A leaf of the growing tree; `gain` is what it has left to gain, `sums` its histogram, dropped once divided."""
 
-    `memo` belongs to this problem and price.
+    rows: Ints
+    tip: Tip
+    gain: float
+    level: int
+    sums: Floats | None = None
+    divided: _Divided | None = None
+    left: int = -1
+    right: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Divided:
+    """A leaf's most promising test and the two leaves that it makes; no cut: nothing divides it."""
+
+    cut: Cut | None
+    below: _Leaf | None = None
+    above: _Leaf | None = None
+
+
+def grow(p: Problem, bins: Bins, depth: int, max_leaves: int) -> Tree:
+    """A tree of at most `depth` tests on a path and `max_leaves` leaves; pruning comes later.
+
+    What a leaf has left to gain is its cost beyond that of each row's own best config. A leaf without any, or with
+    fewer than two scenarios, stays. Leaves that are likely next are looked at together: how they divide does not
+    depend on when.
     """
-    tip = best_tip(p, rows)
-    if depth == 0 or p.real[rows].sum() < 2:
-        return tip
-    key = hashlib.blake2b(rows.tobytes(), digest_size=16).digest(), depth == 1
-    if key not in memo:
-        memo[key] = _best_cut(p, rows, stump_costs if depth == 1 else pair_costs, price)
-    found = memo[key]
-    alone = float(p.cost[rows, tip.config].sum()) + doubt(p, tip)
-    if found is None or not found[2] < alone + price:
-        return tip
-    cut, left, _ = found
-    tree = Branch(
-        cut,
-        look_ahead(p, rows[left], depth - 1, price, memo),
-        look_ahead(p, rows[~left], depth - 1, price, memo),
-    )
-    grown = float(row_costs(p, rows, tree).sum()) + doubt(p, tree) + n_leaves(tree) * price
-    return tree if grown < alone + price else tip
+    everything = np.arange(len(p.X))
+    least = p.cost.min(axis=1)
+    leaves = _leaves(p, bins, least, [everything], [0], depth)
+    if leaves[0].gain > 0:
+        leaves[0].sums = histograms(bins, [everything])[0]
+    waiting: list[tuple[float, int]] = []
+
+    def wait(number: int) -> None:
+        if leaves[number].sums is not None:
+            heapq.heappush(waiting, (-leaves[number].gain, number))
+
+    together = max(1, CELLS // (int(bins.start[-1]) * bins.weight.shape[1]))
+    wait(0)
+    count = 1
+    while waiting and count < max_leaves:
+        if leaves[waiting[0][1]].divided is None:
+            first = heapq.nsmallest(min(max_leaves - count, 4 * together), waiting)
+            asked = [leaves[number] for _, number in first if leaves[number].divided is None][:together]
+            _divide(p, bins, least, asked, depth)
+        leaf = leaves[heapq.heappop(waiting)[1]]
+        found = leaf.divided
+        if found is None or found.below is None or found.above is None:
+            continue
+        leaf.left, leaf.right = len(leaves), len(leaves) + 1
+        leaves += [found.below, found.above]
+        wait(leaf.left)
+        wait(leaf.right)
+        count += 1
+    return _tree(leaves, 0)
 
 
-def _best_cut(p: Problem, rows: Ints, score: Score, price: float) -> tuple[Cut, Bools, float] | None:
-    cuts, B = candidates(p, rows)
-    if not cuts:
-        return None
-    costs = score(B, p.cost[rows], p.real[rows], price, p.leaf_price)
-    best = int(costs.argmin())
-    return cuts[best], B[:, best] > 0, float(costs[best])
+def _leaves(
+    p: Problem, bins: Bins, least: Floats, parts: list[Ints], levels: list[int], depth: int
+) -> list[_Leaf]:
+    """Leaves of these rows, without histograms; one that stays as it is has nothing left to gain."""
+    rows, starts = np.concatenate(parts), np.cumsum([0, *(len(part) for part in parts[:-1])])
+    cost = np.add.reduceat(p.cost[rows], starts, axis=0)
+    tip = (cost + p.leaf_price).argmin(axis=1)
+    gain = cost[np.arange(len(parts)), tip] - np.add.reduceat(least[rows], starts)
+    stays = (np.add.reduceat(p.real[rows].astype(np.int64), starts) < 2) | (np.array(levels) >= depth)
+    gain[stays] = 0.0
+    found = zip(parts, tip.tolist(), gain.tolist(), levels, strict=True)
+    return [_Leaf(own, Tip(config), left, level) for own, config, left, level in found]
 
 
-# --- scikit-learn -------------------------------------------------------------------------------------------
+def _divide(p: Problem, bins: Bins, least: Floats, leaves: list[_Leaf], depth: int) -> None:
+    """Find the leaves' tests, and the leaves on both sides with their histograms."""
+    H = np.stack([leaf.sums for leaf in leaves if leaf.sums is not None])
+    able: list[tuple[_Leaf, Cut]] = []
+    parts: list[Ints] = []
+    for leaf, found in zip(leaves, best_tests(bins, H), strict=True):
+        if found is None:
+            leaf.divided = _Divided(None)
+            continue
+        cut, left = cut_of(p, bins, leaf.rows, found)
+        able.append((leaf, cut))
+        parts += [leaf.rows[left], leaf.rows[~left]]
+    if not able:
+        return
+    sides = _leaves(p, bins, least, parts, [leaf.level + 1 for leaf, _ in able for _ in (0, 1)], depth)
+    families = list(zip([leaf for leaf, _ in able], sides[::2], sides[1::2], strict=True))
+    for (leaf, below, above), (_, cut) in zip(families, able, strict=True):
+        leaf.divided = _Divided(cut, below, above)
+    _sum_sides(bins, families)
+    for leaf in leaves:
+        leaf.sums = None
 
 
-def encode(p: Problem, rows: Ints) -> tuple[Floats, list[Cut]]:
-    """Columns for scikit-learn, and what `column <= 0.5 + k` means for each (a Cut with the k-th gap).
-
-    Numbers become their dense rank, which float32 holds exactly; categories one column each.
-    """
-    blocks, meaning = [], []
-    for column, description in enumerate(p.columns):
-        x = p.X[rows, column]
-        values, rank = np.unique(x, return_inverse=True)
-        if description.type == "category":
-            for v in values.astype(np.int64).tolist():
-                blocks.append((x != v).astype(np.float64))
-                meaning.append(Cut(column, left=(v,)))
-        else:
-            blocks.append(rank.reshape(-1).astype(np.float64))
-            meaning.append(Cut(column))
-    return np.column_stack(blocks), meaning
+def _sum_sides(bins: Bins, families: list[tuple[_Leaf, _Leaf, _Leaf]]) -> None:
+    """The histograms of both sides of divided leaves: the smaller is summed, the other what is left."""
+    asked = [
+        (leaf, below, above) if 2 * len(below.rows) <= len(leaf.rows) else (leaf, above, below)
+        for leaf, below, above in families
+        if below.gain > 0 or above.gain > 0
+    ]
+    if not asked:
+        return
+    found = histograms(bins, [less.rows for _, less, _ in asked])
+    for (leaf, less, more), sums in zip(asked, found, strict=True):
+        assert leaf.sums is not None
+        more.sums = leaf.sums - sums if more.gain > 0 else None
+        less.sums = sums.copy() if less.gain > 0 else None
 
 
-def regression_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
-    """scikit-learn's multi-output regression of the costs: variance of every config's cost falls."""
-    from sklearn.tree import DecisionTreeRegressor
-
-    X, meaning = encode(p, rows)
-    estimator = DecisionTreeRegressor(
-        max_depth=depth, max_leaf_nodes=max(max_leaves, 2), random_state=0, min_samples_leaf=1
-    ).fit(X, capped(p.cost[rows]))
-    return from_estimator(p, rows, estimator, X, meaning)
-
-
-def capped(cost: Floats) -> Floats:
-    """Costs for least squares: beyond e^2 = 7.4x, and unmeasured, all are equally bad."""
-    return np.minimum(cost / UNIT, 2.0)
-
-
-def winner_tree(p: Problem, rows: Ints, depth: int, max_leaves: int) -> Tree:
-    """scikit-learn's classification of the winner, weighted by what a wrong choice costs on average."""
-    from sklearn.tree import DecisionTreeClassifier
-
-    cost = p.cost[rows]
-    regret = cost.mean(axis=1) - cost.min(axis=1)
-    if not regret.any():
-        return best_tip(p, rows)
-    X, meaning = encode(p, rows)
-    estimator = DecisionTreeClassifier(
-        criterion="entropy", max_depth=depth, max_leaf_nodes=max(max_leaves, 2), random_state=0
-    ).fit(X, cost.argmin(axis=1), sample_weight=regret / regret.mean())
-    return from_estimator(p, rows, estimator, X, meaning)
-
-
-def from_estimator(
-    p: Problem,
-    rows: Ints,
-    estimator: Any,
-    X: Floats,
-    meaning: list[Cut],
-    label: Callable[[Ints, int], int] | None = None,
-) -> Tree:
-    """A fitted sklearn tree over `encode`d rows.
-
-    A leaf is labelled with the config that costs least there, or with `label(rows, sklearn node)`.
-    """
-    arrays = estimator.tree_
-
-    def build(node: int, own: Ints) -> Tree:
-        if arrays.children_left[node] == -1:
-            return Tip(label(rows[own], node)) if label else best_tip(p, rows[own])
-        cut = meaning[arrays.feature[node]]
-        left: Bools = X[own, arrays.feature[node]] <= arrays.threshold[node]
-        below, above = own[left], own[~left]
-        if not cut.left:
-            cut = gap(p, rows[own], cut.column, left)
-        return Branch(
-            cut, build(arrays.children_left[node], below), build(arrays.children_right[node], above)
-        )
-
-    return build(0, np.arange(len(rows)))
+def _tree(leaves: list[_Leaf], number: int) -> Tree:
+    leaf = leaves[number]
+    if leaf.left < 0 or leaf.divided is None or leaf.divided.cut is None:
+        return leaf.tip
+    return Branch(leaf.divided.cut, _tree(leaves, leaf.left), _tree(leaves, leaf.right))
 
 
 def gap(p: Problem, rows: Ints, column: int, left: Bools) -> Cut:

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from heurgen.trees.candidates import candidates
+from heurgen.trees import constants
+from heurgen.trees.bins import binned
 from heurgen.trees.configs import choose, region_costs
-from heurgen.trees.grow import Memo, look_ahead, regression_tree, winner_tree
+from heurgen.trees.grow import gap, grow
+from heurgen.trees.guards import Limit, guarded, limits
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, real_cost
-from heurgen.trees.problem import UNIT, Ints, Problem, between, priced, subset, with_configs
-from heurgen.trees.refine import prune, refine, total, with_max_leaves
+from heurgen.trees.problem import (
+    UNIT,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    between,
+    priced,
+    subset,
+    tailed,
+    with_configs,
+)
+from heurgen.trees.refine import Weighed, move, prune, weighed, with_max_leaves
+from heurgen.trees.regime import Regime
 
-# Configs worth a look when the set is chosen: those that a tree without limits might use.
-POOL = 24
-# Up to this many scenarios the regions of a tree are too uncertain to choose configs by.
-SMALL = 500
-REGION_DEPTH = 5
 # A tree of two levels is too small to spend one on coverage.
 SETTLE_DEPTH = 3
-SETTLE_CUTS = 4096
-# Price of a leaf, as a total log-slowdown that it must save, before cross-validation chooses it: for 64
-# scenarios; it grows with the square root of their number, as the sum of as many errors does.
-PRICES = (0.01, 0.03, 0.1, 0.3, 1.0)
-DEFAULT_PRICE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What decides a joint tree: `price` is one of PRICES."""
+    """What decides a joint tree: `price` is one of `LEARNER.prices`, `tail` as in `FitOptions`.
 
-    max_configs: int
-    price: float = DEFAULT_PRICE
-    depth: int = 6
-    max_leaves: int = 24
+    `by_rows`: the configs are chosen by what they do for single scenarios, not for the regions of a tree.
+    """
+
+    n_configs: int
+    price: float
+    depth: int
+    max_leaves: int
+    tail: float = 0.0
+    by_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,37 +59,44 @@ def price_units(price: float, n_real: int) -> float:
     return float(np.rint(price * UNIT * np.sqrt(n_real / 64)))
 
 
-def config_set(p: Problem, count: int) -> Ints:
-    """The configs to choose leaves from (indices into the problem's).
+# --- the configs --------------------------------------------------------------------------------------------
 
-    Small logs: the best set among half as many again, which serve the log best: with more to choose from, single
-    scenarios decide (held-out on the H200 log: 1.040, from all configs 1.048). Else of two sets the one whose
-    tree is better.
 
-    One serves the scenarios best, each with the best of the set. The other serves the regions best that a tree
-    with a larger pool finds: a config that wins here and there inside regions helps no tree.
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Configs to choose from (indices into the problem's), and their summed costs in the regions of a tree [R, C].
+
+    A config that wins here and there inside regions helps no tree: sets are chosen by what they do for regions. Where
+    a log is too small for its regions to be trusted, `rows` holds the scenarios' own costs as a second opinion.
     """
-    if p.n_real <= SMALL:
-        pool = choose(p.cost, count + count // 2)
-        return pool[choose(p.cost[:, pool], count)]
-    best = choose(p.cost, count)
-    if len(best) < count:
-        return best
-    pool = choose(p.cost, POOL)
-    wide = with_configs(p, pool)
-    place = np.argsort(np.argsort(wide.configs))
-    price = price_units(DEFAULT_PRICE, p.n_real)
-    leaf = leaf_of(wide, look_ahead(wide, np.arange(len(p.X)), REGION_DEPTH, price, {}))
-    regional = pool[choose(region_costs(wide.cost, leaf)[:, place], count)]
-    options = [best, regional]
-    return options[int(np.argmin([_tree_cost(p, option) for option in options]))]
+
+    configs: Ints
+    costs: Floats
+    rows: Floats | None
+
+    def best(self, s: Settings) -> Ints:
+        """The set of configs that serves the regions best, or the rows (indices into the problem's).
+
+        By rows: the best among half as many again that serve the log best. With more to choose from, single
+        scenarios decide.
+        """
+        if not s.by_rows or self.rows is None:
+            return self.configs[choose(self.costs, s.n_configs)]
+        wide = choose(self.rows, s.n_configs + s.n_configs // 2)
+        return wide[choose(self.rows[:, wide], s.n_configs)]
 
 
-def _tree_cost(p: Problem, configs: Ints) -> float:
-    """What a quickly grown tree with these configs costs."""
-    own = with_configs(p, configs)
-    rows, price = np.arange(len(p.X)), price_units(DEFAULT_PRICE, p.n_real)
-    return total(own, rows, look_ahead(own, rows, REGION_DEPTH, price, {}), price)
+def pool(p: Problem, r: Regime) -> Pool:
+    c = constants.LEARNER
+    own = with_configs(p, choose(p.cost, c.pool, rounds=0))
+    tree = _grown(own, c.region_depth, r.max_leaves)
+    tree = prune(priced(own), weighed(priced(own), tree), price_units(c.price, p.n_real), r.max_leaves)
+    place = {column: i for i, column in enumerate(p.configs.tolist())}
+    order = np.array([place[column] for column in own.configs.tolist()])
+    # Configs in the problem's order, so that ties go to the first.
+    back = np.argsort(order)
+    rows = p.cost if r.few else None
+    return Pool(order[back], region_costs(own.cost, leaf_of(own, tree))[:, back], rows)
 
 
 def leaf_of(p: Problem, tree: Tree) -> Ints:
@@ -102,30 +118,63 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
     return found
 
 
-def grow(p: Problem, depth: int, max_leaves: int, memos: dict[str, Memo], side: str = "") -> Tree:
-    """The best of the refined starting trees, at the lowest price; `finish` prunes it.
+# --- the tree -----------------------------------------------------------------------------------------------
+
+
+def prepared(p: Problem, chosen: Ints, r: Regime) -> Problem:
+    """The problem with a config set, and points between where the log is small."""
+    own = with_configs(p, chosen)
+    return between(own) if r.interpolate else own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    """A grown tree ready to be pruned at any price; `settled`: of both sides of a cut that settles coverage."""
+
+    p: Problem
+    tree: Weighed | None
+    settled: tuple[Cut, Grown, Grown] | None = None
+
+
+def grown(p: Problem, s: Settings) -> Grown:
+    """The tree to prune.
 
     Where a cut settles coverage it is made first, alone: of a region bounded by it no launch of the other kind
-    is a part, whatever its other features are. `memos` may be shared by fits of one problem at several depths.
+    is a part, whatever its other features are, and no leaf pays for doubt about them.
     """
-    cut = settling_cut(p) if depth >= SETTLE_DEPTH else None
-    if cut is not None:
-        left = goes_left(p, np.arange(len(p.X)), cut)
-        return Branch(
-            cut,
-            grow(subset(p, left), depth - 1, max_leaves, memos, side + "L"),
-            grow(subset(p, ~left), depth - 1, max_leaves, memos, side + "R"),
-        )
-    rows = np.arange(len(p.X))
-    price = price_units(PRICES[0], p.n_real)
-    p = priced(p)
-    memo = memos.setdefault(side, {})
-    starts = [look_ahead(p, rows, depth, price, memo)]
-    scenarios = np.flatnonzero(p.real)
-    starts += [make(p, scenarios, depth, 2 * max_leaves) for make in (regression_tree, winner_tree)]
-    trees = [refine(p, start, depth, price, memo) for start in starts]
-    costs = [total(p, rows, tree, price) for tree in trees]
-    return trees[int(np.argmin(costs))]
+    cut = settling_cut(p) if s.depth >= SETTLE_DEPTH else None
+    if cut is None:
+        priced_ = tailed(priced(p), s.tail)
+        return Grown(priced_, weighed(priced_, _grown(priced_, s.depth, s.max_leaves)))
+    left = goes_left(p, np.arange(len(p.X)), cut)
+    below = replace(s, depth=s.depth - 1)
+    return Grown(p, None, (cut, grown(subset(p, left), below), grown(subset(p, ~left), below)))
+
+
+def _grown(p: Problem, depth: int, max_leaves: int) -> Tree:
+    c, bins, rows = constants.LEARNER, binned(p), np.arange(len(p.X))
+    tree = grow(p, bins, depth, c.overgrowth * max_leaves)
+    for _ in range(c.moves):
+        tree = prune(p, weighed(p, tree), price_units(c.prices[0], p.n_real), max_leaves)
+        tree = move(p, bins, rows, tree)
+    return tree
+
+
+def finish(p: Problem, g: Grown, s: Settings, known: list[Limit]) -> Tree:
+    """A grown tree pruned at a price per leaf and to the most leaves allowed, with guards (`known`: limits of `p`)."""
+    price = price_units(s.price, p.n_real)
+    tree = _finished(g, price, s.max_leaves)
+    tree = with_max_leaves(p, tree, s.max_leaves) if g.settled else tree
+    return guarded(p, tree, known, price, s.depth, s.max_leaves)
+
+
+def _finished(g: Grown, units: float, max_leaves: int) -> Tree:
+    if g.settled is None:
+        assert g.tree is not None
+        return prune(g.p, g.tree, units, max_leaves)
+    cut, below, above = g.settled
+    left, right = _finished(below, units, max_leaves), _finished(above, units, max_leaves)
+    return left if isinstance(left, Tip) and left == right else Branch(cut, left, right)
 
 
 def settling_cut(p: Problem) -> Cut | None:
@@ -133,55 +182,38 @@ def settling_cut(p: Problem) -> Cut | None:
 
     None where there is none, or nothing to settle.
     """
-    covered = p.covered[p.real]
+    rows = np.flatnonzero(p.real)
+    covered = p.covered[rows]
     partial = covered.any(axis=0) & ~covered.all(axis=0)
     if not partial.any():
         return None
     covered = covered[:, partial]
-    first = (covered == covered[0]).all(axis=1)
+    first: Bools = (covered == covered[0]).all(axis=1)
     if not (covered[~first] == covered[~first][0]).all():
         return None
-    cuts, B = candidates(p, np.flatnonzero(p.real), SETTLE_CUTS)
-    for cut, left in zip(cuts, B.T, strict=True):
-        if np.array_equal(left > 0, first) or np.array_equal(left > 0, ~first):
-            return cut
+    for column, description in enumerate(p.columns):
+        x = p.X[rows, column]
+        a, b = x[first], x[~first]
+        if description.type == "category":
+            if not np.intersect1d(a, b).size:
+                return Cut(column, left=tuple(np.unique(a).astype(np.int64).tolist()))
+        elif a.max() < b.min() or b.max() < a.min():
+            return gap(p, rows, column, first if a.max() < b.min() else ~first)
     return None
 
 
-def finish(p: Problem, tree: Tree, price: float, max_leaves: int) -> Tree:
-    """A grown tree pruned at a price per leaf, and to the most leaves allowed."""
-    return with_max_leaves(p, _pruned(p, tree, price), max_leaves)
+def fit_joint(p: Problem, r: Regime, s: Settings) -> Fitted:
+    """Fit, never worse on the scenarios than the best single config; nor than a smaller depth, where `r` says so.
 
-
-def _pruned(p: Problem, tree: Tree, price: float) -> Tree:
-    if isinstance(tree, Branch) and tree.cut == settling_cut(p):
-        left = goes_left(p, np.arange(len(p.X)), tree.cut)
-        below, above = (
-            _pruned(subset(p, left), tree.left, price),
-            _pruned(subset(p, ~left), tree.right, price),
-        )
-        kept = Branch(tree.cut, below, above)
-        return below if isinstance(below, Tip) and below == above else kept
-    return prune(priced(p), tree, price)
-
-
-def prepared(p: Problem, chosen: Ints) -> Problem:
-    """The problem with a config set and points between added."""
-    return between(with_configs(p, chosen))
-
-
-def fit_joint(p: Problem, s: Settings) -> Fitted:
-    """Fit, never worse on the scenarios than the best single config or than a smaller depth.
-
-    Every depth up to the limit is fitted, and the deepest tree ships unless a shallower one has a lower
+    Every depth up to the limit is fitted then, and the deepest tree ships unless a shallower one has a lower
     training objective.
     """
-    small = prepared(p, config_set(p, s.max_configs))
-    price = price_units(s.price, p.n_real)
+    small = prepared(p, pool(p, r).best(s), r)
     best: Tree = best_tip(small, np.flatnonzero(small.real))
-    memos: dict[str, Memo] = {}
-    for depth in range(1, s.depth + 1):
-        tree = finish(small, grow(small, depth, s.max_leaves, memos), price, s.max_leaves)
+    known = limits(small)
+    for depth in range(1 if r.every_depth else s.depth, s.depth + 1):
+        at = replace(s, depth=depth)
+        tree = finish(small, grown(small, at), at, known)
         if real_cost(small, tree) <= real_cost(small, best):
             best = tree
     return or_single(p, Fitted(small, best))

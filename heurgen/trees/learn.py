@@ -3,41 +3,58 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from heurgen.costs import CostTable
 from heurgen.ir import MAX_DEPTH, Selector
-from heurgen.trees import auto, optimal
-from heurgen.trees.build import to_ir
-from heurgen.trees.joint import Fitted, Settings, config_set, fit_joint, or_single
+from heurgen.logs.costs import CostTable
+from heurgen.logs.devices import failing_devices, opposite_winners
+from heurgen.trees import auto, constants, optimal
+from heurgen.trees.alternatives import listed_costs, with_alternatives
+from heurgen.trees.build import choices, to_ir
+from heurgen.trees.joint import Fitted, Settings, fit_joint, or_single, pool
+from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.node import tips
-from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
+from heurgen.trees.options import FitOptions
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import Ints, config_order, problem
+from heurgen.trees.problem import Floats, Ints, Problem, config_order, groups, problem
+from heurgen.trees.record import record, shortlist_record
 from heurgen.trees.refine import with_max_leaves
+from heurgen.trees.regime import Regime, regime
+
+# Configs of a strategy that does not choose how many by itself.
+DEFAULT_CONFIGS = 8
 
 
-def fit(table: CostTable, options: FitOptions | None = None) -> Selector:
-    """Learn the tree of one selector.
+def fit(
+    table: CostTable,
+    options: FitOptions | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Selector:
+    """Learn the tree of one selector; `progress(done, total)` counts its steps.
 
-    The objective is the mean log-slowdown over scenarios. A scenario on which a config failed or was never
-    measured costs that config `problem.UNCOVERED`, so that what ships for a region was measured on what the
-    region serves; where no config covers a region, the one with fewest uncovered scenarios ships.
+    The objective is coverage first, then the mean log-slowdown over scenarios: what ships for a region was measured
+    on what the region serves, and where no config covers a region, one with fewest uncovered scenarios ships.
 
     Raises:
         UsageError: strategy "optimal" without the package pystreed.
     """
-    return fit_rows(table, np.arange(table.n_scenarios), options or FitOptions())
+    return fit_rows(table, np.arange(table.n_scenarios), options or FitOptions(), progress)
 
 
-def fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
+def fit_rows(
+    table: CostTable,
+    rows: Ints,
+    options: FitOptions,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Selector:
     """`fit` on some of a table's scenarios."""
     with one_thread():
-        return _fit_rows(table, rows, options)
+        return without_slowdowns(_fit_rows(table, rows, options, progress)[0])
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -48,35 +65,100 @@ def one_thread() -> AbstractContextManager[object]:
     return found
 
 
-def _fit_rows(table: CostTable, rows: Ints, options: FitOptions) -> Selector:
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Strategy, sizes and rules of one table: what is decided once, and holds for every part of the table."""
+
+    strategy: str
+    settings: Settings
+    regime: Regime
+
+
+def fit_decided(
+    table: CostTable, options: FitOptions, progress: Callable[[int, int], None]
+) -> tuple[Selector, Decided]:
+    """`fit`, and what it decided."""
+    with one_thread():
+        found, decided = _fit_rows(table, np.arange(table.n_scenarios), options, progress)
+    return without_slowdowns(found), decided
+
+
+def refit(table: CostTable, rows: Ints, options: FitOptions, decided: Decided) -> Selector:
+    """The tree of some of a table's scenarios as it was decided; without a record or alternatives."""
+    with one_thread():
+        fitted, _ = _fitted(problem(table, rows), table, options, decided)
+    return selector(fitted, table, rows, decided.strategy, {})
+
+
+def _fit_rows(
+    table: CostTable, rows: Ints, options: FitOptions, progress: Callable[[int, int], None]
+) -> tuple[Selector, Decided]:
     p = problem(table, rows)
-    cap = leaf_cap(options, p.n_real)
+    r = regime(p, options)
     told: dict[str, Any] = {"requested": options.strategy}
     if options.strategy == "auto":
-        chosen, compared = auto.choose(table, options, rows)
-        told |= auto.record(chosen, compared, p)
-        strategy, settings = chosen.strategy, _limited(chosen.settings, options, bool(compared))
+        choice = auto.choose(
+            table, options, p, replace(r, max_depth=regime(p, FitOptions()).max_depth), progress
+        )
+        told |= record(choice, table, p, r)
+        decided = Decided(choice.chosen.strategy, _limited(choice, options), r)
     else:
-        strategy = options.strategy
-        depth = options.max_depth or (optimal.DEFAULT_DEPTH if strategy == "optimal" else DEFAULT_DEPTH)
-        settings = Settings(options.max_configs, depth=depth, max_leaves=cap)
-    if strategy == "per-parameter":
-        overlay = (options.max_depth or DEFAULT_DEPTH) if options.strategy == "auto" else MAX_DEPTH
-        fitted, extra = fit_per_parameter(p, table, settings, config_set(p, settings.max_configs), overlay)
-        if options.strategy == "auto" or options.max_leaves is not None:
-            fitted = or_single(p, Fitted(fitted.p, with_max_leaves(fitted.p, fitted.tree, cap)))
-    elif strategy == "optimal":
-        fitted, extra = optimal.fit_optimal(p, settings)
-    else:
-        fitted, extra = fit_joint(p, settings), {}
-    return selector(fitted, table, rows, strategy, told | extra | set_cost(fitted, table, rows))
+        decided = Decided(options.strategy, _asked(options, r), r)
+    fitted, extra = _fitted(p, table, options, decided)
+    found = selector(fitted, table, rows, decided.strategy, told | extra | set_cost(fitted, table, rows))
+    found = with_alternatives(found, table, rows, options.shortlist)
+    if options.shortlist and r.validates:
+        listed = _held_out_shortlists(p, table, options, decided)
+        found = replace(found, choice={**found.choice, "shortlist": listed})
+    if table.costs_known and len(set(table.device)) > 1:
+        devices = [*opposite_winners(table), *failing_devices(table, rows, choices(found, table, rows))]
+        found = replace(found, choice={**found.choice, "devices": devices})
+    return found, decided
 
 
-def _limited(settings: Settings, options: FitOptions, validated: bool) -> Settings:
+def _fitted(
+    p: Problem, table: CostTable, options: FitOptions, decided: Decided
+) -> tuple[Fitted, dict[str, Any]]:
+    strategy, s, r = decided.strategy, decided.settings, decided.regime
+    if strategy == "optimal":
+        return optimal.fit_optimal(p, r, s)
+    if strategy == "joint":
+        return fit_joint(p, r, s), {}
+    overlay = r.max_depth if options.strategy == "auto" else MAX_DEPTH
+    fitted, extra = fit_per_parameter(p, table, s, pool(p, r).best(s), overlay)
+    if options.strategy == "auto" or options.max_leaves is not None:
+        fitted = or_single(p, Fitted(fitted.p, with_max_leaves(fitted.p, fitted.tree, r.max_leaves)))
+    return fitted, extra
+
+
+def _held_out_shortlists(
+    p: Problem, table: CostTable, options: FitOptions, decided: Decided
+) -> dict[str, Any]:
+    """The best of every held-out scenario's shortlist, beside the choice, over the folds of one repeat."""
+    group, best, first = groups(p), list[Floats](), list[Floats]()
+    for held in auto.held_out_groups(replace(decided.regime, repeats=1)):
+        out = held[group]
+        train, test = np.sort(p.index[~out]), p.index[out]
+        found = refit(table, train, options, decided)
+        costs = listed_costs(with_alternatives(found, table, train, options.shortlist), table, test)
+        best.append(costs.min(axis=1))
+        first.append(costs[:, 0])
+    return shortlist_record(options.shortlist, np.concatenate(best), np.concatenate(first), table.costs_known)
+
+
+def _asked(options: FitOptions, r: Regime) -> Settings:
+    """What a caller of one strategy asked for, and defaults."""
+    depth = options.max_depth or (optimal.DEFAULT_DEPTH if options.strategy == "optimal" else r.max_depth)
+    price, count = constants.LEARNER.price, options.max_configs or DEFAULT_CONFIGS
+    return Settings(count, price, depth, r.max_leaves, options.tail or 0.0, by_rows=r.few)
+
+
+def _limited(choice: auto.Choice, options: FitOptions) -> Settings:
     """What auto chose, within the caller's depth; a default chosen without validation keeps its own."""
+    settings = choice.chosen.settings
     if options.max_depth is None:
         return settings
-    if settings.depth < DEFAULT_DEPTH or not validated:
+    if settings.depth <= 3 or not choice.compared:
         return replace(settings, depth=min(settings.depth, options.max_depth))
     return replace(settings, depth=options.max_depth)
 

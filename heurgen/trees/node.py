@@ -39,19 +39,27 @@ Tree: TypeAlias = Branch | Tip
 def goes_left(p: Problem, rows: Ints, cut: Cut) -> Bools:
     x = p.X[rows, cut.column]
     if p.columns[cut.column].type == "category":
-        found: Bools = np.isin(x, cut.left)
+        goes = np.zeros(int(x.max(initial=0)) + 1, dtype=bool)
+        codes = np.array(cut.left, dtype=np.int64)
+        goes[codes[codes < len(goes)]] = True
+        found: Bools = goes[x.astype(np.int64)]
         return found
     return np.asarray(x <= cut.low)
 
 
 def assign(p: Problem, rows: Ints, tree: Tree) -> Ints:
     """The config (index into the problem's) that each row ends in."""
-    if isinstance(tree, Tip):
-        return np.full(len(rows), tree.config, dtype=np.int64)
-    left = goes_left(p, rows, tree.cut)
     found = np.empty(len(rows), dtype=np.int64)
-    found[left] = assign(p, rows[left], tree.left)
-    found[~left] = assign(p, rows[~left], tree.right)
+
+    def walk(rows: Ints, places: Ints, tree: Tree) -> None:
+        while not isinstance(tree, Tip):
+            left = goes_left(p, rows, tree.cut)
+            walk(rows[left], places[left], tree.left)
+            right = ~left
+            rows, places, tree = rows[right], places[right], tree.right
+        found[places] = tree.config
+
+    walk(rows, np.arange(len(rows)), tree)
     return found
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from heurgen.errors import UsageError
+from heurgen.base.errors import UsageError
 from heurgen.trees.candidates import candidates
-from heurgen.trees.joint import Fitted, Settings, config_set, or_single
+from heurgen.trees.joint import Fitted, Settings, or_single, pool
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip
 from heurgen.trees.problem import UNIT, Problem, with_configs
+from heurgen.trees.regime import Regime
 
 DEFAULT_DEPTH = 3
 # Cuts by depth: time grows with their number to the power of the depth.
@@ -24,7 +25,7 @@ def available() -> bool:
     return find_spec("pystreed") is not None
 
 
-def fit_optimal(p: Problem, s: Settings) -> tuple[Fitted, dict[str, Any]]:
+def fit_optimal(p: Problem, r: Regime, s: Settings) -> tuple[Fitted, dict[str, Any]]:
     """The tree of least cost on the scenarios, among all of the given depth over the candidate cuts.
 
     Raises:
@@ -32,7 +33,7 @@ def fit_optimal(p: Problem, s: Settings) -> tuple[Fitted, dict[str, Any]]:
     """
     if not available():
         raise UsageError("strategy optimal needs the package pystreed", hint="pip install 'heurgen[optimal]'")
-    small = with_configs(p, config_set(p, s.max_configs))
+    small = with_configs(p, pool(p, r).best(s))
     rows = np.arange(len(small.X))
     cuts, B = candidates(small, rows, MAX_CUTS.get(s.depth, MAX_CUTS_DEEP))
     told: dict[str, Any] = {"candidate_cuts": len(cuts), "proved_optimal": True}
@@ -44,7 +45,7 @@ def fit_optimal(p: Problem, s: Settings) -> tuple[Fitted, dict[str, Any]]:
     solver = STreeDInstanceCostSensitiveClassifier(
         max_depth=s.depth if nodes else 0, max_num_nodes=nodes, time_limit=TIME_LIMIT
     )
-    solver.fit(B.astype(np.intc), small.cost / UNIT)
+    solver.fit(B.astype(np.intc), small.soft / UNIT)
     told["proved_optimal"] = bool(solver.fit_result.is_optimal())
     return or_single(p, Fitted(small, _converted(solver.tree_, cuts))), told
 

@@ -5,28 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from heurgen.errors import UsageError, quoted
+from heurgen.base.errors import UsageError, quoted
 
 Strategy = Literal["auto", "joint", "per-parameter", "optimal"]
 STRATEGIES: tuple[Strategy, ...] = ("auto", "joint", "per-parameter", "optimal")
-DEFAULT_DEPTH = 6
+MAX_CONFIGS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
     """
     strategy     how the tree is learnt; "auto" chooses strategy and size by cross-validation over scenarios
-    max_depth    most tests on a path (default 6; strategy optimal: 3)
-    max_leaves   most leaves (default 24 up to 500 scenarios, then 64)
-    max_configs  most distinct configs
-    prefer       "small": auto takes the smallest tree within 0.01 (log) of the best, not within 0.002
+    max_depth    most tests on a path (default: `regime`'s for the number of scenarios; strategy optimal: 3)
+    max_leaves   most leaves (default likewise)
+    max_configs  most distinct configs (default: 64 for auto, which chooses how many; 8 for the other strategies)
+    prefer       "small": auto takes the fewest configs and leaves within 0.01 (log) of the best, not within 0.002
+    tail         what the worst scenarios weigh beyond their share: a log-slowdown beyond 1.1x counts 1 + tail times.
+                 None: auto compares 0 and 1 and takes what has the better p95 at no loss of the mean beyond 0.002
+    shortlist    configs per region for a tuner that tries few (0: none)
     """
 
     strategy: Strategy = "auto"
     max_depth: int | None = None
     max_leaves: int | None = None
-    max_configs: int = 8
+    max_configs: int | None = None
     prefer: Literal["accuracy", "small"] = "accuracy"
+    tail: float | None = None
+    shortlist: int = 0
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -39,10 +44,7 @@ class FitOptions:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise UsageError(f"{name} must be a whole number of at least 1, found {quoted(value)}")
-
-
-def leaf_cap(options: FitOptions, n_scenarios: int) -> int:
-    """Most leaves: what was asked, else 24 for small logs and 64 (depth 6, full) where scenarios abound."""
-    if options.max_leaves is not None:
-        return options.max_leaves
-    return 24 if n_scenarios <= 500 else 64
+        if type(self.shortlist) is not int or not 0 <= self.shortlist <= MAX_CONFIGS:
+            raise UsageError(f"shortlist must be a whole number from 0 to 64, found {quoted(self.shortlist)}")
+        if self.tail is not None and not (type(self.tail) in (int, float) and 0 <= self.tail <= 100):
+            raise UsageError(f"tail must be a number from 0 to 100, found {quoted(self.tail)}")

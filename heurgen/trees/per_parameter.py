@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from heurgen.costs import CostTable
+from heurgen.logs.costs import CostTable
 from heurgen.trees.configs import choose
-from heurgen.trees.grow import encode, from_estimator
+from heurgen.trees.estimator import encode, from_estimator
 from heurgen.trees.joint import Fitted, Settings, or_single
 from heurgen.trees.node import Branch, Tip, Tree, goes_left, real_cost
 from heurgen.trees.problem import UNIT, Floats, Ints, Problem, with_configs
@@ -63,7 +63,7 @@ def parameter_trees(
             criterion="entropy", max_depth=s.depth, max_leaf_nodes=max(s.max_leaves, 2), random_state=0
         ).fit(X, codes, sample_weight=weight)
         major = estimator.classes_[estimator.tree_.value[:, 0, :].argmax(axis=1)]
-        trees.append(from_estimator(p, rows, estimator, X, meaning, lambda _, node, m=major: int(m[node])))  # type: ignore[misc]
+        trees.append(from_estimator(p, rows, estimator, X, meaning, lambda node, m=major: int(m[node])))  # type: ignore[misc]
     return trees, domains
 
 
@@ -93,7 +93,7 @@ def _at_depth(
 
     tree = overlay(trees, np.arange(len(p.X)), (), overlay_depth)
     wanted = [place.get(number.get(values, -1), -1) for _, values in cells]
-    labels = _repaired(p, table, cells, wanted, s.max_configs)
+    labels = _repaired(p, table, cells, wanted, s.n_configs)
     used = with_configs(p, np.array(sorted(set(labels))))
     position = {c: i for i, c in enumerate(used.configs.tolist())}
     final = _labelled(tree, [position[int(p.configs[i])] for i in labels])

@@ -7,14 +7,16 @@ whatever the number of BLAS threads or the order of the terms, and ties are real
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heurgen.costs import CostTable, TableColumn
 from heurgen.ir import Config
+from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees import constants
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -22,13 +24,36 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 # Costs are log-slowdowns in units of 2**-20: a millionth.
 UNIT = 2.0**20
-# Price of serving a scenario with a config that failed there or was never measured there. It is added per
-# scenario, so it grows with the share of a region that a config does not cover; at e**10 = 22000x it outweighs
-# every slowdown, and a config that covers the whole region ships unless there is none.
-UNCOVERED = 10.0
+# Sums of costs stay below this, where float64 holds every whole number.
+EXACT = 2.0**52
 # Winners-only logs: the cost of any config but the winner.
 NOT_WINNER = 1.0
+# Where the tail begins, as a log-slowdown: 1.1x.
+TAIL_FROM = math.log(1.1)
 _TYPE_ORDER = {"int": 0, "bool": 1, "category": 2, "float": 3}
+
+
+@dataclass(slots=True, eq=False)
+class Shared:
+    """What follows from the rows' features alone: problems that differ in their configs find it once.
+
+    codes  int32 [N, F]  the bins of `bins.binned`
+    near   int32 [N, N]  see `nearest`
+    """
+
+    codes: NDArray[np.int32] | None = None
+    near: NDArray[np.int32] | None = None
+
+    def nearest(self, Z: Floats) -> NDArray[np.int32]:
+        """The other rows of Z by distance, nearest first; -1 for the row itself and those equal to it [N, N]."""
+        if self.near is None:
+            distance = np.round(np.stack([((Z - z) ** 2).sum(axis=1) for z in Z]), 9)
+            distance[distance == 0] = np.inf
+            order = np.argsort(distance, axis=1, kind="stable").astype(np.int32)
+            self.near = np.where(
+                np.isfinite(np.take_along_axis(distance, order, axis=1)), order, np.int32(-1)
+            )
+        return self.near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,13 +61,17 @@ class Problem:
     """N rows (scenarios, and points between them), F columns, C configs.
 
     X        float64 [N, F]
-    cost     float64 [N, C]  whole numbers: weight x log-slowdown x UNIT; UNCOVERED where not `covered`
+    cost     float64 [N, C]  whole numbers: weight x log-slowdown x UNIT. Where not `covered` so much that one such
+                             scenario outweighs all slowdowns together (see `_uncovered`): coverage comes first
     covered  bool [N, C]     measured and did not fail
     real     bool [N]        False for a point between scenarios (see `between`)
     noise    float64 [N]     whole numbers, as `cost`: a lead up to this is within the noise
     index    int64 [N]       row of the table; of a point between, one of its ends
     configs  int64 [C]       column of the table
     leaf_price  float64 [C]  what a leaf pays for its config on top of its rows' costs, see `priced`
+    weight   float64 [N]     1.0 for a scenario, less for a point between
+    grouped  features that make a group; none: all given ones
+    shared   what follows from `X` alone, found once for all problems of the same rows
     """
 
     columns: tuple[TableColumn, ...]
@@ -55,10 +84,20 @@ class Problem:
     configs: Ints
     labels_only: bool
     leaf_price: Floats
+    weight: Floats
+    grouped: tuple[str, ...] = ()
+    shared: Shared = field(default_factory=Shared)
 
     @property
     def n_real(self) -> int:
         return int(self.real.sum())
+
+    @property
+    def soft(self) -> Floats:
+        """Costs [N, C] with `LEARNER.uncovered` where not covered: what growth and held-out figures look at."""
+        limit = self.weight[:, None] * (constants.LEARNER.uncovered * UNIT)
+        found: Floats = np.minimum(self.cost, np.rint(limit))
+        return found
 
 
 def problem(table: CostTable, rows: Ints | None = None) -> Problem:
@@ -70,12 +109,12 @@ def problem(table: CostTable, rows: Ints | None = None) -> Problem:
     log = table.log_slowdown[np.ix_(rows, configs)]
     covered = np.isfinite(log)
     if table.costs_known:
-        cost = np.where(covered, np.minimum(log, UNCOVERED - 1), UNCOVERED)
+        known = np.minimum(np.where(covered, log, 0.0), constants.LEARNER.uncovered - 1)
+        cost = np.where(covered, np.rint(known * UNIT), _uncovered(np.rint(known * UNIT)))
     else:
         # The other configs were not measured because they lost, not because they do not apply.
-        cost = np.where(covered, 0.0, NOT_WINNER)
+        cost = np.rint(np.where(covered, 0.0, NOT_WINNER) * UNIT)
         covered = np.ones_like(covered)
-    cost = np.rint(np.where(np.isfinite(cost), cost, UNCOVERED) * UNIT)
     sort = _row_order(X, [table.device[r] for r in rows.tolist()], cost)
     return Problem(
         columns=tuple(table.columns[i] for i in order.tolist()),
@@ -88,7 +127,19 @@ def problem(table: CostTable, rows: Ints | None = None) -> Problem:
         configs=configs,
         labels_only=not table.costs_known,
         leaf_price=np.zeros(len(configs)),
+        weight=np.ones(len(rows)),
+        grouped=table.grouped,
     )
+
+
+def _uncovered(known: Floats) -> float:
+    """The cost of a scenario with a config that failed there or was never measured there.
+
+    More than all scenarios' largest slowdowns together: 3 configs at 1x, 3x and failed in one scenario of 90 others
+    cost 0, 99 and more than 99. From some ten thousand scenarios on it is as large as exact sums allow.
+    """
+    together = 1.5 * float(known.max(axis=1, initial=0.0).sum()) + constants.LEARNER.uncovered * UNIT
+    return float(np.rint(min(together, EXACT / (2 * len(known)))))
 
 
 def column_order(columns: tuple[TableColumn, ...]) -> list[int]:
@@ -108,15 +159,20 @@ def config_order(table: CostTable) -> list[int]:
 
 
 def _row_order(X: Floats, device: list[str], cost: Floats) -> Ints:
-    keys = [
-        (x, d, c) for x, d, c in zip(X.tolist(), device, map(bytes, np.ascontiguousarray(cost)), strict=True)
-    ]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+    """Rows by features; rows equal in all of them by device, then costs."""
+    order = np.lexsort(X.T[::-1]) if X.shape[1] else np.arange(len(X))
+    same = (X[order[1:]] == X[order[:-1]]).all(axis=1)
+    start = np.flatnonzero(np.concatenate([[True], ~same, [True]]))
+    for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
+        if b - a > 1:
+            tied = order[a:b].tolist()
+            order[a:b] = sorted(tied, key=lambda i: (device[i], np.ascontiguousarray(cost[i]).tobytes()))
+    return order.astype(np.int64)
 
 
 def groups(p: Problem) -> Ints:
-    """Scenarios equal in all given features share a number; numbers follow the sorted features."""
-    given = [i for i, c in enumerate(p.columns) if not c.derived]
+    """Scenarios equal in the features that make a group share a number; numbers follow the sorted features."""
+    given = [i for i, c in enumerate(p.columns) if c.name in p.grouped or not (p.grouped or c.derived)]
     return np.unique(p.X[:, given], axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
@@ -147,32 +203,32 @@ def subset(p: Problem, rows: Ints | Bools) -> Problem:
         real=p.real[rows],
         noise=p.noise[rows],
         index=p.index[rows],
+        weight=p.weight[rows],
+        shared=Shared(),
     )
-
-
-# Uncovered scenarios, beyond those seen, that a leaf is taken to meet per share uncovered around it.
-UNSEEN = 0.1
 
 
 def priced(p: Problem) -> Problem:
     """The problem with a price on every leaf for the doubt about its config's coverage.
 
     A config that is covered on all scenarios of a leaf, but on few around it, probably fails somewhere in the
-    leaf's region. A leaf pays UNCOVERED for UNSEEN scenarios times the share of all scenarios that its config
+    leaf's region. A leaf pays `uncovered` for `unseen` scenarios times the share of all scenarios that its config
     does not cover: little where a leaf has many scenarios that speak for the config.
     """
+    c = constants.LEARNER
     share = 1 - p.covered[p.real].mean(axis=0)
-    return replace(p, leaf_price=np.rint(UNSEEN * UNCOVERED * UNIT * share))
+    return replace(p, leaf_price=np.rint(c.unseen * c.uncovered * UNIT * share))
+
+
+def tailed(p: Problem, tail: float) -> Problem:
+    """The problem in which a slowdown counts 1 + tail times as far as it lies beyond 1.1x."""
+    if not tail:
+        return p
+    beyond = np.maximum(p.cost - np.rint(p.weight * (TAIL_FROM * UNIT))[:, None], 0.0)
+    return replace(p, cost=np.where(p.covered, p.cost + np.rint(tail * beyond), p.cost))
 
 
 # --- points between scenarios -------------------------------------------------------------------------------
-
-NEIGHBOURS = 3
-STEPS = 3
-WEIGHT = 0.15
-# Beyond this many scenarios the points cost more time than they bring. On an H200 log of 549 scenarios of attention,
-# sequences of the same lengths held out together, they still lower the mean log-slowdown from 0.057 to 0.050.
-MAX_SCENARIOS = 1000
 
 
 def between(p: Problem) -> Problem:
@@ -181,32 +237,34 @@ def between(p: Problem) -> Problem:
     A small log leaves wide gaps, and many thresholds and features separate its scenarios equally well. Costs
     interpolated on the line between neighbours (geometric in positive columns, as launch costs scale) say which
     of them sits where the costs cross. On the H200 log this lowers the held-out geometric mean slowdown from
-    1.061 to 1.047. All points together weigh WEIGHT times the scenarios.
+    1.061 to 1.047. All points together weigh `weight` times the scenarios.
 
     `p` holds the chosen configs: neighbours are joined only where the same ones of them are covered.
     """
-    if p.n_real > MAX_SCENARIOS or p.labels_only:
-        return p
     pairs = _pairs(p)
     if not len(pairs):
         return p
-    weight = WEIGHT * p.n_real / (len(pairs) * STEPS)
+    steps = constants.LEARNER.steps
+    weight = constants.LEARNER.weight * p.n_real / (len(pairs) * steps)
     a, b = pairs[:, 0], pairs[:, 1]
     X, cost = [p.X], [p.cost]
-    for step in range(1, STEPS + 1):
-        w = step / (STEPS + 1)
-        X.append(_line(p, a, b, w))
+    Z, logs = _scaled(p)
+    for step in range(1, steps + 1):
+        w = step / (steps + 1)
+        X.append(_line(p, Z, logs, a, b, w))
         cost.append(np.rint(((1 - w) * p.cost[a] + w * p.cost[b]) * weight))
-    ends = np.concatenate([p.index, *[p.index[a]] * STEPS])
-    n = len(a) * STEPS
+    ends = np.concatenate([p.index, *[p.index[a]] * steps])
+    n = len(a) * steps
     return replace(
         p,
         X=np.vstack(X),
         cost=np.vstack(cost),
-        covered=np.vstack([p.covered, *[p.covered[a]] * STEPS]),
+        covered=np.vstack([p.covered, *[p.covered[a]] * steps]),
         real=np.concatenate([p.real, np.zeros(n, dtype=bool)]),
         noise=np.concatenate([p.noise, np.zeros(n)]),
         index=ends,
+        weight=np.concatenate([p.weight, np.full(n, weight)]),
+        shared=Shared(),
     )
 
 
@@ -219,25 +277,23 @@ def _scaled(p: Problem) -> tuple[Floats, Bools]:
 
 
 def _pairs(p: Problem) -> Ints:
-    """Pairs (i < j) of a row and one of its NEIGHBOURS nearest, with equal categories and coverage [P, 2]."""
+    """Pairs (i < j) of a row and one of its nearest neighbours, with equal categories and coverage [P, 2]."""
     given = [i for i, c in enumerate(p.columns) if not c.derived and c.type in ("int", "float")]
     kinds = [i for i, c in enumerate(p.columns) if c.type in ("category", "bool")]
     Z = _scaled(p)[0][:, given]
     spread = Z.std(axis=0)
     Z = np.round((Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0), 9)
     kind = np.unique(np.hstack([p.X[:, kinds], p.covered]), axis=0, return_inverse=True)[1].reshape(-1)
-    pairs: set[tuple[int, int]] = set()
-    for i in range(len(Z)):
-        distance = np.round(((Z - Z[i]) ** 2).sum(axis=1), 9)
-        distance[(kind != kind[i]) | (distance == 0)] = np.inf
-        nearest = np.argsort(distance, kind="stable")[:NEIGHBOURS]
-        pairs |= {(min(i, j), max(i, j)) for j in nearest.tolist() if np.isfinite(distance[j])}
-    return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+    near = p.shared.nearest(Z)
+    same = (kind[near] == kind[:, None]) & (near >= 0)
+    same &= np.cumsum(same, axis=1) <= constants.LEARNER.neighbours
+    i, at = np.nonzero(same)
+    j = near[i, at].astype(np.int64)
+    return np.unique(np.column_stack([np.minimum(i, j), np.maximum(i, j)]), axis=0)
 
 
-def _line(p: Problem, a: Ints, b: Ints, w: float) -> Floats:
+def _line(p: Problem, Z: Floats, logs: Bools, a: Ints, b: Ints, w: float) -> Floats:
     """Points at share w of the way from rows a to rows b; products and ratios of columns stay consistent."""
-    Z, logs = _scaled(p)
     mixed = (1 - w) * Z[a] + w * Z[b]
     with np.errstate(over="ignore"):
         mixed = np.where(logs, np.exp(mixed), mixed)

@@ -10,21 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from heurgen import expr
-from heurgen.costs import CostTable, TableColumn
-from heurgen.errors import UsageError
-from heurgen.trees import joint
-from heurgen.trees.auto import INVALID, held_out_costs
-from heurgen.trees.joint import Fitted
+from heurgen.base.errors import UsageError
+from heurgen.ir import expr
+from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees import constants, joint
+from heurgen.trees.auto import held_out_choices
+from heurgen.trees.guards import limits
+from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.learn import one_thread
-from heurgen.trees.options import DEFAULT_DEPTH, FitOptions, leaf_cap
+from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Floats, column_order, groups, problem
+from heurgen.trees.regime import regime
 
 # Splits into folds: the finalists' are not those that made them finalists.
 SCREEN, FINAL = range(1), range(1, 4)
 FOLDS = 5
 # Products and ratios tried in full, after all were ranked by one split into folds.
 FINALISTS = 6
+# Configs of the trees that are compared.
+CONFIGS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +125,20 @@ def _with(table: CostTable, text: str, values: Floats) -> CostTable:
 def _held_out(table: CostTable, repeats: range) -> Floats:
     """Held-out costs of every scenario, one block a repeat."""
     p = problem(table)
-    group = groups(p)
-    cap = leaf_cap(FitOptions(), p.n_real)
+    r, group = regime(p, FitOptions()), groups(p)
+    limit = constants.LEARNER.invalid
+    settings = Settings(min(CONFIGS, r.counts[-1]), constants.LEARNER.price, r.max_depth, r.max_leaves)
     found = []
     for repeat in repeats:
         fold = (np.random.RandomState(repeat).permutation(int(group.max()) + 1) % FOLDS)[group]
         loss = np.zeros(table.n_scenarios)
         for k in range(FOLDS):
             part, test = problem(table, p.index[fold != k]), p.index[fold == k]
-            small = joint.prepared(part, joint.config_set(part, FitOptions().max_configs))
-            price = joint.price_units(joint.DEFAULT_PRICE, part.n_real)
-            tree = joint.finish(small, joint.grow(small, DEFAULT_DEPTH, cap, {}), price, cap)
-            cost = held_out_costs(table, p, Fitted(small, tree), test)
-            loss[test] = np.minimum(cost, INVALID)
+            small = joint.prepared(part, joint.pool(part, r).best(settings), r)
+            tree = joint.finish(small, joint.grown(small, settings), settings, limits(small))
+            chosen = held_out_choices(table, Fitted(small, tree), test)
+            cost = table.log_slowdown[test, chosen]
+            loss[test] = np.where(np.isfinite(cost), np.minimum(cost, limit), limit)
         found.append(loss)
     return np.concatenate(found)
 

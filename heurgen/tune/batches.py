@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Literal, TypeAlias, get_args
 
-from heurgen.errors import SpecError
+from heurgen.base.errors import SpecError
 
 Lengths: TypeAlias = tuple[tuple[int, int], ...]
 Distribution: TypeAlias = Literal["equal", "uniform", "lognormal", "one_long"]
@@ -28,12 +28,19 @@ _DRAWS: dict[str, Callable[[Random], float]] = {
 
 
 def draw_lengths(
-    random: Random, num_seqs: int, decode_share: float, tokens: int, distribution: str, prefix_share: float
+    random: Random,
+    num_seqs: int,
+    decode_share: float,
+    tokens: int,
+    distribution: str,
+    prefix_share: float,
+    query_tokens: int = 0,
 ) -> Lengths:
     """Lengths of a batch whose longest sequence attends to 60 to 100 % of `tokens` (all, if "equal").
 
     `decode_share` of the sequences query one token; the rest query all but `prefix_share` of their
-    tokens. The longest varies so that thresholds between the sizes of a workload are learnt from data,
+    tokens, or `query_tokens` where that is not 0 (speculation checks a few tokens of each sequence).
+    The longest varies so that thresholds between the sizes of a workload are learnt from data,
     not from gaps.
     """
     if distribution != "equal":
@@ -47,7 +54,9 @@ def draw_lengths(
     kinds = [True] * decodes + [False] * (num_seqs - decodes)
     random.shuffle(kinds)
     return tuple(
-        (1, total) if decode else (max(1, total - int(total * prefix_share)), total)
+        (1, total)
+        if decode
+        else (min(query_tokens, total) or max(1, total - int(total * prefix_share)), total)
         for decode, total in zip(kinds, totals, strict=True)
     )
 

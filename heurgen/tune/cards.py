@@ -8,30 +8,68 @@
 
 from __future__ import annotations
 
-import os
-import tomllib
+import glob
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from heurgen._version import __version__
-from heurgen.card import INTERPRETER
-from heurgen.errors import UsageError, printable, quoted
+from heurgen.base import toml
+from heurgen.base.errors import SpecError, UsageError, quoted
+from heurgen.base.writing import write_atomic
+from heurgen.logs.card import INTERPRETER
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.timing import Method
 
+# What cards say by saying nothing: those before there was a choice.
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "method": {"mode": "eager", "graph_launches": 5, "most_repeats": 3}
+}
+# What a sweep may change of a card that it goes on with.
+CHANGES = {("device", "gpus")}
 Card: TypeAlias = Mapping[str, Mapping[str, Any]]
 _EVENTS = (
     "device events around one launch after zeroing 1 GiB, host ahead of the device; configs take turns; "
     "a row is the median of its samples; losers are timed once; the best few have several rows"
 )
+_GRAPH = (
+    "device events around each of the launches of a recorded graph, each after zeroing 1 GiB in the graph; a sample is "
+    "the median of a replay; configs take turns; a row is the median of its samples; losers are timed once; the best "
+    "few have several rows"
+)
 _HOST = "host clock around one launch in Triton's interpreter on the CPU: says nothing about a GPU"
 
 
 def card_path(log: Path) -> Path:
-    """`h200.csv` -> `h200.card.toml`."""
-    return log.with_name((log.name.removesuffix(".csv") or log.name) + ".card.toml")
+    """`h200.csv` -> `h200.card.toml`, the card of a log's only device."""
+    return log.with_name(_stem(log) + ".card.toml")
+
+
+def cards_of(log: Path) -> dict[Path, Card]:
+    """The cards beside a log, by path: one for each device in it.
+
+    Raises:
+        UsageError: one cannot be read, or is no card.
+    """
+    others = sorted(log.parent.glob(f"{glob.escape(_stem(log))}.card.*.toml"))
+    return {path: read_card(path) for path in (card_path(log), *others) if path.exists()}
+
+
+def path_for(log: Path, device: DeviceInfo, cards: Mapping[Path, Card]) -> Path:
+    """Where a device's card is, or will be: `h200.card.toml` for the first, `h200.card.nvidia-h100.toml` for others."""
+    for path, card in cards.items():
+        if (card["device"].get("vendor"), card["device"].get("name")) == (device.vendor, device.name):
+            return path
+    slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-") or device.vendor
+    names = [card_path(log), log.with_name(f"{_stem(log)}.card.{slug}.toml")]
+    names += [log.with_name(f"{_stem(log)}.card.{slug}-{i}.toml") for i in range(2, 100)]
+    return next(path for path in names if path not in cards)
+
+
+def _stem(log: Path) -> str:
+    return log.name.removesuffix(".csv") or log.name
 
 
 def make_card(device: DeviceInfo, method: Method, log: Mapping[str, Any]) -> Card:
@@ -42,62 +80,82 @@ def make_card(device: DeviceInfo, method: Method, log: Mapping[str, Any]) -> Car
         tools["driver"] = device.driver
     facts = {k: v for k, v in asdict(device).items() if k != "tools" and v not in ("", 0)}
     timing = {**asdict(method), "few": list(method.few)}
-    about = {"interpreted": interpreted, "timing": _HOST if interpreted else _EVENTS}
+    how = _HOST if interpreted else _GRAPH if method.mode == "graph" else _EVENTS
+    about = {"interpreted": interpreted, "timing": how}
     return {"device": facts, "tools": dict(sorted(tools.items())), "method": {**about, **timing}, "log": log}
 
 
 def write_card(path: Path, card: Card) -> None:
-    """Write the card in one step."""
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(card_text(card), encoding="utf-8")
-    os.replace(draft, path)
+    """Write the card in one step.
+
+    Raises:
+        EmitError: the folder is missing or read-only, or the disk is full.
+    """
+    write_atomic(path, card_text(card))
 
 
 def card_text(card: Card) -> str:
     """A card as TOML."""
     tables = []
     for table, entries in card.items():
-        tables.append(f"[{table}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in entries.items()))
+        tables.append(
+            f"[{table}]\n" + "".join(f"{toml.key(k)} = {toml.value(v)}\n" for k, v in entries.items())
+        )
     return "\n".join(tables)
 
 
-def continue_card(path: Path, card: Card) -> None:
-    """Compare the card at `path` with that of the sweep which goes on with its log, on any number of GPUs.
+def check_card(path: Path, old: Card, card: Card) -> None:
+    """Compare the card of a log with that of a sweep which is to go on with it, on any number of GPUs.
 
     Raises:
         UsageError: they are not of the same device, tools, kernel, workload, space and method.
     """
-    old = _checked(path, card)
-    gpus = int(card["device"]["gpus"])
-    before = old["device"].get("gpus", 1)
-    if type(before) is not int or before < gpus:
-        write_card(path, {**old, "device": {**old["device"], "gpus": gpus}})
-
-
-def _checked(path: Path, card: Card) -> Card:
-    try:
-        old = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"cannot resume without the log's card: {error}", file=path) from error
-    new = tomllib.loads(card_text(card))
+    new = toml.parse_toml(card_text(card)).data
     for table in ("device", "tools", "log", "method"):
-        before, now = old.get(table, {}), new[table]
+        before, now = {**DEFAULTS.get(table, {}), **old[table]}, new[table]
         for key in sorted(set(before) | set(now)):
-            if before.get(key) != now.get(key) and (table, key) != ("device", "gpus"):
+            if before.get(key) != now.get(key) and (table, key) not in CHANGES:
                 raise UsageError(
                     f"cannot resume: {table} {key} was {quoted(before.get(key))}, is {quoted(now.get(key))}",
                     file=path,
                     hint="such times cannot be compared; start a new log",
                 )
-    return old
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    text = printable(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'
+# What cards of one log have in common, whatever their devices. The space's hash is over the configs of a vendor.
+_COMMON = ("kernel", "target", "source_sha256", "workload_sha256", "scenarios", "shard", "target_slowdown")
+
+
+def check_sweep(path: Path, other: Card, card: Card) -> None:
+    """Compare the card of another device in a log with that of one which joins.
+
+    Raises:
+        UsageError: kernel, workload or method are not the same.
+    """
+    new = toml.parse_toml(card_text(card)).data
+    pairs = [("log", key) for key in _COMMON] + [("method", key) for key in new["method"]]
+    for table, key in pairs:
+        if other[table].get(key) != new[table].get(key):
+            raise UsageError(
+                f"{quoted(new['device']['name'])} cannot join the log: {table} {key} is "
+                f"{quoted(other[table].get(key))} on {quoted(other['device'].get('name'))}, here "
+                f"{quoted(new[table].get(key))}",
+                file=path,
+                hint="such times cannot be compared; start a new log",
+            )
+
+
+def read_card(path: Path) -> Card:
+    """A card that `write_card` wrote.
+
+    Raises:
+        UsageError: it cannot be read, or lacks a table.
+    """
+    try:
+        card = toml.read_toml(path).data
+    except SpecError as error:
+        raise UsageError(f"cannot read the log's card: {error.message}", file=path) from error
+    for table in ("device", "tools", "log", "method"):
+        if not isinstance(card.get(table), dict):
+            raise UsageError(f"the log's card has no table [{table}]", file=path)
+    return card

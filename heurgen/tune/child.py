@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -16,12 +17,16 @@ from typing import Any
 from heurgen.tune.target import bounded
 from heurgen.tune.timing import Failure
 
+# Linux kills a worker when the *thread* that started it ends (see `worker.end_with_parent`): all workers are
+# started by this one thread, which lives as long as the process.
+_STARTER = ThreadPoolExecutor(1, thread_name_prefix="heurgen-start")
+
 
 class Child:
     """One worker. `environment` is added to ours.
 
-    It has its own process session, so that Ctrl-C reaches the parent alone, and ends when the pipe
-    closes, so that it does not outlive a parent that was killed.
+    It has its own process session, so that Ctrl-C reaches the parent alone. It ends when the pipe closes,
+    and on Linux at once when the parent is killed, also while a launch hangs in it.
     """
 
     def __init__(self, target: str, kind: str, environment: Mapping[str, str] | None = None) -> None:
@@ -32,15 +37,24 @@ class Child:
         variables = {**os.environ, "PYTHONPATH": paths, **(environment or {})}
         if kind == "interpret":
             variables["TRITON_INTERPRET"] = "1"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "heurgen.tune.worker", str(theirs.fileno()), kind, target],
+        self._process = _STARTER.submit(
+            subprocess.Popen,
+            [
+                sys.executable,
+                "-m",
+                "heurgen.tune.worker",
+                str(theirs.fileno()),
+                kind,
+                target,
+                str(os.getpid()),
+            ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self._stderr,
             stderr=self._stderr,
             env=variables,
             start_new_session=True,
-        )
+        ).result()
         theirs.close()
 
     def send(self, *message: Any) -> None:

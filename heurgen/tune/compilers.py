@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
-from heurgen.errors import UsageError
+from heurgen.base.errors import UsageError
 from heurgen.tune.child import Child
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.timing import Failure

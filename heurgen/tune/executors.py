@@ -1,10 +1,4 @@
-"""Where measurements happen: the interface, and the child processes that keep a crash away from the log.
-
-A `Session` knows how to launch (`heurgen.tune.gpu` has the real one); it lives in a child process, so
-that an illegal memory access, a hang or a segmentation fault costs one config and not the sweep. An
-`Executor` is what the sweep talks to: a `Lane` for each GPU, and compilers that all of them share. Tests
-use one without processes.
-"""
+"""The machine that the sweep runs on: a child process for each GPU, and more to compile in."""
 
 from __future__ import annotations
 
@@ -12,59 +6,21 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from heurgen.errors import UsageError, printable
+from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.tune.child import Child
 from heurgen.tune.compilers import Compiled, CompileJob, compile_all
+from heurgen.tune.conditions import Reading
+from heurgen.tune.engines import Aborted
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.timing import Failure
 
 # Seconds before a child is taken for hung. A bad config may launch for seconds.
 LAUNCH_LIMIT = 60.0
 OPEN_LIMIT = 300.0
-
-
-class Session(Protocol):
-    """The side that launches. Any method may raise.
-
-    `device` tells in `gpus` how many GPUs the process sees; it launches on the first. `check` and `compile`
-    give None or what is wrong, `sample` the milliseconds of one launch, `broken` whether the process must
-    be replaced after a failure.
-    """
-
-    def device(self) -> DeviceInfo: ...
-    def open(self, scenario: Scenario) -> None: ...
-    def check(self, config: Settings) -> str | None: ...
-    def sample(self, config: Settings) -> float: ...
-    def compile(self, config: Settings) -> str | None: ...
-    def broken(self) -> bool: ...
-
-
-class Lane(Protocol):
-    """One GPU, used from one thread. Failures are values here, not exceptions.
-
-    `abort` comes from another thread: what the lane is asked for, now or later, may raise from then on.
-    """
-
-    def open(self, scenario: Scenario) -> Failure | None: ...
-    def check(self, configs: Sequence[Settings]) -> Iterable[Failure | None]: ...
-    def sample(self, configs: Sequence[Settings]) -> Iterable[float | Failure]: ...
-    def abort(self) -> None: ...
-
-
-class Executor(Protocol):
-    """The side that the sweep talks to. `device` is any of the GPUs, and `gpus` the number of lanes."""
-
-    @property
-    def lanes(self) -> Sequence[Lane]: ...
-    def device(self) -> DeviceInfo: ...
-    def compile(self, jobs: Sequence[CompileJob]) -> Compiled: ...
-    def close(self) -> None: ...
-
-
-class Aborted(Exception):
-    """The sweep has ended, by Ctrl-C or an error, while the lane was at work."""
+# Attempts to build a scenario's inputs again in a new child: memory of the dead one may be returned late.
+REOPENINGS = 3
 
 
 class ProcessLane:
@@ -90,7 +46,7 @@ class ProcessLane:
         self._child.send("open", scenario)
         answer = self._child.receive(OPEN_LIMIT)
         if _dead(answer):
-            self._restart(reopen=False)
+            self._restart()
         return answer if isinstance(answer, Failure) else None
 
     def check(self, configs: Sequence[Settings]) -> Iterable[Failure | None]:
@@ -98,6 +54,13 @@ class ProcessLane:
 
     def sample(self, configs: Sequence[Settings]) -> Iterable[float | Failure]:
         return self._each("sample", configs)
+
+    def reading(self) -> Reading | None:
+        self._child.send("reading")
+        answer = self._child.receive(LAUNCH_LIMIT)
+        if _dead(answer):
+            self._restart()
+        return answer if isinstance(answer, Reading) else None
 
     def abort(self) -> None:
         self._aborted = True  # before the kill: the thread that sees the child die must know why
@@ -114,22 +77,39 @@ class ProcessLane:
             for position in range(start, len(configs)):
                 answer = self._child.receive(LAUNCH_LIMIT)
                 start = position + 1
-                dead = _dead(answer)
-                if dead:
-                    self._restart()
+                if _dead(answer):
+                    self._restart()  # where the device is gone, the config is not to blame
                 yield answer
-                if dead:
+                if _dead(answer):
+                    self._reopen()
                     break
 
-    def _restart(self, reopen: bool = True) -> None:
+    def _restart(self) -> None:
         self._child.finish()
         self._mind_abort()
         self._child = self.start()
         self._mind_abort()
         self.ready("the device is gone")
-        if reopen and self._scenario is not None:
+
+    def _reopen(self) -> None:
+        """Give a new child the scenario that it goes on with.
+
+        Raises:
+            UsageError: it cannot have it. Its inputs could be built before, so that says nothing about the
+                configs that are left: they are no failures, and stay to be measured by --resume.
+        """
+        assert self._scenario is not None
+        for _ in range(REOPENINGS):
             self._child.send("open", self._scenario)
-            self._child.receive(OPEN_LIMIT)
+            answer = self._child.receive(OPEN_LIMIT)
+            if not isinstance(answer, Failure):
+                return
+            if _dead(answer):
+                self._restart()
+        raise UsageError(
+            f"cannot open scenario {quoted(self._scenario.id)} again after a crash: {answer.reason}",
+            hint="the log is sound; --resume continues it",
+        )
 
     def _mind_abort(self) -> None:
         if self._aborted:

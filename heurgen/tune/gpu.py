@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from heurgen.card import INTERPRETER
-from heurgen.errors import UsageError
+from heurgen.base.errors import UsageError
+from heurgen.logs.card import INTERPRETER
+from heurgen.tune.conditions import Reading, nvml_reader
+from heurgen.tune.graphs import GraphTimer
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.target import Target
 
@@ -25,10 +27,10 @@ _FP8_TOLERANCE = 6e-2
 class TorchSession:
     """Launches on the first GPU that the process sees.
 
-    Times are CUDA events around one launch, after a flush of the cache.
+    Times are device events around one launch, after a flush of the cache; with `graphs`, in a recorded graph.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, graphs: bool = False) -> None:
         import torch
 
         if not torch.cuda.is_available():
@@ -43,14 +45,21 @@ class TorchSession:
         self._flush: Any = None
         self._flush_ms = 0.0
         self._flushes: dict[str, int] = {}
+        self._graphs = GraphTimer(torch) if graphs else None
+        self._read = nvml_reader(str(getattr(torch.cuda.get_device_properties(0), "uuid", "")))
 
     def device(self) -> DeviceInfo:
         return self._device
+
+    def reading(self) -> Reading | None:
+        return self._read()
 
     def open(self, scenario: Scenario) -> None:
         """Build the inputs; those of the scenario before are let go first."""
         self._inputs = self._expected = None
         self._flushes.clear()
+        if self._graphs is not None:
+            self._graphs.clear()
         self._inputs = self._tunable.inputs(scenario, "cuda")
         self._torch.cuda.synchronize()
 
@@ -67,6 +76,10 @@ class TorchSession:
         """Milliseconds of one launch. The host must be done before the flush is, or its lag is timed too."""
         self._warm_up()
         key = repr(config)
+        if self._graphs is not None:
+            return self._graphs.sample(
+                key, self._flush.zero_, lambda: self._tunable.launch(self._inputs, config)
+            )
         flushes = self._flushes.get(key, 1)
         for attempt in range(4):
             elapsed, late = self._launch(config, flushes)

@@ -25,8 +25,8 @@ class Launch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
-    """One scenario's launches by their keys; of its configs, the first time in the log and the number of rows.
+class Tally:
+    """One scenario's launches by their keys; of its configs, the first time in the log, the number of rows, all times.
 
     A launch's rows are written together, in the order of its configs. A kill may have kept the first few
     of them: it has been measured as often as the log says of all its configs, and its time is that of the
@@ -36,11 +36,14 @@ class Cells:
     launches: Mapping[str, Launch]
     first: dict[str, float | None] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
+    times: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, config: str, time: float | None) -> None:
         """Count a row; `time` is None for a failure."""
         self.first.setdefault(config, time)
         self.rows[config] += 1
+        if time is not None:
+            self.times.setdefault(config, []).append(time)
 
     @property
     def best(self) -> float:

@@ -2,7 +2,8 @@
 
 The log is a plain CSV from its first byte. Rows are written with one system call and synced to disk, so
 that a killed sweep loses nothing it has written; a torn last line (the machine went down) is dropped
-when the log is opened again. A lock keeps a second sweep off the same log.
+when the log is opened again. A lock keeps a second sweep off the same log. Single launches, of which a row is
+the median, are kept beside it until they are a row (`heurgen.tune.samples`).
 
 Which GPU of several measured a row is not in the log. All rows of a scenario come from one of them, except
 where a sweep ended in the middle of it: then the rest may come from another one of the same kind.
@@ -14,22 +15,20 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heurgen.errors import LogError, UsageError, quoted
+from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.ir import Value
-from heurgen.tune.protocol import Scenario, Settings
+from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.timing import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RowFormat:
     """The columns of a log: scenario, vendor, device, features, parameters, status, time_ms, reason."""
 
-    vendor: str
-    device: str
     features: tuple[str, ...]
     parameters: tuple[str, ...]
 
@@ -38,7 +37,9 @@ class Layout:
         names = (*self.features, *self.parameters)
         return ("scenario", "vendor", "device", *names, "status", "time_ms", "reason")
 
-    def row(self, scenario: Scenario, config: Settings, outcome: float | Failure) -> tuple[str, ...]:
+    def row(
+        self, device: DeviceInfo, scenario: Scenario, config: Settings, outcome: float | Failure
+    ) -> tuple[str, ...]:
         """One measurement as text, its time to the nanosecond (device events tick coarser)."""
         end = (
             ("ok", f"{outcome:.6f}", "")
@@ -46,7 +47,7 @@ class Layout:
             else (outcome.status, "", outcome.reason)
         )
         return (
-            *(scenario.id, self.vendor, self.device),
+            *(scenario.id, device.vendor, device.name),
             *(cell(scenario.features[f]) for f in self.features),
             *(cell(config.get(p)) for p in self.parameters),
             *end,
@@ -58,12 +59,20 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What the sweep needs of a row that is already in the log. `time` is None for a failure."""
+class LoggedRow:
+    """What the sweep needs of a row that is already in the log. `time` is None for a failure: see `reason`."""
 
+    vendor: str
+    device: str
     scenario: str
     config: tuple[str, ...]
     time: float | None
+    reason: str = ""
+
+
+def why(status: str, reason: str) -> str:
+    """A failure in one line: "crash: the process ended with signal SIGSEGV"."""
+    return f"{status}: {reason}" if reason else status
 
 
 def cell(value: Value) -> str:
@@ -78,13 +87,19 @@ def cell(value: Value) -> str:
 class Journal:
     """An open log. `rows` is what it held when it was opened; `dropped` says whether a torn line was cut off.
 
+    `devices` are the (vendor, name) of those that have a card: rows of others are not this sweep's.
+
     Raises:
         UsageError: the log exists and `resume` is false, or another process has it open.
         LogError: the log is not one that this sweep wrote.
     """
 
-    def __init__(self, path: Path, layout: Layout, resume: bool) -> None:
-        self.path, self.layout, self.dropped = path, layout, False
+    def __init__(
+        self, path: Path, format_: RowFormat, devices: Collection[tuple[str, str]], resume: bool
+    ) -> None:
+        self.path, self.format, self.dropped = path, format_, False
+        self._devices = frozenset(devices)
+        self._trouble: UsageError | None = None
         flags = os.O_RDWR | os.O_CREAT | (0 if resume else os.O_EXCL)
         try:
             self._file = os.open(path, flags, 0o666)
@@ -101,11 +116,30 @@ class Journal:
             raise
 
     def append(self, rows: Iterable[Sequence[str]]) -> None:
-        """Write rows and sync them to disk."""
-        text = _lines(rows).encode()
-        while text:
-            text = text[os.write(self._file, text) :]
-        os.fsync(self._file)
+        """Write rows and sync them to disk, all of them or none; after a failure every call fails.
+
+        Raises:
+            UsageError: the disk is full or gone. The log ends with its last whole row.
+        """
+        if self._trouble is not None:
+            raise self._trouble
+        text = csv_text(rows).encode()
+        end = os.lseek(self._file, 0, os.SEEK_CUR)
+        try:
+            left = text
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except OSError as error:
+            # Another lane must not write behind half a row. A kill before this line leaves a torn last line.
+            os.ftruncate(self._file, end)
+            os.lseek(self._file, end, os.SEEK_SET)
+            self._trouble = UsageError(
+                f"cannot write the log: {error.strerror}",
+                file=self.path,
+                hint="what was measured before is in it; --resume continues",
+            )
+            raise self._trouble from error
 
     def close(self) -> None:
         os.close(self._file)
@@ -116,7 +150,7 @@ class Journal:
         except OSError as error:
             raise UsageError("another sweep is writing this log", file=self.path) from error
 
-    def _recover(self) -> tuple[Row, ...]:
+    def _recover(self) -> tuple[LoggedRow, ...]:
         with open(self._file, "rb", closefd=False) as file:
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -125,22 +159,22 @@ class Journal:
         os.ftruncate(self._file, sound)
         os.lseek(self._file, sound, os.SEEK_SET)
         if not sound:
-            self.append([self.layout.header])
+            self.append([self.format.header])
         return rows
 
-    def _read(self, content: bytes) -> tuple[tuple[Row, ...], int]:
+    def _read(self, content: bytes) -> tuple[tuple[LoggedRow, ...], int]:
         """The rows, and up to which byte the log is sound. Only the last line may be unsound."""
         lines = content.splitlines(keepends=True)
         if not lines:
             return (), 0
-        if lines[0] != _lines([self.layout.header]).encode():
+        if lines[0] != csv_text([self.format.header]).encode():
             raise LogError(
                 "the columns are not those of this sweep",
                 file=self.path,
                 row=1,
                 hint="resume with the same target and space, or choose another name",
             )
-        rows: list[Row] = []
+        rows: list[LoggedRow] = []
         for number, line in enumerate(lines[1:], start=2):
             row = self._parse(line)
             if row is None and number == len(lines):
@@ -154,22 +188,21 @@ class Journal:
             rows.append(row)
         return tuple(rows), len(content)
 
-    def _parse(self, line: bytes) -> Row | None:
+    def _parse(self, line: bytes) -> LoggedRow | None:
         try:
             cells = next(csv.reader([line.decode()], strict=True))
-            first = 3 + len(self.layout.features)
-            if len(cells) != len(self.layout.header) or cells[1:3] != [
-                self.layout.vendor,
-                self.layout.device,
-            ]:
+            first = 3 + len(self.format.features)
+            if len(cells) != len(self.format.header) or (cells[1], cells[2]) not in self._devices:
                 return None
-            time = float(cells[-2]) if cells[-3] == "ok" else None
+            ok = cells[-3] == "ok"
+            time, reason = float(cells[-2]) if ok else None, "" if ok else why(cells[-3], cells[-1])
         except (UnicodeDecodeError, csv.Error, StopIteration, ValueError):
             return None
-        return Row(cells[0], tuple(cells[first:-3]), time)
+        return LoggedRow(cells[1], cells[2], cells[0], tuple(cells[first:-3]), time, reason)
 
 
-def _lines(rows: Iterable[Sequence[str]]) -> str:
+def csv_text(rows: Iterable[Sequence[str]]) -> str:
+    """Rows as the log holds them."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()

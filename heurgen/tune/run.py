@@ -7,24 +7,41 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from heurgen.errors import UsageError
-from heurgen.tune.cards import card_path, continue_card, make_card, write_card
-from heurgen.tune.executors import Executor, ProcessExecutor
-from heurgen.tune.protocol import DeviceInfo, Scenario
-from heurgen.tune.resume import Journal, Layout
-from heurgen.tune.space import ConfigSpace, enumerate_configs, read_space
+from heurgen.base.errors import UsageError
+from heurgen.tune.cards import (
+    card_path,
+    cards_of,
+    check_card,
+    check_sweep,
+    make_card,
+    path_for,
+    read_card,
+    write_card,
+)
+from heurgen.tune.engines import Engine, Executor, LocalEngine, engine_named
+from heurgen.tune.matrix import Matrix, Plan
+from heurgen.tune.protocol import DeviceInfo, Scenario, Space
+from heurgen.tune.resume import Journal, RowFormat, csv_text
+from heurgen.tune.samples import Samples
+from heurgen.tune.space import ConfigSpace, checked, enumerate_configs, read_space
 from heurgen.tune.sweep import OutOfTime, Progress, State, Sweep
 from heurgen.tune.target import Target, check_columns, load_target
-from heurgen.tune.timing import Method
+from heurgen.tune.timing import Method, Mode
 from heurgen.tune.workloads import make_scenarios, read_workload
+
+if TYPE_CHECKING:
+    from heurgen.tune.adaptive import AdaptivePlan
+    from heurgen.tune.verify import Verification
 
 # Short names of the kernels that come with heurgen.
 BUNDLED = {
-    "paged_attention": "heurgen_kernels.tunable:tunable",
-    "static_grid": "heurgen_kernels.static_tunable:tunable",
+    "paged_attention": "heurgen_kernels.tools.tunable:tunable",
+    "static_grid": "heurgen_kernels.tools.static_tunable:tunable",
 }
 # The interpreter is some 10,000 times slower than a GPU: it gets the smallest scenarios and a few configs.
 INTERPRETED_SCENARIOS = 4
@@ -34,7 +51,12 @@ INTERPRETED_METHOD = Method(samples=1, repeats=1)
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
-    """What the command line gives. `budget` is in seconds and covers compiling too."""
+    """What the command line gives. `budget` is in seconds and covers compiling too.
+
+    `shard` (k, n): measure the k-th of n parts of the scenarios alone. `target_slowdown`: stop where a selector from
+    the full matrix would be at most so many times as good (`heurgen.tune.adaptive`). `scenarios` are those of the
+    workload to measure, all where empty.
+    """
 
     target: str
     output: Path
@@ -43,16 +65,25 @@ class TuneOptions:
     budget: float | None = None
     resume: bool = False
     interpret: bool = False
+    engine: str = "local"
+    shard: tuple[int, int] = (1, 1)
+    timing: Mode = "eager"
+    target_slowdown: float | None = None
+    scenarios: tuple[Scenario, ...] = ()
     method: Method = field(default_factory=Method)
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What a sweep did. `rows` were added now; `cells` is the whole matrix, `missing` what it still lacks."""
+class SweepSummary:
+    """What a sweep did. `rows` were added now; `cells` is the whole matrix, `missing` what it still lacks.
+
+    `devices` are the kinds that took part, a card each, and `gpus` the most of them that were there at once.
+    `succeeded`: the log holds a time. `reason` is the commonest one of its failures, "" where there is none.
+    """
 
     log: Path
-    card: Path
-    device: str
+    cards: tuple[Path, ...]
+    devices: tuple[str, ...]
     gpus: int
     state: State
     scenarios: int
@@ -60,9 +91,16 @@ class Summary:
     cells: int
     missing: int
     rows: int
+    succeeded: bool
     failures: dict[str, int]
+    reason: str
     seconds: float
+    notes: tuple[str, ...] = ()
     dropped_line: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data with the fields' names; paths as text."""
+        return {**asdict(self), "log": str(self.log), "cards": [str(c) for c in self.cards]}
 
 
 def run_tune(
@@ -70,10 +108,11 @@ def run_tune(
     progress: Callable[[Progress], None] | None = None,
     executor: Executor | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Summary:
+    engine: Engine | None = None,
+) -> SweepSummary:
     """Measure a kernel and write its log. Ctrl-C ends the sweep in state "interrupted", with the log sound.
 
-    `executor` and `clock` are for tests and for devices that heurgen does not know.
+    `executor` (a machine), `engine` (many) and `clock` are for tests and for devices that heurgen does not know.
 
     Raises:
         UsageError: no such target, no device, the log exists, or it cannot be resumed.
@@ -81,47 +120,107 @@ def run_tune(
         LogError: the log to resume is not this sweep's.
     """
     started = clock()
+    options = _settled(options)
+    target = load_target(BUNDLED.get(options.target, options.target))
+    space, scenarios = _space(options, target), _scenarios(options, target)
+    check_columns(target.tunable.features, tuple(checked(space).parameters))
+    shard_of(scenarios, options.shard)
+    if engine is None:
+        kind = "interpret" if options.interpret else "graph" if options.timing == "graph" else "gpu"
+        engine = LocalEngine(executor) if executor else engine_named(options.engine, target.path, kind)
+    try:
+        with closing(_Book(options, target, space, scenarios)) as book:
+            deadline = math.inf if options.budget is None else started + options.budget
+            tell = progress or (lambda _: None)
+            sweep = Sweep(
+                engine, book.admit, book.journal, book.samples, options.method, clock, deadline, tell
+            )
+            try:
+                book.state = _run(sweep)
+            finally:
+                sweep.notes += book.tell_conditions()
+    finally:
+        engine.close()
+    return _summary(options, book, sweep, len(shard_of(scenarios, options.shard)), clock() - started)
+
+
+def _settled(options: TuneOptions) -> TuneOptions:
+    """The options with the method that they ask for.
+
+    Raises:
+        UsageError: they contradict each other, or the log exists and is not to be resumed.
+    """
     if options.interpret:
+        if options.timing == "graph":
+            raise UsageError("graphs are replayed on a GPU", hint="--timing eager goes with --interpret")
         options = replace(options, method=INTERPRETED_METHOD)
+    if options.target_slowdown is not None and not options.target_slowdown > 1:
+        raise UsageError(f"the target slowdown must be above 1, found {options.target_slowdown:g}")
     if options.budget is not None and not options.budget > 0:
         raise UsageError(f"the budget must be more than 0 seconds, found {options.budget:g}")
     if options.output.exists() and not options.resume:
         hint = "--resume continues it; or choose another name"
         raise UsageError("the log exists already", file=options.output, hint=hint)
-    target = load_target(BUNDLED.get(options.target, options.target))
-    space, scenarios = target.tunable.space, _scenarios(options, target)
+    return replace(options, method=replace(options.method, mode=options.timing))
+
+
+def _space(options: TuneOptions, target: Target) -> Space:
     if options.space is not None:
-        space = read_space(options.space)
-    elif options.interpret:
-        space = replace(space, limit=INTERPRETED_CONFIGS)
-    own = executor or ProcessExecutor(target.path, "interpret" if options.interpret else "gpu")
-    try:
-        found = enumerate_configs(space, own.device().vendor, list(target.tunable.features))
-        check_columns(target.tunable.features, found.parameters)
-        journal = _open(options, target, found, scenarios, own.device())
-        try:
-            deadline = math.inf if options.budget is None else started + options.budget
-            tell = progress or (lambda _: None)
-            sweep = Sweep(target, found, scenarios, own, journal, options.method, clock, deadline, tell)
-            state = _run(sweep)
-        finally:
-            journal.close()
-    finally:
-        own.close()
-    return Summary(
+        return read_space(options.space)
+    space = target.tunable.space
+    return replace(space, limit=INTERPRETED_CONFIGS) if options.interpret else space
+
+
+def _summary(options: TuneOptions, book: _Book, sweep: Sweep, scenarios: int, seconds: float) -> SweepSummary:
+    return SweepSummary(
         log=options.output,
-        card=card_path(options.output),
-        device=own.device().name,
-        gpus=len(own.lanes),
-        state=state,
-        scenarios=len(scenarios),
-        configs=len(found.configs),
+        cards=tuple(book.paths.values()),
+        devices=tuple(m.device.name for m in sweep.matrices),
+        gpus=sweep.lanes,
+        state=book.state,
+        scenarios=scenarios,
+        configs=max((len(m.configs) for m in sweep.matrices), default=0),
         cells=sweep.total,
         missing=sweep.missing,
         rows=sweep.rows,
+        succeeded=sweep.succeeded,
         failures=dict(sweep.failures),
-        seconds=clock() - started,
-        dropped_line=journal.dropped,
+        reason=sweep.commonest_reason,
+        seconds=seconds,
+        notes=(*sweep.notes, *(plan.report() for plan in book.plans)),
+        dropped_line=book.journal.dropped,
+    )
+
+
+def run_verify(
+    options: TuneOptions,
+    log: Path,
+    model: Path,
+    progress: Callable[[Progress], None] | None = None,
+    **engine: Any,
+) -> Verification:
+    """Measure a chosen tenth of `log` again, into `options.output`: what has the model's selector lost since?
+
+    Raises:
+        HeurgenError: the log, the model, the workload and the space do not belong together, or as `run_tune`.
+    """
+    from heurgen.ir.schema import read_model
+    from heurgen.tune.verify import verify
+
+    target = load_target(BUNDLED.get(options.target, options.target))
+    space = target.tunable.space if options.space is None else read_space(options.space)
+    names = list(target.tunable.features)
+    vendors = {vendor for values in space.vendors.values() for vendor in values} | {"nvidia", "amd"}
+    configs = [c for vendor in sorted(vendors) for c in enumerate_configs(space, vendor, names).configs]
+    format_ = RowFormat(tuple(names), tuple(space.parameters))
+
+    def measure(scenarios: Sequence[Scenario]) -> None:
+        done = run_tune(replace(options, scenarios=tuple(scenarios)), progress, **engine)
+        if done.state != "finished":
+            raise UsageError(f"the sweep is {done.state}", hint="--resume continues it")
+
+    return verify(
+        measure, read_model(model), _scenarios(options, target), configs, log, options.output, format_
     )
 
 
@@ -136,6 +235,8 @@ def _run(sweep: Sweep) -> State:
 
 
 def _scenarios(options: TuneOptions, target: Target) -> tuple[Scenario, ...]:
+    if options.scenarios:
+        return options.scenarios
     given = options.workload
     workload = target.tunable.workload if given is None else read_workload(given)
     scenarios = make_scenarios(workload, target.tunable.features, given)
@@ -144,35 +245,137 @@ def _scenarios(options: TuneOptions, target: Target) -> tuple[Scenario, ...]:
     return scenarios
 
 
-def _open(
-    options: TuneOptions,
-    target: Target,
-    space: ConfigSpace,
-    scenarios: Sequence[Scenario],
-    device: DeviceInfo,
-) -> Journal:
-    """The journal, with the card written or compared before it is touched."""
-    about = {
-        "kernel": target.tunable.name,
-        "target": target.path,
-        "source_sha256": target.source_hash(),
-        "workload_sha256": _digest(
-            [[s.id, dict(s.features), s.lengths, s.seed, s.configs] for s in scenarios]
-        ),
-        "space_sha256": _digest([space.parameters, space.configs, [c.text for c in space.conditions]]),
-        "scenarios": len(scenarios),
-        "configs": len(space.configs),
-    }
-    card, path = make_card(device, options.method, about), card_path(options.output)
-    if options.output.exists():
-        continue_card(path, card)
-    else:
+def shard_of(scenarios: Sequence[Scenario], shard: tuple[int, int]) -> tuple[Scenario, ...]:
+    """The k-th of n parts, as equal as can be and each of all kinds: the same ones on every machine.
+
+    Raises:
+        UsageError: there is no such part, or nothing in it.
+    """
+    k, n = shard
+    if not 1 <= k <= n:
+        raise UsageError(f"there is no shard {k}/{n}", hint="the first of eight is 1/8, the last 8/8")
+    order = sorted(scenarios, key=lambda s: hashlib.sha256(s.id.encode()).hexdigest())
+    mine = {s.id for s in order[k - 1 :: n]}
+    if not mine:
+        raise UsageError(f"shard {k}/{n} of {len(order)} scenarios holds none", hint="make fewer shards")
+    return tuple(s for s in scenarios if s.id in mine)
+
+
+class _Book:
+    """The log, its cards, and the matrix of each kind of device in it.
+
+    A card is written or compared before the first row of its device.
+    """
+
+    def __init__(
+        self, options: TuneOptions, target: Target, space: Space, scenarios: Sequence[Scenario]
+    ) -> None:
+        self._options, self._target, self._space = options, target, space
+        self._workload, self._scenarios = scenarios, shard_of(scenarios, options.shard)
+        self._format = RowFormat(tuple(target.tunable.features), tuple(space.parameters))
+        self._matrices: dict[tuple[str, str], Matrix] = {}
+        self._source = target.source_hash()
+        self.paths: dict[tuple[str, str], Path] = {}
+        self.state: State = "interrupted"
+        self.plans: list[AdaptivePlan] = []
+        self._new = not options.output.exists()
+        cards = {} if self._new else cards_of(options.output)
+        if not self._new and not cards and not self._holds_no_row():
+            raise UsageError("cannot resume without the log's card", file=card_path(options.output))
+        known = {(str(c["device"].get("vendor")), str(c["device"].get("name"))) for c in cards.values()}
+        self.journal = Journal(options.output, self._format, known, options.resume)
         try:
+            self.samples = Samples(options.output)
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def admit(self, device: DeviceInfo) -> Matrix:
+        """The matrix of a kind of device; `gpus` is how many of it are there now.
+
+        Raises:
+            UsageError: its driver, tools or kernel are not those of the card that the log has of it.
+            SpecError: the space holds no config for its vendor.
+        """
+        key = (device.vendor, device.name)
+        matrix = self._matrices.get(key)
+        found = matrix.space if matrix else self._configs(device)
+        self.paths[key] = self._card(device, found)
+        if matrix is None:
+            method, rows = self._options.method, self.journal.rows
+            plan = self._plan()
+            matrix = Matrix(self._target, found, self._scenarios, device, rows, self._format, method, plan)
+            self._matrices[key] = matrix
+        return matrix
+
+    def _plan(self) -> Plan | None:
+        if self._options.target_slowdown is None:
+            return None
+        from heurgen.tune.adaptive import AdaptivePlan
+
+        self.plans.append(AdaptivePlan(self._target.tunable.features, self._options.target_slowdown))
+        return self.plans[-1]
+
+    def tell_conditions(self) -> list[str]:
+        """Write what the GPUs told of themselves into their cards; gives a note for each kind that throttled."""
+        notes = []
+        for key, matrix in self._matrices.items():
+            if matrix.conditions.readings:
+                card = read_card(self.paths[key])
+                table = matrix.conditions.table(card.get("conditions", {}))
+                write_card(self.paths[key], {**card, "conditions": table})
+                notes.append(matrix.conditions.note(matrix.device.name))
+        return [text for text in notes if text is not None]
+
+    def close(self) -> None:
+        self.journal.close()
+        self.samples.close(self.state == "finished")
+        if self._new and not self.paths:  # no device could take part
+            self._options.output.unlink()
+
+    def _holds_no_row(self) -> bool:
+        header = csv_text([self._format.header]).encode()
+        with self._options.output.open("rb") as file:
+            return header.startswith(file.read(len(header) + 1))
+
+    def _configs(self, device: DeviceInfo) -> ConfigSpace:
+        return enumerate_configs(self._space, device.vendor, list(self._target.tunable.features))
+
+    def _card(self, device: DeviceInfo, space: ConfigSpace) -> Path:
+        """Write the device's card, or compare it with the one that is there."""
+        cards = cards_of(self._options.output)
+        path = path_for(self._options.output, device, cards)
+        card = make_card(device, self._options.method, self._about(space))
+        if (old := cards.get(path)) is None:
+            for other, theirs in cards.items():
+                check_sweep(other, theirs, card)
             write_card(path, card)
-        except OSError as error:
-            raise UsageError(f"cannot write the log's card: {error.strerror}", file=path) from error
-    layout = Layout(device.vendor, device.name, tuple(target.tunable.features), space.parameters)
-    return Journal(options.output, layout, options.resume)
+            return path
+        check_card(path, old, card)
+        before = old["device"].get("gpus", 1)
+        if type(before) is not int or before < device.gpus:
+            write_card(path, {**old, "device": {**old["device"], "gpus": device.gpus}})
+        return path
+
+    def _about(self, space: ConfigSpace) -> dict[str, Any]:
+        scenarios, (shard, shards) = self._workload, self._options.shard
+        about = {
+            "kernel": self._target.tunable.name,
+            "target": self._target.path,
+            "source_sha256": self._source,
+            "workload_sha256": _digest(
+                [[s.id, dict(s.features), s.lengths, s.seed, s.configs] for s in scenarios]
+            ),
+            "space_sha256": _digest([space.parameters, space.configs, [c.text for c in space.conditions]]),
+            "scenarios": len(scenarios),
+            "configs": len(space.configs),
+            "parameters": list(space.parameters),
+        }
+        if shards > 1:
+            about["shard"] = f"{shard}/{shards}"
+        if self._options.target_slowdown is not None:
+            about["target_slowdown"] = self._options.target_slowdown
+        return about
 
 
 def _digest(content: object) -> str:

@@ -14,19 +14,21 @@ import hashlib
 import itertools
 import json
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heurgen.errors import ModelError, SpecError, quoted
+from heurgen.base.errors import ModelError, SpecError, quoted
+from heurgen.base.toml import read_toml
 from heurgen.ir import RESERVED_NAMES, VENDOR, Value, check_name
 from heurgen.tune.constraints import Constraint, parse
 from heurgen.tune.protocol import Settings, Space
 
 # A product beyond this is a mistake in the space file, not a plan.
 MAX_PRODUCT = 5_000_000
+# What a float64, and so a reader of the log, still holds exactly.
+MAX_INT = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,7 @@ def read_space(path: Path) -> Space:
     Raises:
         SpecError: the file is no such TOML; names the key and what was expected.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SpecError(f"cannot read the space: {error}", file=path) from error
+    data = read_toml(path).data
     try:
         return space_from(data)
     except SpecError as error:
@@ -74,7 +73,7 @@ def space_from(data: Mapping[str, Any]) -> Space:
                 raise SpecError("expected { values = [...], vendors = [...] }", column=name)
             values = entry["values"]
             if "vendors" in entry:
-                vendors[name] = tuple(entry["vendors"])
+                vendors[name] = entry["vendors"]
         if not isinstance(values, list):
             raise SpecError(f"expected a list of values, found {quoted(values)}", column=name)
         parameters[name] = tuple(values)
@@ -105,8 +104,10 @@ def checked(space: Space) -> Space:
     for name, vendors in space.vendors.items():
         if name not in space.parameters:
             raise SpecError("vendors given for a parameter that the space does not have", column=name)
-        if not vendors or not all(isinstance(v, str) and VENDOR.fullmatch(v) for v in vendors):
-            raise SpecError(f"expected vendor names, found {quoted(vendors)}", column=name)
+        listed = isinstance(vendors, list | tuple) and bool(vendors)
+        if not listed or not all(isinstance(v, str) and VENDOR.fullmatch(v) for v in vendors):
+            hint = f"write [{vendors!r}]" if isinstance(vendors, str) and VENDOR.fullmatch(vendors) else None
+            raise SpecError(f"expected a list of vendors, found {quoted(vendors)}", column=name, hint=hint)
     for text in space.constraints:
         parse(text)
     return space
@@ -117,6 +118,8 @@ def _check_values(name: str, values: Sequence[Value]) -> None:
         raise SpecError("a parameter needs at least one value", column=name)
     for value in values:
         finite = type(value) is not float or math.isfinite(value)
+        if type(value) is int and abs(value) > MAX_INT:
+            raise SpecError(f"{quoted(value)} is beyond 2**53: a log's reader takes floats", column=name)
         if not (value is None or type(value) in (int, float, bool, str)) or not finite:
             raise SpecError(f"{quoted(value)} is no int, finite float, bool or text", column=name)
         if type(value) is str and (not value or value != value.strip() or not value.isprintable()):

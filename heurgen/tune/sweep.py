@@ -1,39 +1,45 @@
-"""The sweep: from scenarios x configs to rows, in an order in which every prefix is a useful log.
+"""The sweep: machines come, compile and measure, until no scenario is left.
 
-Scenarios come in an order spread by hash, so that a sweep cut short by a budget has seen all kinds of
-them; each GPU that is free takes the next one, whole. Within a scenario the configs that did well before
-come first: a good best-so-far is what ends the losers early.
+Every machine has a thread, and while it measures one for each of its lanes. What they share (log, counters, the
+matrix of their kind of device) is under one lock. A lane that is lost gives its scenario back; what it had
+measured of it is in the log, or beside it.
 
-Nothing is compiled while GPUs measure: compilers build their inputs on the same GPUs. Under a budget,
-compiling stops after a share of the time that is left, so that what has been compiled is measured too.
+On a machine nothing is compiled while its GPUs measure: compilers build their inputs on the same GPUs. Under a
+budget, compiling stops after a share of the time that is left, so that what has been compiled is measured too.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import closing
-from dataclasses import dataclass
-from threading import Lock
+from dataclasses import dataclass, replace
+from threading import Condition
 from typing import Literal, TypeAlias
 
-from heurgen.tune.compilers import CompileJob
-from heurgen.tune.executors import Executor, Lane
-from heurgen.tune.launches import Cells, launches_of
-from heurgen.tune.protocol import Scenario
-from heurgen.tune.resume import Journal
-from heurgen.tune.space import ConfigSpace, config_key
-from heurgen.tune.target import Target, bounded
-from heurgen.tune.timing import Failure, Method, best_few, chunks, measure
+from heurgen.base.errors import UsageError
+from heurgen.base.text import counted
+from heurgen.tune.engines import Engine, Executor, Lane, LaneLost
+from heurgen.tune.launches import Tally
+from heurgen.tune.matrix import Kernel, Matrix
+from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
+from heurgen.tune.resume import Journal, why
+from heurgen.tune.samples import Measurement, Samples
+from heurgen.tune.target import bounded
+from heurgen.tune.timing import Failure, Method, chunks, measure
 
 State: TypeAlias = Literal["finished", "out of time", "interrupted"]
 
 # Of the time that a budget leaves. Compiling took 390 s of a sweep of 592 s (210 scenarios x 226 configs,
 # 16 cores, one H200): a budget that is just enough is not cut into several rounds.
 COMPILE_SHARE = 2 / 3
+# Threads that serve machines; one is started for each that comes.
+MAX_MACHINES = 4096
+# Seconds between two looks at who has joined.
+POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,218 +60,350 @@ class OutOfTime(Exception):
 class Sweep:
     """One run of the tuner over a log that may hold rows already.
 
-    A thread serves each lane. Log, counters and scores are shared, under one lock; under the lock of its
-    class a scenario's configs are checked, so that lanes with scenarios of one class check none twice.
+    `admit` gives the matrix of a kind of device, the same one each time, with the device's card written or
+    compared; it raises UsageError where the device cannot take part. `rows` are those written by this run, and
+    `failures` those of them that are failures, by status.
     """
 
     def __init__(
         self,
-        target: Target,
-        space: ConfigSpace,
-        scenarios: Sequence[Scenario],
-        executor: Executor,
+        engine: Engine,
+        admit: Callable[[DeviceInfo], Matrix],
         journal: Journal,
+        samples: Samples,
         method: Method,
         clock: Callable[[], float],
         deadline: float,
         report: Callable[[Progress], None],
     ) -> None:
-        self._target, self._space, self._executor, self._journal = target, space, executor, journal
+        self._engine, self._admit, self._journal, self._samples = engine, admit, journal, samples
         self._method, self._clock, self._deadline, self._report = method, clock, deadline, report
-        self._started = clock()
-        self._scenarios = sorted(scenarios, key=lambda s: _spread(s.id))
-        self._configs = {config_key(c): c for c in space.configs}
-        self._class = {s.id: target.scenario_class(s) for s in scenarios}
-        device = executor.device()
-        self._cells = {s.id: Cells(launches_of(self._configs, space, target, s, device)) for s in scenarios}
-        self._verdict: dict[tuple[str, str], Failure | None] = {}
-        self._checked: set[tuple[str, str]] = set()
-        self._lock, self._class_locks = Lock(), {name: Lock() for name in self._class.values()}
+        self._started = self._measuring_since = clock()
+        self._written = 0
+        self._changed = Condition()  # its lock is the sweep's
         self._stopped = False
-        self._scores: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
-        self._smallest = self._smallest_of_class()
-        self._count_rows_before()
-        self._measuring_since, self._before = self._started, 0
-        # Cells: pairs of a scenario and a config that applies there; all, and those without a row. Rows
-        # written by this run, and those of them that are failures, by status.
-        self.total = sum(c.total for c in self._cells.values())
-        self.missing = sum(c.missing for c in self._cells.values())
+        self.matrices: list[Matrix] = []
+        self.lanes = 0
         self.rows = 0
         self.failures: dict[str, int] = defaultdict(int)
+        self.notes: list[str] = []
+        # Of all rows in the log: whether one holds a time, and why the others have none.
+        self.succeeded = any(row.time is not None for row in journal.rows)
+        self._reasons = Counter(row.reason for row in journal.rows if row.time is None)
+
+    @property
+    def total(self) -> int:
+        """Cells (scenarios x configs that apply there) of all kinds of devices."""
+        return sum(m.total for m in self.matrices)
+
+    @property
+    def missing(self) -> int:
+        """Cells without a row."""
+        return sum(m.missing for m in self.matrices)
+
+    @property
+    def commonest_reason(self) -> str:
+        """Of the failures in the log; the first of the alphabet among equals."""
+        return min(self._reasons, key=lambda r: (-self._reasons[r], r), default="")
 
     def run(self) -> None:
         """Measure what the log lacks.
 
         Raises:
             OutOfTime: the deadline has passed; the log is sound and can be continued.
+            UsageError: no machine can take part, or none is left and none comes; likewise.
         """
-        left = [s for s in self._scenarios if self._cells[s.id].pending() or self._lacks_repeats(s)]
-        while left:
-            self._compile(left)
-            ready = [s for s in left if self._compiled(s)]
-            left = [s for s in left if not self._compiled(s)]
-            self._measuring_since, self._before = self._clock(), self.missing
-            self._share(ready)
-
-    def _share(self, scenarios: Sequence[Scenario]) -> None:
-        """Measure scenarios, each on the lane that is free first."""
-        queue, late, lanes = iter(scenarios), False, self._executor.lanes
-        with ThreadPoolExecutor(len(lanes)) as threads:
+        machines: list[Executor] = []
+        with ThreadPoolExecutor(MAX_MACHINES) as threads:
             try:
-                for served in as_completed([threads.submit(self._serve, lane, queue) for lane in lanes]):
-                    error = served.exception()
-                    late |= isinstance(error, OutOfTime)  # which the other lanes find out by themselves
-                    if error is not None and not isinstance(error, OutOfTime):
-                        raise error
+                self._employ(machines, threads)
+            except OutOfTime:
+                raise
             except BaseException:
-                self._stopped = True
+                with self._changed:
+                    self._stopped = True
+                    self._changed.notify_all()
+                for machine in machines:
+                    for lane in machine.lanes:
+                        lane.abort()
+                raise
+
+    # --- machines
+
+    def _employ(self, machines: list[Executor], threads: ThreadPoolExecutor) -> None:
+        """Give every machine that comes a thread, until all is measured."""
+        at_work: set[Future[None]] = set()
+        late, idle_since = False, time.monotonic()
+        refusal: UsageError | None = None
+        while True:
+            for machine in self._engine.arrivals():
+                try:
+                    matrix = self._welcome(machine)
+                except UsageError as error:
+                    if not self._engine.patience:
+                        raise
+                    refusal = error
+                    self.notes.append(f"a machine was left out: {error}")
+                    machine.close()
+                    continue
+                machines.append(machine)
+                at_work.add(threads.submit(self._tend, machine, matrix))
+            timeout = POLL_S if self._engine.patience else None
+            done, at_work = wait(at_work, timeout, FIRST_COMPLETED) if at_work else (set(), at_work)
+            for ended in done:
+                problem = ended.exception()
+                late |= isinstance(problem, OutOfTime)  # which the other machines find out by themselves
+                if problem is not None and not isinstance(problem, OutOfTime):
+                    raise problem
+            if at_work:
+                idle_since = time.monotonic()
+                continue
+            if late:
+                raise OutOfTime
+            if self.matrices and not any(m.left() for m in self.matrices):
+                return
+            self._mind_the_time()
+            if time.monotonic() - idle_since >= self._engine.patience:
+                raise refusal or UsageError(self._deserted(), hint="the log is sound; --resume continues it")
+            time.sleep(POLL_S)
+
+    def _deserted(self) -> str:
+        names = sorted({m.device.name for m in self.matrices if m.left()})
+        left = f", {counted(self.missing, 'cell')} still missing" if names else ""
+        return f"no {' and no '.join(names) or 'GPU'} is there to measure on{left}"
+
+    def _welcome(self, machine: Executor) -> Matrix:
+        device = machine.device()
+        with self._changed:
+            alike = [
+                m for m in self.matrices if (m.device.vendor, m.device.name) == (device.vendor, device.name)
+            ]
+            there = sum(m.lanes for m in alike)
+        matrix = self._admit(replace(device, gpus=there + len(machine.lanes)))
+        with self._changed:
+            if matrix not in self.matrices:
+                self.matrices.append(matrix)
+            matrix.lanes += len(machine.lanes)
+            self.lanes = max(self.lanes, sum(m.lanes for m in self.matrices))
+        return matrix
+
+    def _tend(self, machine: Executor, matrix: Matrix) -> None:
+        """Compile and measure on one machine until nothing is left, or its lanes are lost."""
+        compiled: set[Kernel] = set()
+        lanes = list(machine.lanes)
+        try:
+            while lanes and (scenarios := self._await_work(matrix)):
+                self._compile(machine, matrix, scenarios, compiled)
+                lanes = self._share(lanes, matrix, compiled)
+        except LaneLost as error:
+            self._mourn(error)
+        finally:
+            with self._changed:
+                matrix.lanes -= len(machine.lanes)
+                self._changed.notify_all()
+
+    def _await_work(self, matrix: Matrix) -> list[Scenario]:
+        """Scenarios to measure; none only when all are done: one that a lane is at may come back."""
+        with self._changed:
+            while not (left := matrix.left()):
+                self._mind_the_time()
+                if matrix.busy:
+                    self._changed.wait(POLL_S)
+                elif not matrix.extend():
+                    break
+            return left
+
+    def _compile(
+        self, machine: Executor, matrix: Matrix, scenarios: Sequence[Scenario], compiled: set[Kernel]
+    ) -> None:
+        """Compile what scenarios need, the first one's class first; all of it if there is no budget."""
+        with self._changed:
+            jobs = matrix.jobs(scenarios, compiled)
+        since = self._clock()
+        until = since + COMPILE_SHARE * (self._deadline - since)
+        with closing(machine.compile(jobs)) as outcomes:
+            for done, (kernel, failure) in enumerate(outcomes, start=1):
+                spent = self._clock() - since
+                with self._changed:
+                    compiled.add(kernel)
+                    if failure is not None:
+                        matrix.verdict[kernel] = failure
+                    self._tell("compile", done, len(jobs), spent / done * (len(jobs) - done))
+                    first = matrix.is_compiled(scenarios[0], compiled)
+                self._mind_the_time()
+                if since + spent >= until and first:
+                    break
+        with self._changed:
+            self._measuring_since, self._written = self._clock(), 0
+
+    def _share(self, lanes: Sequence[Lane], matrix: Matrix, compiled: set[Kernel]) -> list[Lane]:
+        """Measure what is compiled, each scenario on the lane that is free first; gives the lanes that are left."""
+        late = False
+        alive: list[Lane] = []
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            served = {threads.submit(self._serve, lane, matrix, compiled): lane for lane in lanes}
+            try:
+                for ended in as_completed(served):
+                    error = ended.exception()
+                    if isinstance(error, OutOfTime):  # which the other lanes find out by themselves
+                        late = True
+                    elif isinstance(error, LaneLost):
+                        self._mourn(error)
+                    elif error is not None:
+                        raise error
+                    else:
+                        alive.append(served[ended])
+            except BaseException:
+                with self._changed:
+                    self._stopped = True
+                    self._changed.notify_all()
                 for lane in lanes:
                     lane.abort()
                 raise
         if late:
             raise OutOfTime
+        return alive
 
-    def _serve(self, lane: Lane, queue: Iterator[Scenario]) -> None:
+    def _mourn(self, error: LaneLost) -> None:
+        with self._changed:
+            self.notes.append(f"a GPU was lost: {error}")
+
+    def _serve(self, lane: Lane, matrix: Matrix, compiled: set[Kernel]) -> None:
         while True:
-            with self._lock:
-                scenario = next(queue, None)
+            with self._changed:
+                scenario = matrix.take(lambda s: matrix.is_compiled(s, compiled))
             if scenario is None:
                 return
-            self._measure(lane, scenario)
+            done = False
+            try:
+                self._measure(lane, matrix, scenario)
+                done = True
+            finally:
+                with self._changed:
+                    matrix.give_back(scenario, done)
+                    self._changed.notify_all()
 
-    def _count_rows_before(self) -> None:
-        keys = {self._journal.layout.key(c): key for key, c in self._configs.items()}
-        for row in self._journal.rows:
-            if row.scenario in self._cells and row.config in keys:
-                self._cells[row.scenario].add(keys[row.config], row.time)
-        for scenario in self._scenarios:
-            self._learn(scenario)
+    # --- one scenario on one lane
 
-    def _compile(self, scenarios: Sequence[Scenario]) -> None:
-        """Compile what scenarios need, the first one's class first; all of it if there is no budget."""
-        jobs, since = self._jobs(scenarios), self._clock()
-        until = since + COMPILE_SHARE * (self._deadline - since)
-        with closing(self._executor.compile(jobs)) as outcomes:
-            for done, (job_key, failure) in enumerate(outcomes, start=1):
-                self._verdict[job_key] = failure
-                spent = self._clock() - since
-                self._tell("compile", done, len(jobs), spent / done * (len(jobs) - done))
-                self._mind_the_time()
-                if since + spent >= until and self._compiled(scenarios[0]):
-                    break
-
-    def _jobs(self, scenarios: Sequence[Scenario]) -> list[CompileJob]:
-        """Each launch once per class, on the class's smallest scenario; what does not fit is left out.
-
-        A compiler builds inputs whenever the scenario changes: the jobs of a class come together.
-        """
-        jobs: dict[tuple[str, str], CompileJob] = {}
-        names = dict.fromkeys(self._class[s.id] for s in scenarios)
-        turns = {name: turn for turn, name in enumerate(names)}
-        for scenario in sorted(scenarios, key=lambda s: turns[self._class[s.id]]):
-            name, cells = self._class[scenario.id], self._cells[scenario.id]
-            for key in cells.pending():
-                if (name, key) in self._verdict or (name, key) in jobs:
-                    continue
-                settings, smallest = cells.launches[key].settings, self._smallest[name]
-                reason = self._target.fits(settings, smallest, self._executor.device())
-                if reason is None:
-                    jobs[name, key] = CompileJob((name, key), smallest, settings)
-                else:
-                    self._verdict[name, key] = Failure("unfit", bounded(reason))
-        return list(jobs.values())
-
-    def _compiled(self, scenario: Scenario) -> bool:
-        name = self._class[scenario.id]
-        return all((name, key) in self._verdict for key in self._cells[scenario.id].pending())
-
-    def _smallest_of_class(self) -> dict[str, Scenario]:
-        smallest: dict[str, Scenario] = {}
-        for scenario in self._scenarios:
-            best = smallest.setdefault(self._class[scenario.id], scenario)
-            if self._target.work(scenario) < self._target.work(best):
-                smallest[self._class[scenario.id]] = scenario
-        return smallest
-
-    def _check(self, lane: Lane, name: str, cells: Cells) -> None:
-        """Compare launches with the reference, once per class; a wrong one is timed nowhere in it."""
-        keys = cells.pending()
-        asked = [k for k in keys if (name, k) not in self._checked and self._verdict.get((name, k)) is None]
-        failure = lane.open(self._smallest[name]) if asked else None
-        for chunk in chunks(asked, self._method.chunk):
-            settings = [cells.launches[k].settings for k in chunk]
-            outcomes = [failure] * len(chunk) if failure else lane.check(settings)
-            for key, outcome in zip(chunk, outcomes, strict=True):
-                self._verdict[name, key] = outcome
-                self._checked.add((name, key))
-            self._mind_the_time()
-
-    def _measure(self, lane: Lane, scenario: Scenario) -> None:
-        name, cells = self._class[scenario.id], self._cells[scenario.id]
-        with self._class_locks[name]:
-            self._check(lane, name, cells)
-        failed = [(k, f) for k in cells.pending() if (f := self._verdict.get((name, k))) is not None]
-        self._record(scenario, failed)
-        alive = self._ranked(name, cells.pending())
-        failure = lane.open(scenario) if alive or self._lacks_repeats(scenario) else None
+    def _measure(self, lane: Lane, matrix: Matrix, scenario: Scenario) -> None:
+        tally = matrix.tallies[scenario.id]
+        with matrix.class_locks[matrix.class_of[scenario.id]]:
+            self._check(lane, matrix, scenario)
+        with self._changed:
+            failed, alive = matrix.failed(scenario), matrix.ranked(scenario)
+            repeats = matrix.lacks_repeats(scenario)
+        self._record(matrix, scenario, failed)
+        failure = self._open(lane, matrix, scenario, scenario) if alive or repeats else None
         for chunk in chunks(alive, self._method.chunk):
-            outcomes = [failure] * len(chunk) if failure else self._times(lane, cells, chunk, cells.best)
-            self._record(scenario, list(zip(chunk, outcomes, strict=True)))
+            if failure:
+                self._record(matrix, scenario, [(key, failure) for key in chunk])
+            else:
+                self._time(lane, matrix, scenario, chunk, tally.best)
             self._mind_the_time()
-        for few in [] if failure else self._rounds(scenario):
-            self._record(scenario, list(zip(few, self._times(lane, cells, few, math.inf), strict=True)))
+        for few in [] if failure else matrix.rounds(scenario):
+            self._time(lane, matrix, scenario, few, math.inf)
             self._mind_the_time()
-        with self._lock:
-            self._learn(scenario)
+        reading = lane.reading()
+        with self._changed:
+            matrix.learn(scenario)
+            if reading is not None:
+                matrix.conditions.readings.append(reading)
 
-    def _times(self, lane: Lane, cells: Cells, keys: Sequence[str], best: float) -> Sequence[float | Failure]:
-        return measure(lane.sample, [cells.launches[k].settings for k in keys], best, self._method)
+    def _open(self, lane: Lane, matrix: Matrix, scenario: Scenario, opened: Scenario) -> Failure | None:
+        """Build the inputs of `opened`, which may be the scenario's class's smallest."""
+        try:
+            return lane.open(opened)
+        except LaneLost as error:
+            with self._changed:
+                cause = matrix.strike(opened, "open")
+            if cause:
+                failure = _fatal(error)
+                pending = matrix.tallies[scenario.id].pending()
+                self._record(matrix, scenario, [(key, failure) for key in pending])
+            raise
 
-    def _ranked(self, name: str, keys: Sequence[str]) -> list[str]:
-        """Launches that did best so far first: in the class, or anywhere for the class's first scenario."""
-        with self._lock:
-            scores = self._scores[name] or self._scores[""]
-            means = {key: total / count for key, (total, count) in scores.items()}
-        return sorted(keys, key=lambda k: (means.get(k, math.inf), _spread(k)))
+    def _check(self, lane: Lane, matrix: Matrix, scenario: Scenario) -> None:
+        """Compare launches with the reference, once per class; a wrong one is timed nowhere in it."""
+        name, tally = matrix.class_of[scenario.id], matrix.tallies[scenario.id]
+        pending = [(name, key) for key in tally.pending()]
+        asked = [k for k in pending if k not in matrix.checked and matrix.verdict.get(k) is None]
+        failure = self._open(lane, matrix, scenario, matrix.smallest[name]) if asked else None
+        for chunk in chunks(asked, self._method.chunk):
+            settings = [tally.launches[key].settings for _, key in chunk]
+            outcomes = iter([failure] * len(chunk) if failure else lane.check(settings))
+            for kernel in chunk:
+                try:
+                    outcome = next(outcomes)
+                except LaneLost as error:
+                    with self._changed:
+                        if matrix.strike(matrix.smallest[name], kernel[1]):
+                            matrix.verdict[kernel] = _fatal(error)
+                    raise
+                with self._changed:
+                    matrix.verdict[kernel] = outcome
+                    matrix.checked.add(kernel)
+            self._mind_the_time()
 
-    def _learn(self, scenario: Scenario) -> None:
-        best = self._cells[scenario.id].best
-        for key, time in self._cells[scenario.id].timed():
-            for scores in (self._scores[self._class[scenario.id]], self._scores[""]):
-                total, count = scores.get(key, (0.0, 0))
-                scores[key] = (total + math.log(time / best), count + 1)
+    def _time(self, lane: Lane, matrix: Matrix, scenario: Scenario, keys: Sequence[str], best: float) -> None:
+        """Measure launches once more each, going on where an interrupted sweep left off, and write the rows."""
+        tally, device = matrix.tallies[scenario.id], matrix.device
+        names = [Measurement(device.vendor, device.name, scenario.id, key, tally.count(key)) for key in keys]
 
-    def _few(self, scenario: Scenario) -> list[str]:
-        timed = self._cells[scenario.id].timed()
-        return [timed[i][0] for i in best_few([t for _, t in timed], self._method)]
+        def sample(configs: Sequence[Settings]) -> Iterator[float | Failure]:
+            launched = 0
+            try:
+                for outcome in lane.sample(configs):
+                    launched += 1
+                    yield outcome
+            except LaneLost as error:
+                self._lost(matrix, scenario, tally, configs[launched], error)
+                raise
 
-    def _lacks_repeats(self, scenario: Scenario) -> bool:
-        count = self._cells[scenario.id].count
-        return any(count(key) < self._method.repeats for key in self._few(scenario))
+        def keep(number: int, outcome: float | Failure) -> None:
+            with self._changed:
+                self._samples.add(names[number], outcome)
 
-    def _rounds(self, scenario: Scenario) -> Iterator[list[str]]:
-        """Rounds of the best few until each has its repeats; a failed repeat counts as one."""
-        few, count = self._few(scenario), self._cells[scenario.id].count
-        for wanted in range(2, self._method.repeats + 1):
-            short = [key for key in few if count(key) < wanted]
-            if short:
-                yield short
+        with self._changed:
+            earlier = [self._samples.taken(name) for name in names]
+        settings = [tally.launches[key].settings for key in keys]
+        outcomes = measure(sample, settings, best, self._method, earlier, keep)
+        self._record(matrix, scenario, list(zip(keys, outcomes, strict=True)))
+        with self._changed:
+            self._samples.forget(names)
 
-    def _record(self, scenario: Scenario, outcomes: Sequence[tuple[str, float | Failure]]) -> None:
+    def _lost(
+        self, matrix: Matrix, scenario: Scenario, tally: Tally, config: Settings, error: LaneLost
+    ) -> None:
+        """A lane was lost in a launch. It is tried again elsewhere; the second time it is a failure."""
+        key = next(k for k, launch in tally.launches.items() if launch.settings is config)
+        with self._changed:
+            cause = matrix.strike(scenario, key)
+        if cause:
+            self._record(matrix, scenario, [(key, _fatal(error))])
+
+    def _record(
+        self, matrix: Matrix, scenario: Scenario, outcomes: Sequence[tuple[str, float | Failure]]
+    ) -> None:
         if not outcomes:
             return
-        layout, cells = self._journal.layout, self._cells[scenario.id]
-        rows = [(config, outcome) for key, outcome in outcomes for config in cells.due(key)]
-        with self._lock:
-            self._journal.append([layout.row(scenario, self._configs[c], outcome) for c, outcome in rows])
+        tally, format_ = matrix.tallies[scenario.id], self._journal.format
+        with self._changed:
+            rows = [(config, outcome) for key, outcome in outcomes for config in tally.due(key)]
+            self._journal.append(
+                [format_.row(matrix.device, scenario, matrix.configs[c], outcome) for c, outcome in rows]
+            )
+            before = self.missing
             for config, outcome in rows:
-                self.missing -= config not in cells.first
+                matrix.add(scenario, config, outcome)
                 self.rows += 1
-                cells.add(config, None if isinstance(outcome, Failure) else outcome)
                 if isinstance(outcome, Failure):
                     self.failures[outcome.status] += 1
-            done, spent = self._before - self.missing, self._clock() - self._measuring_since
-            left = spent / done * self.missing if done else None
+                    self._reasons[why(outcome.status, outcome.reason)] += 1
+                else:
+                    self.succeeded = True
+            self._written += before - self.missing
+            spent = self._clock() - self._measuring_since
+            left = spent / self._written * self.missing if self._written else None
             self._tell("measure", self.total - self.missing, self.total, left)
 
     def _tell(self, phase: Literal["compile", "measure"], done: int, total: int, left: float | None) -> None:
@@ -276,6 +414,5 @@ class Sweep:
             raise OutOfTime
 
 
-def _spread(text: str) -> str:
-    """A sort key that has nothing to do with the order of the text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def _fatal(error: LaneLost) -> Failure:
+    return Failure("crash", bounded(f"its GPU was lost twice in this launch: {error}"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heurgen.errors import HeurgenError, ModelError, UsageError, printable, quoted
+from heurgen.base.errors import HeurgenError, ModelError, UsageError, printable, quoted
 from heurgen.ir import COLUMN_TYPES, check_name
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space, Tunable
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from heurgen.tune.protocol import Settings
 
@@ -25,6 +25,9 @@ class Failure:
     reason: str
 
 
+Mode: TypeAlias = Literal["eager", "graph"]
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """Numbers of the timing method; all of them are in the log's card.
@@ -34,7 +37,10 @@ class Method:
     loser          a config slower than this many times the best so far is timed once
     chunk          configs that take turns; also what a killed sweep can lose
     repeats        rows for each of the best few configs of a scenario
+    most_repeats   rows, at most, for those of them that repeats do not tell from the best
     few            how many are the best few: at least, at most; those within `close` of the best
+    mode           "eager": events around one launch. "graph": a sample replays a recorded graph of `graph_launches`
+                   launches, each after a flush and between events of its own, and is their median
     """
 
     samples: int = 5
@@ -43,8 +49,11 @@ class Method:
     loser: float = 2.0
     chunk: int = 16
     repeats: int = 3
+    most_repeats: int = 6
     few: tuple[int, int] = (3, 8)
     close: float = 1.05
+    mode: Mode = "eager"
+    graph_launches: int = 5
 
 
 # One timed launch of each config, in the order given.
@@ -52,37 +61,49 @@ Sample = Callable[[Sequence[Settings]], Iterable[float | Failure]]
 
 
 def measure(
-    sample: Sample, configs: Sequence[Settings], best: float, method: Method
+    sample: Sample,
+    configs: Sequence[Settings],
+    best: float,
+    method: Method,
+    earlier: Sequence[Sequence[float | Failure]] = (),
+    keep: Callable[[int, float | Failure], None] = lambda i, outcome: None,
 ) -> list[float | Failure]:
     """Median time in ms, or the failure, of each config of a chunk; `best` is the best median so far, or inf.
 
     Every pass launches each surviving config once, so that drift of the clock rate hits all alike; later
-    passes start elsewhere in the chunk.
+    passes start elsewhere in the chunk. `earlier` holds the launches of each config that an interrupted sweep
+    has taken already; `keep` gets the number of a config with every launch that is taken now.
     """
     taken: list[list[float]] = [[] for _ in configs]
     failed: dict[int, Failure] = {}
 
-    def one_pass(order: Sequence[int]) -> None:
-        for i, outcome in zip(order, sample([configs[i] for i in order]), strict=True):
-            if isinstance(outcome, Failure):
-                failed[i] = outcome
-            elif not (math.isfinite(outcome) and outcome > 0):
-                failed[i] = Failure("error", f"the timer gave {outcome} ms")
-            else:
-                taken[i].append(outcome)
+    def add(i: int, outcome: float | Failure) -> None:
+        if isinstance(outcome, Failure):
+            failed[i] = outcome
+        else:
+            taken[i].append(outcome)
 
-    one_pass(range(len(configs)))
-    best = min([best, *(t[0] for t in taken if t)])
-    for turn in range(1, method.samples):
-        order = [i for i in range(len(configs)) if i not in failed and _goes_on(taken[i], turn, best, method)]
-        if not order:
-            break
+    for i, outcomes in enumerate(earlier):
+        for outcome in outcomes:
+            add(i, outcome)
+    for turn in range(method.samples):
+        if turn == 1:
+            best = min([best, *(t[0] for t in taken if t)])
+        order = [i for i in range(len(configs)) if i not in failed and _wanted(taken[i], turn, best, method)]
         shift = turn * len(order) // method.samples
-        one_pass(order[shift:] + order[:shift])
+        order = order[shift:] + order[:shift]
+        for i, outcome in zip(order, sample([configs[i] for i in order]) if order else (), strict=True):
+            sound = isinstance(outcome, Failure) or (math.isfinite(outcome) and outcome > 0)
+            found = outcome if sound else Failure("error", f"the timer gave {outcome} ms")
+            keep(i, found)
+            add(i, found)
     return [failed[i] if i in failed else statistics.median(taken[i]) for i in range(len(configs))]
 
 
-def _goes_on(taken: list[float], turn: int, best: float, method: Method) -> bool:
+def _wanted(taken: list[float], turn: int, best: float, method: Method) -> bool:
+    """Whether a config is launched in this pass."""
+    if turn == 0 or len(taken) > turn:
+        return not taken
     wanted = method.slow_samples if taken[0] > method.slow_ms else method.samples
     return turn < wanted and taken[0] <= method.loser * best
 

@@ -1,13 +1,18 @@
-"""The child process of the tuner: `python -m heurgen.tune.worker FD KIND TARGET`.
+"""The child process of the tuner: `python -m heurgen.tune.worker FD KIND TARGET PARENT`.
 
 It answers the requests of `heurgen.tune.executors` over the pipe FD until the pipe closes. KIND is "gpu",
-"interpret" or `package.module:function`, a function of the target that gives a Session (tests use that).
+"graph" (a GPU whose launches are recorded), "interpret" or
+`package.module:function`, a function of the target that gives a Session (tests use that).
+PARENT is the id of the process that started it, without which it does not live on.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,16 +20,19 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from heurgen.errors import HeurgenError
-from heurgen.tune.executors import Session
+from heurgen.base.errors import HeurgenError
+from heurgen.tune.engines import Session
 from heurgen.tune.protocol import Scenario
 from heurgen.tune.target import bounded, first_line, load_target
 from heurgen.tune.timing import Failure
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until the pipe closes."""
-    descriptor, kind, path = arguments
+    descriptor, kind, path, parent = arguments
+    end_with_parent(int(parent))
     connection: Connection[Any, Any] = Connection(int(descriptor))
     try:
         session = make_session(kind, path)
@@ -39,13 +47,22 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies, even while a launch hangs and holds the GIL."""
+    if not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call
+        os._exit(1)
+
+
 def make_session(kind: str, path: str) -> Session:
     """The session that measures `path`."""
     target = load_target(path)
-    if kind in ("gpu", "interpret"):
+    if kind in ("gpu", "graph", "interpret"):
         from heurgen.tune.gpu import InterpreterSession, TorchSession
 
-        return TorchSession(target) if kind == "gpu" else InterpreterSession(target)
+        return InterpreterSession(target) if kind == "interpret" else TorchSession(target, kind == "graph")
     module, _, name = kind.partition(":")
     factory: Callable[[Any], Session] = getattr(importlib.import_module(module), name)
     return factory(target)
@@ -70,6 +87,9 @@ def serve(connection: Connection[Any, Any], session: Session) -> None:
                 reason = _attempt(session, "compile_error", partial(session.compile, config))
                 answer = Failure("unfit", bounded(reason)) if isinstance(reason, str) else reason
                 _reply(connection, session, answer)
+            case ("reading",):
+                read = getattr(session, "reading", None)
+                connection.send(None if read is None else _attempt(session, "error", read))
             case ("check", configs):
                 for config in configs:
                     reason = _attempt(session, "error", partial(session.check, config))

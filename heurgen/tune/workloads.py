@@ -8,6 +8,7 @@
     decode_share = 1.0              # share of the sequences that query one token; default 0
     distribution = ["uniform", "lognormal"]   # equal | uniform | lognormal | one_long; default uniform
     prefix_share = 0.0              # share of a prompt that is cached already; default 0
+    query_tokens = 4                # new tokens of each prompt in place of that share: speculation
     heads = [[32, 8]]               # (query heads, KV heads)
     head_size = 128
     page_size = [16, 128]
@@ -39,22 +40,35 @@ import hashlib
 import itertools
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from heurgen.errors import SpecError, quoted
+from heurgen.base.errors import SpecError, quoted
+from heurgen.base.toml import read_toml
 from heurgen.ir import ColumnType
-from heurgen.tune.batches import DISTRIBUTIONS, attended_pairs, batch_features, draw_lengths, lengths_from
+from heurgen.tune.batches import (
+    DISTRIBUTIONS,
+    attended_pairs,
+    batch_features,
+    draw_lengths,
+    lengths_from,
+)
 from heurgen.tune.constraints import parse
 from heurgen.tune.protocol import Scenario
 
 MAX_SCENARIOS = 100_000
+# Sequences of one batch, and of all batches that one table makes: their lengths are drawn one by one.
+MAX_SEQS = 65_536
+MAX_DRAWN = 20_000_000
+MAX_TOKENS = 1 << 31
+MAX_NAME = 200
+# What a float64, and so a training column, still holds exactly.
+MAX_INT = 1 << 53
 _LIMITS = ("max_query_tokens", "max_tokens", "max_pairs")
-_LENGTH_KEYS = ("num_seqs", "decode_share", "tokens", "distribution", "prefix_share")
+_LENGTH_KEYS = ("num_seqs", "decode_share", "tokens", "distribution", "prefix_share", "query_tokens")
 
 # Llama-3-8B shapes (32 query heads, 8 KV heads of size 128), as in section 7 of "The Anatomy of a
 # Triton Attention Kernel": lengths vary inside a batch; decode, prefill (fresh and chunked) and mixed;
@@ -107,12 +121,9 @@ def read_workload(path: Path) -> Mapping[str, Any]:
     """The mapping that a workload file holds.
 
     Raises:
-        SpecError: the file cannot be read as TOML.
+        SpecError: the file cannot be read, or is no TOML.
     """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SpecError(f"cannot read the workload: {error}", file=path) from error
+    return read_toml(path).data
 
 
 def make_scenarios(
@@ -139,7 +150,7 @@ def _make(workload: Mapping[str, Any], features: Mapping[str, ColumnType]) -> tu
                 f"unknown key {quoted(key)}", hint="expected seed, [[batch]], [[grid]], [[scenario]]"
             )
     seed = workload.get("seed", 0)
-    if type(seed) is not int:
+    if type(seed) is not int or abs(seed) > MAX_INT:
         raise SpecError(f"seed must be a whole number, found {quoted(seed)}")
     reader = _Reader(features, seed)
     made: dict[str, Scenario] = {}
@@ -149,12 +160,14 @@ def _make(workload: Mapping[str, Any], features: Mapping[str, ColumnType]) -> tu
             raise SpecError(f"expected [[{kind}]] tables, found {quoted(tables)}")
         for table in tables:
             for scenario in read(reader, table):
-                made.setdefault(scenario.id, scenario)
+                if made.setdefault(scenario.id, scenario) != scenario:
+                    hint = "equal ones count once; give another id"
+                    raise SpecError(f"two scenarios that differ have the id {quoted(scenario.id)}", hint=hint)
     return tuple(made.values())
 
 
 def _batch(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
-    name, limits = str(table.get("name", "batch")), {k: float(table.get(k, math.inf)) for k in _LIMITS}
+    name, limits = _name(table, "name", "batch"), {k: _limit(table, k) for k in _LIMITS}
     options: dict[str, list[Any]] = {
         "decode_share": [0.0],
         "distribution": ["uniform"],
@@ -171,6 +184,7 @@ def _batch(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
     if unknown:
         raise SpecError(f"unknown key {quoted(unknown[0])} in [[batch]] {quoted(name)}")
     _check_batch(options)
+    _check_size(options)
     made = (_one_batch(reader, name, setting, limits) for setting in _product(options))
     yield from _thinned([s for s in made if s is not None], table.get("count"), reader.seed)
 
@@ -178,7 +192,7 @@ def _batch(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
 def _one_batch(
     reader: _Reader, name: str, setting: Mapping[str, Any], limits: Mapping[str, float]
 ) -> Scenario | None:
-    drawn = {k: setting[k] for k in _LENGTH_KEYS}
+    drawn = {k: setting[k] for k in _LENGTH_KEYS if k in setting}
     # Heads and page sizes see the same lengths, so that their scenarios can be compared.
     lengths = draw_lengths(Random(_digest([reader.seed, drawn])), **drawn)
     features = batch_features(lengths)
@@ -192,10 +206,16 @@ def _one_batch(
 
 
 def _grid(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
-    where = [parse(text) for text in _listed(table.get("where", []))]
+    name, where = _name(table, "name", "grid"), [parse(text) for text in _listed(table.get("where", []))]
     options = {k: _listed(v) for k, v in table.items() if k not in ("name", "count", "where")}
+    for constraint in where:
+        if unknown := sorted(constraint.names - set(options)):
+            raise SpecError(
+                f"the constraint {quoted(constraint.text)} reads {quoted(unknown[0])}",
+                hint=f"which is no key of [[grid]] {quoted(name)}",
+            )
     rows = [row for row in _product(options) if all(c.holds(row) for c in where)]
-    made = [_scenario(reader, str(table.get("name", "grid")), row, _made_up(row)) for row in rows]
+    made = [_scenario(reader, name, row, _made_up(row)) for row in rows]
     yield from _thinned(made, table.get("count"), reader.seed)
 
 
@@ -205,15 +225,24 @@ def _explicit(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
     lengths = _made_up(features) if given is None else _checked_lengths(given)
     made = _scenario(reader, "scenario", features, lengths)
     configs = table.get("configs", ())
-    if not all(isinstance(c, Mapping) for c in configs):
-        raise SpecError(f"configs must be a list of tables, found {quoted(configs)}")
-    name = str(table.get("id", made.id))
-    yield Scenario(name, made.features, made.lengths, made.seed, tuple(configs))
+    if not isinstance(configs, list | tuple) or not all(_is_config(c) for c in configs):
+        raise SpecError(f"configs must be a list of tables of plain values, found {quoted(configs)}")
+    yield Scenario(_name(table, "id", made.id), made.features, made.lengths, made.seed, tuple(configs))
 
 
 def _made_up(features: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    needed = ("num_seqs", "max_seqlen_q", "max_seqlen_k")
-    return lengths_from(features) if all(k in features for k in needed) else ()
+    needed = {"num_seqs": MAX_SEQS, "max_seqlen_q": MAX_TOKENS, "max_seqlen_k": MAX_TOKENS}
+    if not all(k in features for k in needed):
+        return ()
+    for key, most in needed.items():
+        if type(features[key]) is not int or not 1 <= features[key] <= most:
+            raise SpecError(
+                f"expected a whole number of 1 to {most}, found {quoted(features[key])}", column=key
+            )
+    for key in ("decode_share", "total_query_tokens", "avg_seqlen_q", "avg_seqlen_k"):
+        if key in features and not (_is_number(features[key]) and abs(features[key]) <= MAX_INT):
+            raise SpecError(f"expected a number, found {quoted(features[key])}", column=key)
+    return lengths_from(features)
 
 
 def _scenario(
@@ -232,17 +261,51 @@ def _scenario(
 
 def _typed(name: str, value: Any, kind: ColumnType | None) -> Any:
     match kind:
-        case "int" if type(value) is int or (type(value) is float and value.is_integer()):
+        case "int" if _is_number(value) and value == int(value) and abs(value) <= MAX_INT:
             return int(value)
-        case "float" if type(value) in (int, float) and math.isfinite(value):
+        case "float" if _is_number(value):
             return float(value)
         case "bool" if type(value) is bool:
             return value
         case "category" if type(value) is str and value.strip() == value != "" and value.isprintable():
             return value
-        case None:
+        case None if type(value) in (bool, str) or _is_number(value):
             return value
-    raise SpecError(f"{quoted(value)} is no value of a feature of type {kind}", column=name)
+    expected = "plain value" if kind is None else f"value of a feature of type {kind}"
+    raise SpecError(f"{quoted(value)} is no {expected}", column=name)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a finite number that a float holds; bools are none."""
+    try:
+        return type(value) in (int, float) and math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _is_config(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(type(v) in (bool, str) or _is_number(v) for v in value.values())
+
+
+def _name(table: Mapping[str, Any], key: str, default: str) -> str:
+    """A scenario's id, or the start of ids: a cell of the log that reads as itself."""
+    name = table.get(key, default)
+    sound = (
+        isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
+    )
+    if not sound:
+        raise SpecError(
+            f"expected 1 to {MAX_NAME} printable characters without spaces around them, found {quoted(name)}",
+            column=key,
+        )
+    return str(name)
+
+
+def _limit(table: Mapping[str, Any], key: str) -> float:
+    value = table.get(key, math.inf)
+    if value != math.inf and not (_is_number(value) and value > 0):
+        raise SpecError(f"expected a number above 0, found {quoted(value)}", column=key)
+    return float(value)
 
 
 def _thinned(scenarios: list[Scenario], count: Any, seed: int) -> list[Scenario]:
@@ -278,10 +341,13 @@ def _divides(query: Any, kv: Any) -> bool:
 
 
 def _check_batch(options: Mapping[str, list[Any]]) -> None:
-    for key in ("num_seqs", "tokens"):
-        for value in options[key]:
-            if type(value) is not int or not 0 < value <= 1 << 31:
+    for key in ("num_seqs", "tokens", "query_tokens"):
+        for value in options.get(key, ()):
+            most = MAX_SEQS if key == "num_seqs" else MAX_TOKENS
+            if type(value) is not int or value < 1:
                 raise SpecError(f"expected a whole number above 0, found {quoted(value)}", column=key)
+            if value > most:
+                raise SpecError(f"expected at most {most}, found {quoted(value)}", column=key)
     for key in ("decode_share", "prefix_share"):
         for value in options[key]:
             if type(value) not in (int, float) or not 0 <= value <= 1:
@@ -293,14 +359,25 @@ def _check_batch(options: Mapping[str, list[Any]]) -> None:
             )
 
 
+def _check_size(options: Mapping[str, list[Any]]) -> None:
+    """Refuse what would be drawn for minutes: the sum of `num_seqs` over all combinations."""
+    others = math.prod(len(v) for k, v in options.items() if k != "num_seqs")
+    if (drawn := others * sum(options["num_seqs"])) > MAX_DRAWN:
+        raise SpecError(
+            f"the batches hold {drawn} sequences, expected at most {MAX_DRAWN}", column="num_seqs"
+        )
+
+
 def _checked_lengths(value: Any) -> tuple[tuple[int, int], ...]:
     pairs = (
         [tuple(p) if isinstance(p, list | tuple) else () for p in value]
         if isinstance(value, list | tuple)
         else []
     )
-    sound = [len(p) == 2 and all(type(n) is int for n in p) and 1 <= p[0] <= p[1] for p in pairs]
-    if not pairs or not all(sound):
+    sound = [
+        len(p) == 2 and all(type(n) is int for n in p) and 1 <= p[0] <= p[1] <= MAX_TOKENS for p in pairs
+    ]
+    if not pairs or not all(sound) or len(pairs) > MAX_SEQS:
         raise SpecError(
             "expected [[query tokens, tokens attended to], ...], 1 <= query <= all", column="lengths"
         )

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Config", "paged_attention", "unified_attention"]
-_HOME = {"paged_attention": "api", "unified_attention": "api", "Config": "defaults"}
+__all__ = ["Config", "Layout", "paged_attention", "unified_attention", "warm_up"]
+_HOME = {
+    "paged_attention": "api", "unified_attention": "api", "Config": "config", "Layout": "ahead.layouts",
+    "warm_up": "ahead.warm",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
-from . import validate
-from .call import FP8, Call
-from .launch import launch
-from .metadata import Metadata
-from .select import choose, choose_segments
+from .config import normalise
+from .host import validate
+from .host.call import FP8, Call
+from .host.launch import launch
+from .host.metadata import Metadata, check_metadata
+from .host.select import choose, choose_segments
 
 
 def paged_attention(
@@ -61,23 +62,27 @@ def paged_attention(
     *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones
     has_prefix    False: with key and value given, no sequence has cached tokens, and the code that reads pages is left
                   out of the kernel. A server's scheduler knows; None (unknown) is always right
-    metadata      exact Q-block starts (see metadata.py); used by launches whose block_q matches
-    config        any object with the fields of `defaults.Config`
+    metadata      exact Q-block starts of this batch (see host/metadata.py); used by launches whose block_q matches
+    config        what to launch, as `config.Config` says: a named tuple, a mapping or an object of its parameters, in
+                  any order; what it leaves out takes the defaults there
     heuristics    a generated module, or a callable of the features of `select.FEATURES`; without it and `config` the
                   shipped heuristics choose. Its `choose_segments`, where it has one, is what a static grid asks on the
-                  device: a @triton.jit function of `static_grid.CHOICE`, or a number
+                  device: a @triton.jit function of `defaults.CHOICE`, or a number
 
-    ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together.
+    ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together, and for
+    configs, the heuristics' too, that no launch knows.
     """
+    # floats, since Triton compiles a kernel of its own for an integer in their place
     call = Call(
         q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, torch.empty_like(q) if out is None else out,
-        max_seqlen_q, max_seqlen_k, scale, key, value, window[0], 0 if causal else window[1], softcap, alibi_slopes,
-        sinks, q_scale, k_scale, v_scale, output_scale, total_k=-1 if total_seqlen_k is None else total_seqlen_k,
+        max_seqlen_q, max_seqlen_k, float(scale), key, value, window[0], 0 if causal else window[1], float(softcap),
+        alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale,
+        total_k=-1 if total_seqlen_k is None else total_seqlen_k,
     )  # fmt: skip
     validate.check(call)
-    if config is None:
-        config = choose(call, heuristics)
+    config = choose(call, heuristics) if config is None else normalise(config)
     if metadata is not None:
+        check_metadata(metadata, call)
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
     call.prefix = key is None or has_prefix is not False
     if config.variant == "static_grid":

@@ -1,4 +1,4 @@
-"""The config of a launch, and a documented guess for where no generated heuristics apply.
+"""A documented guess for where no generated heuristics apply.
 
 The guess is the fallback alone: selectors generated from measured logs (heurgen_kernels/heuristics)
 replace it.
@@ -6,36 +6,21 @@ replace it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from .config import Config
 
-
-class Config(NamedTuple):
-    """One setting of all launch parameters. Any object with these attributes serves as a config.
-
-    variant       naive | q_block | split_kv | static_grid | mixed | warp_specialized
-    BLOCK_M       rows (query token, query head) of a Q block; raised to the query heads per KV head where smaller;
-                  warp_specialized has 128, of which each of two consumers takes half
-    TILE_SIZE     keys per step, any power of two from 16, independent of the page size
-    num_warps     of a program; of each consumer in warp_specialized, where it is 4
-    num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid, warp_specialized,
-                  decodes of mixed)
-    programs_per_sm  where not 0, num_segments follows from it at launch: as many parts as give so many programs per
-                  processor, see `segments.py`
-    waves_per_eu, matrix_instr_nonkdim  AMD alone
-    """
-
-    variant: str = "q_block"
-    BLOCK_M: int = 16
-    TILE_SIZE: int = 64
-    num_warps: int = 4
-    num_stages: int = 2
-    num_segments: int = 1
-    programs_per_sm: int = 0
-    waves_per_eu: int | None = None
-    matrix_instr_nonkdim: int | None = None
-
-
-VARIANTS = ("naive", "q_block", "split_kv", "static_grid", "mixed", "warp_specialized")
+# Config of decode launches to record in a graph, with the most segments that may be chosen. Tile, warps and stages:
+# measured on an H200 by `benchmarks/static_grid.py --constants`, segments free: 1.012 of the best of each lengths.
+GRAPH = Config("static_grid", 16, 16, 1, 3, 64)
+# What the static grid's chooser is asked with on the device, in this order. Of decode batches num_seqs counts the
+# sequences that have a query, and the lengths are those of the keys that a window leaves visible.
+CHOICE = (
+    "num_seqs",
+    "total_query_tokens",
+    "max_seqlen_k",
+    "total_seqlen_k",
+    "num_kv_heads",
+    "multiprocessors",
+)
 
 
 def default_config(
@@ -46,6 +31,8 @@ def default_config(
     max_seqlen_q: int,
     max_seqlen_k: int,
     total_seqlen_k: int,
+    window: int,
+    softcap: bool,
     avg_seqlen_q: float,
     num_query_heads: int,
     num_kv_heads: int,
@@ -53,6 +40,7 @@ def default_config(
     page_size: int,
     dtype: str,
     fresh: bool,
+    sinks: bool,
     multiprocessors: int,
 ) -> Config:
     """A reasonable config, from a first look at one H200 (bf16, 32/8 heads of 128), not from a full log.
@@ -65,8 +53,8 @@ def default_config(
     wide = head_size > 128
     if max_seqlen_q * group <= 16:
         return _decode(vendor, num_seqs * num_kv_heads, max_seqlen_k, wide, multiprocessors)
-    if vendor == "amd" or wide:
-        return Config("q_block", 64, 32, 4, 1 if vendor == "amd" else 2, 1)
+    if vendor == "amd":
+        return Config("q_block", 64, 32, 4, 1, 1)
     mixed = num_seqs > 1 and 2 * total_query_tokens < num_seqs * max_seqlen_q
     if not mixed and max_seqlen_k < 512:
         return Config("q_block", 64, 32, 4, 2, 1)

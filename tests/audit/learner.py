@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from heurgen import expr, ir
-from heurgen.costs import CostTable, cost_tables
-from heurgen.logs import TuningLog, read_logs
-from heurgen.passes import roundest
-from heurgen.spec import KernelSpec, read_spec
+from heurgen import ir
+from heurgen.ir import expr
+from heurgen.ir.passes import roundest
+from heurgen.logs.costs import CostTable, cost_tables
+from heurgen.logs.tuning_log import TuningLog, read_logs
+from heurgen.spec.kernel_spec import KernelSpec, read_spec
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "h200_unified_attention.csv"

@@ -14,17 +14,17 @@ from click.testing import CliRunner, Result
 from heurgen import ir
 from heurgen.audit.advise import advise
 from heurgen.audit.advise.rank import Measured, next_scenarios, order, promising, regrets
-from heurgen.audit.advise.space import as_matrix, base_columns, space_over
+from heurgen.audit.advise.scale import as_matrix, base_columns, scale_over
 from heurgen.audit.advise.traffic import read_traffic
 from heurgen.audit.advise.workload import to_workload
+from heurgen.base.errors import LogError
 from heurgen.cli import main
-from heurgen.costs import TableColumn, cost_tables
-from heurgen.errors import LogError
-from heurgen.logs import read_logs
-from heurgen.schema import to_json
-from heurgen.spec import read_spec
-from tests import logs
+from heurgen.ir.schema import to_json
+from heurgen.logs.costs import TableColumn, cost_tables
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import LOG, SPEC, load, module_of
+from tests.support import logs
 
 COLUMNS = (TableColumn("m", "float"), TableColumn("dtype", "category", values=("a", "b")))
 
@@ -35,16 +35,16 @@ def run(*words: object) -> Result:
 
 def test_distance_is_per_span_and_categories_differ_by_one() -> None:
     X = np.array([[0.0, 0], [10.0, 0], [5.0, 1]])
-    space = space_over(COLUMNS, X)
+    space = scale_over(COLUMNS, X)
     found = space.distances(space.points(X), space.points(X))
     assert found[0].tolist() == [0.0, 1.0, math.sqrt(0.25 + 1)]
-    wide = space_over(COLUMNS[:1], np.array([[1.0], [100.0]]))
+    wide = scale_over(COLUMNS[:1], np.array([[1.0], [100.0]]))
     assert wide.points(np.array([[10.0]]))[0, 0] == pytest.approx(0.5)
 
 
 def test_far_scenarios_and_those_whose_neighbours_disagree_come_first() -> None:
     X = np.array([[0.0, 0], [1.0, 0], [9.0, 0], [10.0, 0]])
-    space = space_over(COLUMNS, X)
+    space = scale_over(COLUMNS, X)
     costs = np.array([[0.0, 0.5], [0.0, 0.5], [0.5, 0.0], [0.5, 0.0]])
     known = Measured(space.points(X), costs)
     pool = space.points(np.array([[2.0, 0], [8.0, 0], [5.0, 0]]))
@@ -62,7 +62,7 @@ def test_far_scenarios_and_those_whose_neighbours_disagree_come_first() -> None:
 def test_a_batch_spreads_out() -> None:
     X = np.array([[0.0, 0]])
     pool = np.array([[10.0, 0], [9.9, 0], [5.0, 0]])
-    space = space_over(COLUMNS, np.vstack([X, pool]))
+    space = scale_over(COLUMNS, np.vstack([X, pool]))
     assert next_scenarios(space, X, np.zeros((1, 1)), pool, np.zeros(3, dtype=np.int64), 2) == [0, 2]
 
 
@@ -176,9 +176,9 @@ def test_real_traffic_comes_first_and_torn_rows_are_skipped(tmp_path: Path) -> N
 
 
 def test_traffic_of_observe_is_read_back(tmp_path: Path) -> None:
+    from heurgen.ir.schema import read_model
     from heurgen.render.python import render_python
     from heurgen.runtime import observe
-    from heurgen.schema import read_model
 
     _, spec, model = small(tmp_path)
     space: dict[str, object] = {"__name__": "generated_for_traffic"}
@@ -231,7 +231,7 @@ def test_advice_beats_random_order_on_the_h200_log() -> None:
     _, _, (table,) = load()
     costs = np.where(np.isfinite(table.log_slowdown), table.log_slowdown, math.log(3.0))
     base = base_columns(table)
-    space = space_over(base, table.X)
+    space = scale_over(base, table.X)
     won = []
     for seed in range(20):
         order_ = np.random.RandomState(seed).permutation(table.n_scenarios)

@@ -15,9 +15,9 @@ import pytest
 from heurgen import ir
 from heurgen.audit.draw import draw
 from heurgen.audit.explain import explain
-from heurgen.errors import ModelError
-from heurgen.schema import to_json
-from tests.modules import two_vendors
+from heurgen.base.errors import ModelError
+from heurgen.ir.schema import to_json
+from tests.support.modules import two_vendors
 
 ROW = {"num_seqs": 80, "avg_seqlen_k": 100.0, "dtype": "fp8", "causal": True}
 

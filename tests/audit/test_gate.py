@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from heurgen import ir
 from heurgen.audit.gate import check_limits, parse_limits, regressions
-from heurgen.audit.score import Choice, Score, score, summarise
+from heurgen.audit.score import Choice, Score, figures, score
+from heurgen.base.errors import UsageError
 from heurgen.cli import main
-from heurgen.errors import UsageError
-from heurgen.schema import to_json
+from heurgen.ir.schema import to_json
 from tests.audit.learner import LOG, SPEC, load, module_of
 
 PARAMETERS = {"nvidia": ("BLOCK_M",), "amd": ("BLOCK_M",)}
@@ -37,7 +37,7 @@ def score_of(*choices: Choice) -> Score:
     for c in choices:
         groups.setdefault(c.vendor, []).append(c)
         groups.setdefault(f"{c.vendor} / {c.device}", []).append(c)
-    return Score(summarise(choices), {n: summarise(g) for n, g in groups.items()}, choices)
+    return Score(figures(choices), {n: figures(g) for n, g in groups.items()}, choices)
 
 
 def test_limits_are_parsed() -> None:

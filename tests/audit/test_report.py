@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import json
 import random
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,16 +22,16 @@ from heurgen.audit.defaults import read_defaults
 from heurgen.audit.report import MAX_BYTES, render_html
 from heurgen.audit.report.data import Detail, Given, report
 from heurgen.audit.score import score
+from heurgen.base.errors import HeurgenError
+from heurgen.base.text import counted
 from heurgen.cli import main
-from heurgen.costs import cost_tables
-from heurgen.errors import HeurgenError
-from heurgen.logs import read_logs
+from heurgen.ir.schema import to_json
+from heurgen.logs.costs import cost_tables
+from heurgen.logs.tuning_log import read_logs
 from heurgen.render.python import render_python
-from heurgen.schema import to_json
-from heurgen.spec import read_spec
-from heurgen.text import counted
-from tests import logs
+from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import LOG, SPEC, load, module_of
+from tests.support import logs
 
 EVIL = "</script></style></svg><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}{% raw %}"
 
@@ -74,8 +76,8 @@ def page() -> Page:
 
 def test_the_page_holds_every_part(page: Page) -> None:
     for part in (
-        "unified_attention", "nvidia: NVIDIA H200", "Slowdown, side by side", "this model, training",
-        "cross-validated",
+        "vllm_unified_attention", "nvidia: NVIDIA H200", "Slowdown, side by side", "this model, training",
+        "this model, held out",
         "given log", "oracle", "best single config", "How slowdowns are distributed", "The tree that ships",
         "One tree a parameter", "The worst scenarios", "Configs in use", "Coverage", "Regions without data",
         "Provenance", "12312",
@@ -83,35 +85,34 @@ def test_the_page_holds_every_part(page: Page) -> None:
         assert part in page.text, part
 
 
-def test_every_scenario_has_a_mark_and_every_leaf_its_evidence(page: Page) -> None:
+def data_of(text: str) -> list[dict[str, Any]]:
+    """What the page's script is given."""
+    (body,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    return list(json.loads(body))
+
+
+def test_every_leaf_has_its_evidence_in_words(page: Page) -> None:
     module = given().module
-    marks = [a for a in page.named("circle") if "mk" in (a.get("class") or "")]
-    assert len(marks) == 70
-    assert sum(a.get("tabindex") == "0" for a in marks) == 1
-    assert all(re.search(r"scenario \d+: 1\.\d+×; num_seqs=", a["aria-label"] or "") for a in marks)
-    trees = [a for t, a in page.tags if t == "g" and a.get("class") == "leaf"]
-    joint = [a for a in trees if (a["aria-label"] or "").startswith("Leaf ")]
     leaves = list(ir.leaves(module.selectors[0].tree))
-    assert len(joint) == len(leaves)
-    for tag, leaf in zip(joint, leaves, strict=True):
-        label = tag["aria-label"] or ""
-        assert (
-            f"{counted(leaf.n_scenarios, 'training scenario')}, expected {leaf.slowdown:.3f}×. next 1."
-            in label
-        )
-        assert "variant=" in label
-    # A mark and the leaf that it belongs to say so in the same words to the script.
-    assert {a["data-l"] for a in marks} == {a["data-l"] for a in joint}
-    found = {c.leaf_index for c in score(module, given().tables).choices}
-    assert {a["data-l"] for a in marks} == {str(i) for i in found}
+    drawn = [a for t, a in page.tags if t == "g" and a.get("class") == "leaf"]
+    assert [a["data-l"] for a in drawn] == [str(i) for i in range(len(leaves))]
+    named = [a["id"] for a in page.named("li") if a.get("id")]
+    assert [a["aria-labelledby"] for a in drawn] == named
+    for leaf in leaves:
+        count = counted(leaf.n_scenarios, "training scenario")
+        assert f"{count}, expected {leaf.slowdown:.3f}×; next 1." in page.text
 
 
-def test_parameter_trees_point_at_the_joint_leaves(page: Page) -> None:
-    trees = [a for t, a in page.tags if t == "g" and a.get("class") == "leaf"]
-    for parameter in ("variant", "BLOCK_M", "segments"):
-        own = [a["data-l"] or "" for a in trees if (a["aria-label"] or "").startswith(f"{parameter} = ")]
-        joint = sorted(leaf for text in own for leaf in text.split())
-        assert joint == sorted(map(str, range(len(joint)))), parameter
+def test_parameter_trees_point_at_the_joint_leaves() -> None:
+    (data,) = data_of(render_html(given()))
+    n_leaves = sum(1 for _ in ir.leaves(given().module.selectors[0].tree))
+
+    def members(node: list[Any]) -> list[int]:
+        return node[3] if isinstance(node[1], int) else members(node[2]) + members(node[3])
+
+    assert [tree["name"] for tree in data["trees"]] == list(given().module.selectors[0].parameters)
+    for tree in data["trees"]:
+        assert sorted(members(tree["tree"])) == list(range(n_leaves)), tree["name"]
 
 
 def test_the_page_loads_nothing_and_admits_its_own_script_alone() -> None:
@@ -236,7 +237,8 @@ def test_hostile_strings_are_inert_in_html_svg_and_attributes(tmp_path: Path) ->
     page = Page(text)
     plain = Page(render_html(given()))
     assert {t for t, _ in page.tags} <= {t for t, _ in plain.tags} | {"b", "details", "summary"}
-    assert (len(page.named("script")), len(page.named("style"))) == (1, 1)
+    assert [s.get("type") for s in page.named("script")] == ["application/json", None]
+    assert len(page.named("style")) == 1
     allowed = {name for _, a in plain.tags for name in a} | {"transform", "open"}
     assert {name for _, a in page.tags for name in a} <= allowed
     assert "alert(1)" in page.text
@@ -291,7 +293,9 @@ def test_a_log_of_100_000_rows_stays_below_a_megabyte(
     model.write_text(to_json(module))
     text = render_html(Given(module, tables, score(module, tables), read))
     assert len(text.encode()) < MAX_BYTES
-    assert "one stands for all scenarios of a leaf in a cell" in text or n_scenarios == 1000
+    drawn = re.findall(r"(\d+) of (\d+) scenarios, the worst among them", text)
+    assert all(int(some) < int(whole) == n_scenarios // 2 for some, whole in drawn)
+    assert len(drawn) == 2 or n_scenarios == 1000
 
 
 def test_a_huge_tree_is_folded_and_says_so() -> None:
@@ -304,7 +308,7 @@ def test_a_huge_tree_is_folded_and_says_so() -> None:
         tree = ir.Split("max_seqlen_k", 1000 * (i + 1), tree, tree)
     module = replace(base.module, selectors=(replace(selector, tree=tree),))
     one = Given(module, base.tables, score(module, base.tables), base.log)
-    data = report(one, Detail(marks=50, leaves=30))
+    data = report(one, Detail(scenarios=50, configs=40, leaves=30))
     diagram = data.sections[0].joint
     assert sum(row.leaf is not None or row.fold for row in diagram.rows) <= 30
     drawn = sum(row.leaf is not None for row in diagram.rows)
@@ -312,13 +316,6 @@ def test_a_huge_tree_is_folded_and_says_so() -> None:
     text = render_html(one)
     assert len(text.encode()) < MAX_BYTES
     assert "with the fewest training scenarios are not drawn" in text
-
-
-def test_marks_are_binned_and_none_is_lost() -> None:
-    data = report(given(), Detail(marks=20, leaves=100))
-    chart = data.sections[0].map
-    assert len(chart.marks) <= 20
-    assert sum(m.n for m in chart.marks) == 70
 
 
 # --- today's defaults -------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 
 from heurgen.render.python import render_python
 from heurgen.runtime import observe
-from tests.modules import two_vendors
+from tests.support.modules import two_vendors
 
 ROW: dict[str, Any] = {"num_seqs": 8, "avg_seqlen_k": 100.0, "dtype": "fp8", "causal": True}
 
@@ -174,3 +174,34 @@ def best_ns(call: Callable[..., Any]) -> float:
             call(*values)
         best = min(best, (time.perf_counter_ns() - began) / 2000)
     return best
+
+
+INNER = "left seen every config inside bounds select make observed _left __seen _low0 Exception count log row"
+
+
+@pytest.mark.parametrize("names", [[n] for n in INNER.split()] + [INNER.split()], ids=" ".join)
+def test_features_may_have_any_name(names: list[str], tmp_path: Path) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def select(*, {', '.join(names)}): return ({', '.join(names)},)", space)
+    path = tmp_path / "t.csv"
+    domain = {n: {"low": 0, "high": 9} for n in names}
+    watched = observe(space["select"], sample=0.5, path=path, domain=domain)
+    for value in (1, 2, 3, 99):
+        given = dict.fromkeys(names, value)
+        assert watched(**given) == tuple(given.values())
+    rows = list(csv.reader(path.open(newline="")))
+    assert rows[0] == [*names, "count_" if "count" in names else "count"]
+    assert [r[-1] for r in rows[1:]] == ["2", "2", "1"]
+    assert {r[0] for r in rows[1:]} == {"2", "99"}
+    assert watched.log.error is None
+
+
+def test_the_device_may_be_left_out_as_with_the_selector(tmp_path: Path) -> None:
+    def select(*, vendor: str, device: str | None = None, n: int) -> tuple[object, ...]:
+        return vendor, device, n
+
+    watched = observe(select, sample=1, path=tmp_path / "t.csv", domain={"n": {"low": 0, "high": 9}})
+    assert watched(vendor="amd", n=3) == ("amd", None, 3)
+    assert watched(vendor="amd", n=3, device="X") == ("amd", "X", 3)
+    assert [r["device"] for r in records(tmp_path / "t.csv")] == ["", "X"]
+    assert watched.log.error is None

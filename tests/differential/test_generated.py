@@ -14,8 +14,8 @@ from heurgen import ir
 from heurgen.render.names import plan
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
-from tests.generated import executed, spelled
-from tests.strategies import modules, rows
+from tests.support.generated import executed, spelled
+from tests.support.strategies import modules, rows
 
 SLOW_TO_BUILD = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

@@ -7,11 +7,12 @@ import random
 from typing import Any
 
 import torch
-from heurgen_kernels import validate
 from heurgen_kernels.api import paged_attention
-from heurgen_kernels.call import Call
-from heurgen_kernels.defaults import Config
-from heurgen_kernels.reference import reference_attention
+from heurgen_kernels.config import Config
+from heurgen_kernels.host import validate
+from heurgen_kernels.host.call import Call
+from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.tools.reference import reference_attention
 
 LIMITS = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 2e-3}
 
@@ -63,6 +64,15 @@ def make_batch(
     return batch | {"scale": size**-0.5}
 
 
+def halves(batch: dict[str, Any]) -> dict[str, Any]:
+    """The batch with K and V as halves of one tensor [pages, KV heads, page, 2 * head size], as vLLM keeps them."""
+    both = (
+        torch.cat([batch["key_cache"], batch["value_cache"]], -1).transpose(1, 2).contiguous().transpose(1, 2)
+    )
+    size = batch["key_cache"].shape[-1]
+    return batch | {"key_cache": both[..., :size], "value_cache": both[..., size:]}
+
+
 def config(variant: str, block_m: int = 16, tile: int = 16, segments: int = 3) -> Config:
     split = variant in ("split_kv", "static_grid", "mixed")
     return Config(variant, block_m, tile, 4, 2, segments if split else 1)
@@ -82,8 +92,8 @@ def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **fe
     return float((got - expected).norm() / expected.norm())
 
 
-def checked(batch: dict[str, Any]) -> Call:
-    """The call of keywords of `paged_attention`, after the checks of a launch; nothing is launched."""
+def checked(batch: dict[str, Any], device: Device | None = None) -> Call:
+    """The call of keywords of `paged_attention`, after a launch's checks, as for `device`; nothing is launched."""
     given = {"out": torch.empty_like(batch["q"])} | batch
     names = {
         "q": "q", "k": "key_cache", "v": "value_cache", "table": "block_table", "cu": "cu_seqlens_q",
@@ -93,7 +103,7 @@ def checked(batch: dict[str, Any]) -> Call:
         "total_k": "total_seqlen_k",
     }  # fmt: skip
     call = Call(**{field: given[name] for field, name in names.items() if name in given})
-    validate.check(call)
+    validate.check(call, device)
     return call
 
 

@@ -13,21 +13,9 @@ from importlib.util import find_spec
 
 import pytest
 
-_NEED_TORCH = (
-    "attention",
-    "bound",
-    "errors",
-    "fits",
-    "gpu",
-    "metadata",
-    "plan",
-    "segments",
-    "select",
-    "static_grid",
-    "unified",
-)
+_NEED_TORCH = ("api", "gpu", "gpu_check", "ops")
 _MISSING = [name for name in ("torch", "triton") if find_spec(name) is None]
-collect_ignore = [f"test_{name}.py" for name in _NEED_TORCH] if _MISSING else []
+collect_ignore = [*(f"test_{name}.py" for name in _NEED_TORCH), "host", "device", "tools"] if _MISSING else []
 
 
 def _has_gpu() -> bool:

@@ -57,7 +57,7 @@ def test_the_wheel_installs_no_top_level_kernels(dist: Path) -> None:
     top = {name.split("/")[0] for name in names}
     assert {t for t in top if not t.endswith(".dist-info")} == {"heurgen", "heurgen_kernels"}
     assert "heurgen/py.typed" in names
-    assert "heurgen/model.schema.json" in names
+    assert "heurgen/ir/model.schema.json" in names
     assert any(n.startswith("heurgen/templates/") for n in names)
 
 
@@ -86,6 +86,27 @@ def test_an_installed_wheel_renders(installed: Path, tmp_path: Path) -> None:
         "print(heurgen.__file__); print('def select(' in heurgen.render_python(m))"
     )
     assert run(code, installed, tmp_path).splitlines() == [str(installed / "heurgen" / "__init__.py"), "True"]
+
+
+def test_an_installed_wheel_helps(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "from click.testing import CliRunner; from heurgen.cli import main\n"
+        "for words in (['help', 'missing-column'], ['help', 'spec'], ['train', 'no.csv']):\n"
+        "    print(CliRunner().invoke(main, words).output)"
+    )
+    said = run(code, installed, tmp_path)
+    assert "## Missing column" in said
+    assert "# The spec" in said
+    assert "help: heurgen help command-line" in said
+
+
+def test_the_metadata_describes_the_project(dist: Path) -> None:
+    wheel = zipfile.ZipFile(next(dist.glob("*.whl")))
+    name = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+    metadata = wheel.read(name).decode()
+    assert "Description-Content-Type: text/markdown" in metadata
+    assert "# heurgen" in metadata
+    assert "](docs/" not in metadata
 
 
 def test_the_compiler_never_imports_torch_or_triton(installed: Path, tmp_path: Path) -> None:

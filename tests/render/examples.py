@@ -108,4 +108,37 @@ def constant() -> ir.HeuristicModule:
     )
 
 
-EXAMPLES = {"listing2": listing2, "by_device": by_device, "wide": wide, "constant": constant}
+def spellings(unknown: ir.Unknown = "fallback") -> ir.HeuristicModule:
+    """Other spellings of categories, devices that answer for their capability, a feature of that name, shortlists.
+
+    `unknown` is what becomes of an unknown dtype.
+    """
+    aliases = (("half", "float16"), ("torch.bfloat16", "bfloat16"), ("torch.float16", "float16"))
+    values = ("bfloat16", "float16", "fp8")
+    dtype = ir.Feature("dtype", "category", values=values, unknown=unknown, aliases=aliases)
+    layout = ir.Feature("layout", "category", values=("row",), aliases=(('it\'s "r"', "row"),))
+    capability = ir.Feature("capability", "int", doc="a feature of that name")
+    names, configs = ("BLOCK_M", "num_warps"), ((16, 4), (32, 4), (64, 8))
+    either = ir.Membership(
+        "dtype", ("fp8",), ("bfloat16", "float16"), False, LEAF(0, 3, 1.0), LEAF(1, 5, 1.0)
+    )
+    tree = ir.Membership("dtype", ("float16",), ("bfloat16", "fp8"), False, LEAF(2, 4, 1.0), either)
+    own = ir.Split("capability", 8, ir.Leaf(0, shortlist=(0, 2)), ir.Leaf(1, shortlist=(1,)))
+    selectors = (
+        ir.Selector("nvidia", names, configs, tree),
+        ir.Selector("nvidia", names, configs, own, device="NVIDIA A100", capability="8.0"),
+        ir.Selector("nvidia", names, configs, either, device="NVIDIA H100", capability='9.0"'),
+        ir.Selector("nvidia", names, configs, LEAF(2), device="NVIDIA H200"),
+        ir.Selector("amd", names, configs, LEAF(0)),
+    )
+    parameters = tuple(ir.Parameter(n, "int") for n in names)
+    return ir.HeuristicModule("gemm", (capability, dtype, layout), parameters, selectors)
+
+
+EXAMPLES = {
+    "listing2": listing2,
+    "by_device": by_device,
+    "wide": wide,
+    "constant": constant,
+    "spellings": spellings,
+}

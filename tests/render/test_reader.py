@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from heurgen import ir
-from heurgen.errors import ModelError
+from heurgen.base.errors import ModelError
 from heurgen.render import checksum
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
@@ -114,3 +114,18 @@ def test_a_resealed_edit_is_read_as_it_stands() -> None:
     again = read_module(resealed(TEXT.replace("avg_seqlen_q <= 4095.0", "avg_seqlen_q <= 1.0")))
     thresholds = [n.threshold for n in ir.nodes(again.selectors[0].tree) if isinstance(n, ir.Split)]
     assert thresholds == [1, 1.0, 64]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "    if num_seqs <= 3:\n        return _CONFIG_0\n" * 1200,
+        "    x = " + " + ".join(["1.0"] * 5000) + "\n",
+        "    x = " + "-" * 3000 + "1.0\n",
+    ],
+    ids=["flat ifs", "long sum", "long negation"],
+)
+def test_functions_longer_than_any_that_we_write(step: str) -> None:
+    line = next(x for x in TEXT.splitlines(keepends=True) if x.startswith("    if "))
+    with pytest.raises(ModelError):
+        read_module(resealed(TEXT.replace(line, step + line, 1)))

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heurgen.errors import EmitError
+from heurgen.base.errors import EmitError
 from heurgen.render import layout
 from heurgen.render.text import comment, identifier, literal, prose
-from tests.hostile import PAYLOADS
+from tests.support.hostile import PAYLOADS
 
 any_text = st.text(st.characters()) | st.sampled_from(PAYLOADS)
 scalars = (

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from heurgen import expr, ir
-from heurgen.errors import EmitError, ModelError
+from heurgen import ir
+from heurgen.base.errors import EmitError, ModelError
+from heurgen.ir import expr
 from heurgen.render.reader import read_module
 from heurgen.render.triton import check, render_triton
 from tests.render.examples import K, Q, listing2
-from tests.strategies import trees
+from tests.support.strategies import trees
 
 LEAF = ir.Leaf
 SEQS, CAUSAL = ir.Feature("num_seqs", "int"), ir.Feature("causal", "bool")
@@ -149,7 +150,7 @@ def test_the_header_and_what_is_left_out() -> None:
     text = render_triton(module(LEAF(0)), "nvidia")
     assert "# Regenerate: heurgen emit MODEL.json --target triton" in text
     assert "_ratio" not in text
-    assert "nvidia_variant" not in text
+    assert "CODES" not in render_triton(module(LEAF(0)), "nvidia", ["flag"])
     assert "nvidia_flag" in text
     with pytest.raises(ModelError):
         read_module(text)
@@ -163,11 +164,6 @@ def test_the_header_and_what_is_left_out() -> None:
             (),
             "BLOCK_M depends on 'avg_seqlen_q', which is no integer on the device "
             "(choose other parameters, or train without that feature)",
-        ),
-        (
-            module(ir.Split("num_seqs", 1, LEAF(0), LEAF(1))),
-            ["variant"],
-            "variant takes the value '2d', expected only int32 or bool values",
         ),
         (module(LEAF(0)), ["x"], "nvidia has no parameter 'x' (known: TILE_SIZE, flag, variant)"),
         (
@@ -216,7 +212,18 @@ def test_an_unread_derived_feature_may_be_anything() -> None:
         "@triton.jit\ndef f(x):\n    return tl.load(x)",
         "@triton.jit\ndef f(x):\n    return tl.cast(x, dtype=tl.int64)",
         "@triton.jit\ndef f(x):\n    return [x]",
+        "@triton.jit\ndef f(x):\n    return x.data",
+        "@triton.jit\ndef f(x):\n    return tl.extra",
+        "@triton.jit\ndef f(x):\n    return tl.cast.__globals__",
         "@canary\ndef f(x):\n    return x",
+        "@triton.jit\ndef f(*x):\n    return 1",
+        "@triton.jit\ndef f(**x):\n    return 1",
+        "@triton.jit\ndef f(*, x):\n    return 1",
+        "@triton.jit\ndef f(x) -> int:\n    return 1",
+        "@triton.jit\n@canary\ndef f(x):\n    return 1",
+        "# \x0c a form feed",
+        "# \x7f a control character",
+        "# \xe9 a letter that is printable and not ASCII",
     ],
 )
 def test_the_allow_list(line: str) -> None:
@@ -224,6 +231,79 @@ def test_the_allow_list(line: str) -> None:
     check(text)
     with pytest.raises(EmitError):
         check(f"{text}{line}\n")
+
+
+def test_what_is_refused_is_shown() -> None:
+    text = render_triton(module(LEAF(0)), "nvidia")
+    with pytest.raises(EmitError) as caught:
+        check(f"{text}@triton.jit\ndef f(x):\n    return x.data\n")
+    assert caught.value.message == "generated modules do not contain 'x.data'"
+    for changed in (f"{text}x = 1\n", text.replace("import triton\n", "import triton as t\n")):
+        with pytest.raises(EmitError) as caught:
+            check(changed)
+        assert caught.value.message == "a generated Triton module holds two imports, CODES and functions"
+
+
+# --- categories -------------------------------------------------------------------------------------------
+
+DTYPE = ir.Feature("dtype", "category", values=("bf16", "fp8"))
+
+
+def coded() -> ir.HeuristicModule:
+    """A tree that names a category its spec lacks, and sends unknown ones both ways."""
+    low = ir.Membership("dtype", ("fp8", "int8"), ("bf16",), True, LEAF(0), LEAF(1))
+    high = ir.Membership("dtype", ("bf16", "fp8"), ("int8",), False, LEAF(1), LEAF(2))
+    return module(ir.Split("num_seqs", 8, low, high), features=(SEQS, DTYPE), derived=())
+
+
+def test_categories_are_numbered_by_a_table_in_the_module() -> None:
+    text = render_triton(coded(), "nvidia")
+    table = {"dtype": {"bf16": 0, "fp8": 1, "int8": 2}, "variant": {"2d": 0, "3d": 1}}
+    names = executed(text)
+    assert names["CODES"] == table
+    assert "CODES numbers the categories; a number that it lacks is an unknown category." in text
+    assert "    if num_seqs <= 8:\n        if dtype != 0:\n" in text
+    assert "    elif (dtype == 0) | (dtype == 1):\n" in text
+    for dtype in ("bf16", "fp8", "int8", "unknown", ""):
+        for count in (8, 9):
+            expected = ir.select(coded(), "nvidia", {"num_seqs": count, "dtype": dtype})
+            code = table["dtype"].get(dtype, -1)
+            assert names["nvidia_TILE_SIZE"](count, code) == expected["TILE_SIZE"]
+            assert names["nvidia_variant"](count, code) == table["variant"][str(expected["variant"])]
+
+
+@pytest.mark.parametrize("line", ["CODES = {'a': canary()}", "X = {}", "CODES = [1]"])
+def test_the_table_is_a_literal(line: str) -> None:
+    text = render_triton(coded(), "nvidia")
+    check(text)
+    table = next(row for row in text.splitlines() if row.startswith("CODES = "))
+    with pytest.raises(EmitError):
+        check(text.replace(table, line))
+
+
+CATEGORIES = """
+import torch
+from triton.backends.compiler import GPUTarget
+import os
+
+@triton.jit
+def kernel(rows, out, n, fixed: tl.constexpr):
+    for i in range(n):
+        a, b = tl.load(rows + 2 * i), tl.load(rows + 2 * i + 1)
+        tl.store(out + 2 * i, generated.nvidia_TILE_SIZE(a, b))
+        tl.store(out + 2 * i + 1, generated.nvidia_variant(a, fixed))
+if os.environ["TRITON_INTERPRET"] == "1":
+    rows = torch.tensor(json.load(sys.stdin))
+    out = torch.zeros((len(rows), 2), dtype=torch.int32)
+    kernel[(1,)](rows, out, len(rows), 2)
+    print(json.dumps(out.tolist()))
+else:
+    from triton.compiler import ASTSource
+    source = ASTSource(fn=kernel, signature={"rows": "*i32", "out": "*i32", "n": "i32", "fixed": "constexpr"},
+                       constexprs={"fixed": 2})
+    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm
+    assert triton.compile(source, target=GPUTarget("hip", "gfx942", 64)).asm
+"""
 
 
 # --- Triton -----------------------------------------------------------------------------------------------
@@ -294,6 +374,34 @@ def in_triton(tmp_path: Path, program: str, stdin: str, interpret: bool) -> str:
 NAMES = ("num_seqs", "max_seqlen_q", "max_seqlen_k", "causal")
 VALUES = (-65, -16, 0, 1, 7, 5000)
 ROWS = [[a, b, c, d] for a in VALUES for b in VALUES for c in VALUES for d in (0, 1)]
+
+
+@needs_triton
+@pytest.mark.parametrize("interpret", [True, False])
+def test_triton_takes_the_codes(tmp_path: Path, interpret: bool) -> None:
+    """As run-time numbers and as constants of the kernel."""
+    rows = [[count, code] for count in (8, 9) for code in (-1, 0, 1, 2)]
+    (tmp_path / "generated.py").write_text(render_triton(coded(), "nvidia"), encoding="utf-8")
+    head = PROGRAM[: PROGRAM.index("choose, second")]
+    (tmp_path / "program.py").write_text(head + CATEGORIES, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": str(int(interpret)),
+        "TRITON_CACHE_DIR": str(tmp_path),
+    }
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "generated.py")]
+    done = subprocess.run(
+        command, input=str(rows), capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    if interpret:
+        names = ("unknown", "bf16", "fp8", "int8")
+        said = [ir.select(coded(), "nvidia", {"num_seqs": n, "dtype": names[c + 1]}) for n, c in rows]
+        fixed = [ir.select(coded(), "nvidia", {"num_seqs": n, "dtype": "int8"}) for n, _ in rows]
+        variants = {"2d": 0, "3d": 1}
+        assert done.stdout.strip() == str(
+            [[a["TILE_SIZE"], variants[str(b["variant"])]] for a, b in zip(said, fixed, strict=True)]
+        )
 
 
 @needs_triton

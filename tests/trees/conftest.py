@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from heurgen.costs import CostTable, cost_tables
-from heurgen.logs import read_logs
-from heurgen.spec import read_spec
+from heurgen.logs.costs import CostTable, cost_tables
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import read_spec
 from tests.trees.synthetic import matmul, surface
 
 DATA = Path(__file__).parent.parent.parent / "data"

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from heurgen.costs import CostTable, TableColumn
 from heurgen.ir import Config
+from heurgen.logs.costs import CostTable, TableColumn
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +84,14 @@ def surface(
         columns.append(TableColumn("kind", "category", values=values))
         X = np.column_stack([X, kind])
     return table(columns, X, times)
+
+
+def solvers(n_scenarios: int, n_configs: int, n_features: int, listed: int = 4, seed: int = 7) -> CostTable:
+    """A log shaped like MIOpen's find-db: of every problem its few fastest solvers, the others never measured."""
+    full = surface(n_scenarios, n_configs, n_features - 1, holes=0.5, noise=0.03, seed=seed, categories=3)
+    known = np.where(np.isfinite(full.times), full.times, np.inf)
+    rank = known.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    return table(full.columns, full.X, np.where((rank < listed) & np.isfinite(known), known, np.nan))
 
 
 MM_CONFIGS = [

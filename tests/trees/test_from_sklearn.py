@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ from sklearn.tree import (
 )
 
 import heurgen
-from heurgen.errors import ModelError
-from heurgen.ir import Feature, Leaf, Split, nodes
-from heurgen.passes import FLOAT32_MAX
-from heurgen.trees.from_sklearn import InputColumn, tree_nodes
+from heurgen.base.errors import ModelError
+from heurgen.ir import SCHEMA_VERSION, Feature, Leaf, Membership, Split, nodes
+from heurgen.ir.passes import FLOAT32_MAX
+from heurgen.trees.from_sklearn import InputColumn, fitted_tree, tree_nodes
 
 N_TREES = 1000
 PROBES_PER_TREE = 120
@@ -168,3 +169,49 @@ def test_refuses_a_tree_deeper_than_python_source_can_be() -> None:
     assert estimator.get_depth() > 90
     with pytest.raises(ModelError, match="expected at most 90"):
         heurgen.from_sklearn(estimator)
+
+
+def test_the_selector_says_what_it_was_made_of_and_that_costs_are_unknown() -> None:
+    estimator = DecisionTreeClassifier(random_state=0).fit([[1], [2], [3]], [0, 1, 1])
+    module = heurgen.from_sklearn(estimator, kernel="k", vendor="amd")
+    selector = module.selector("amd")
+    assert (selector.costs_known, selector.strategy, selector.n_scenarios) == (False, "from_sklearn", 3)
+    assert [leaf.n_scenarios for leaf in nodes(selector.tree) if isinstance(leaf, Leaf)] == [1, 2]
+    assert (module.kernel, module.vendors) == ("k", ("amd",))
+    assert dict(module.provenance) == {"heurgen": heurgen.__version__, "schema_version": SCHEMA_VERSION}
+
+
+@pytest.mark.parametrize("depth", [90, 91])
+def test_ninety_tests_on_a_path_are_the_most(depth: int) -> None:
+    estimator = SimpleNamespace(tree_=SimpleNamespace(children_left=[], max_depth=depth))
+    if depth == 90:
+        assert fitted_tree(estimator) is estimator.tree_
+    else:
+        with pytest.raises(ModelError, match="the tree is 91 deep, expected at most 90"):
+            fitted_tree(estimator)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"), [(0.0, "split"), (0.99, "split"), (1.0, "below"), (-0.1, "above")]
+)
+def test_a_one_hot_column_is_tested_between_nought_and_one(threshold: float, expected: str) -> None:
+    arrays = SimpleNamespace(
+        children_left=np.array([1, -1, -1]), children_right=np.array([2, -1, -1]), feature=np.array([0, -2, -2]),
+        threshold=np.array([threshold, -2, -2]), n_node_samples=np.array([5, 2, 3]), max_depth=1,
+    )  # fmt: skip
+    columns = [InputColumn("c", "category", "a", ("a", "b", "d"))]
+    found = tree_nodes(SimpleNamespace(tree_=arrays), columns, [9, 0, 1])
+    whole = Membership("c", ("a",), ("b", "d"), True, Leaf(1, 3), Leaf(0, 2))
+    assert found == {"split": whole, "below": Leaf(0, 2), "above": Leaf(1, 3)}[expected]
+
+
+def test_where_both_sides_have_as_many_samples_an_unknown_category_is_another_one() -> None:
+    arrays = SimpleNamespace(
+        children_left=np.array([1, -1, -1]), children_right=np.array([2, -1, -1]), feature=np.array([0, -2, -2]),
+        threshold=np.array([0.5, -2, -2]), n_node_samples=np.array([4, 2, 2]), max_depth=1,
+    )  # fmt: skip
+    found = tree_nodes(
+        SimpleNamespace(tree_=arrays), [InputColumn("c", "category", "a", ("a", "b"))], [9, 0, 1]
+    )
+    assert isinstance(found, Membership)
+    assert not found.unknown_left

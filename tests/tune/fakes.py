@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from heurgen.ir import ColumnType
 from heurgen.tune.compilers import CompileJob
+from heurgen.tune.conditions import Reading
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space
 from heurgen.tune.target import Target
 from heurgen.tune.timing import Failure
@@ -103,6 +106,7 @@ class FakeExecutor:
         self.compiled: list[CompileJob] = []
         self.checked: list[tuple[str, Settings]] = []
         self.closed = self.aborted = False
+        self.readings: list[Reading] = []
         self._random = Random(1)
 
     def clock(self) -> float:
@@ -139,6 +143,9 @@ class FakeExecutor:
             self.launches.append((self.opened.id, config))
             yield self._failure("sample", config) or ms
 
+    def reading(self) -> Reading | None:
+        return self.readings.pop(0) if self.readings else None
+
     def abort(self) -> None:
         self.aborted = True
 
@@ -160,6 +167,11 @@ class FakeSession:
         return DEVICE
 
     def open(self, scenario: Scenario) -> None:
+        """Refused where FAKE_REFUSALS, a file, counts down."""
+        file = os.environ.get("FAKE_REFUSALS")
+        if file and (left := int(Path(file).read_text())):
+            Path(file).write_text(str(left - 1))
+            raise RuntimeError("CUDA out of memory")
         self._scenario = scenario
 
     def check(self, config: Settings) -> str | None:
@@ -192,6 +204,24 @@ class FakeSession:
 
     def broken(self) -> bool:
         return self._broken
+
+
+class SlowSession(FakeSession):
+    """One whose launches take as long as FAKE_PACE says, or 3 ms."""
+
+    def sample(self, config: Settings) -> float:
+        time.sleep(float(os.environ.get("FAKE_PACE", "0.003")))
+        return super().sample(config)
+
+
+class KillerSession(FakeSession):
+    """One whose launches of 13 warps kill the process above: the actor, not the child that it measures in."""
+
+    def sample(self, config: Settings) -> float:
+        if config["num_warps"] == 13:
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        return super().sample(config)
 
 
 class FakeGpu(FakeSession):

@@ -9,14 +9,30 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 TARGET, KIND = "tests.tune.fakes:tunable", "tests.tune.fakes:FakeSession"
 
 
-def test_a_child_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+HANG = """
+import time
+from tests.tune.fakes import tunable
+from heurgen.tune.workloads import make_scenarios
+c.send("open", make_scenarios(tunable.workload, tunable.features)[0])
+c.receive(60)
+c.send("sample", [{"BLOCK_M": 16, "BLOCK_N": 16, "num_warps": 7}])
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("busy", ["", HANG])
+def test_a_child_does_not_outlive_a_killed_parent(busy: str) -> None:
+    """Idle, it sees the pipe close; in a launch that hangs it sees nothing. It was started by a thread that ends."""
     code = (
-        "import sys, time; from heurgen.tune.child import Child;"
-        f"c = Child({TARGET!r}, {KIND!r}); c.receive(60);"
-        "print(c._process.pid, flush=True); time.sleep(60)"
+        "import sys, threading, time\nfrom heurgen.tune.child import Child\n"
+        f"def start():\n  global c\n  c = Child({TARGET!r}, {KIND!r})\n"
+        "t = threading.Thread(target=start); t.start(); t.join()\nassert not hasattr(c.receive(60), 'reason')\n"
+        f"{busy}\nprint(c._process.pid, flush=True)\ntime.sleep(60)"
     )
     root = str(Path(__file__).parents[2])
     parent = subprocess.Popen(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from heurgen.errors import UsageError
+from heurgen.base.errors import UsageError
 from heurgen.tune.child import Child
 from heurgen.tune.compilers import CompileJob, compile_all
 from heurgen.tune.protocol import Settings

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heurgen.errors import SpecError
+from heurgen.base.errors import SpecError
 from heurgen.tune.constraints import parse
 
 ROW = {"A": 16, "B": 64, "share": 0.5, "variant": "3d", "flag": True, "blank": None}
@@ -55,7 +55,7 @@ def test_names() -> None:
         ),
         ("(A := 3) == 3", "'A := 3' is not allowed in the constraint '(A := 3) == 3'"),
         ("A <", "'A <' is no constraint"),
-        ("A == 1\n", "the constraint 'A == 1\\n' has characters that constraints do not use"),
+        ("A == 1\n", "the constraint 'A == 1\\n' has characters that no constraint uses"),
         ("max(A) == 1", "'max(A)' is not allowed in the constraint 'max(A) == 1'"),
         (3, "a constraint must be text, found '3'"),
     ],

@@ -15,7 +15,7 @@ import pytest
 
 from heurgen.tune.executors import ProcessExecutor
 from heurgen.tune.protocol import Scenario, Settings
-from heurgen.tune.run import Summary, TuneOptions, run_tune
+from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
 from heurgen.tune.timing import Failure
 from tests.tune.fakes import FakeExecutor
 
@@ -43,7 +43,7 @@ class Device(FakeExecutor):
         return None
 
 
-def tuned(log: Path) -> Summary:
+def tuned(log: Path) -> SweepSummary:
     """The example's sweep. torch and triton are stood in for while it runs, since nothing is launched."""
     executor = Device()
     with pytest.MonkeyPatch.context() as patch:
@@ -131,5 +131,5 @@ def test_in_the_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpu
         executor = ProcessExecutor("matmul:tunable", "tests.tune.fakes:several_interpreters", compilers=1)
     summary = run_tune(options, executor=executor)
     assert summary.gpus == gpus
-    assert (summary.state, summary.device, summary.rows) == ("finished", "Triton interpreter", 4)
+    assert (summary.state, summary.devices, summary.rows) == ("finished", ("Triton interpreter",), 4)
     assert summary.failures == {}

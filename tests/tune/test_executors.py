@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from heurgen.errors import UsageError
+from heurgen.base.errors import UsageError
 from heurgen.tune import executors
 from heurgen.tune.compilers import CompileJob
-from heurgen.tune.executors import Aborted, ProcessExecutor, only_gpu
+from heurgen.tune.engines import Aborted
+from heurgen.tune.executors import ProcessExecutor, only_gpu
 from heurgen.tune.protocol import Settings
 from heurgen.tune.timing import Failure
 from heurgen.tune.workloads import make_scenarios
@@ -154,3 +155,27 @@ def test_no_device() -> None:
     with pytest.raises(UsageError) as caught:
         ProcessExecutor(TARGET, f"{FAKES}:no_device")
     assert str(caught.value) == "cannot tune here: RuntimeError: no GPU here"
+
+
+def test_a_scenario_that_cannot_be_opened_again_ends_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash in it, its other configs are not failures: they have not been measured."""
+    refusals = tmp_path / "refusals"
+    monkeypatch.setenv("FAKE_REFUSALS", str(refusals))
+    refusals.write_text("0")
+    crash = Failure("crash", "the process ended with signal SIGABRT")
+    with closing(ProcessExecutor(TARGET, f"{FAKES}:FakeSession", compilers=1)) as executor:
+        (lane,) = executor.lanes
+        assert lane.open(SCENARIO) is None
+        refusals.write_text("2")  # a dead child's memory is given back late
+        assert list(lane.sample([config(w) for w in (3, 1)])) == [crash, latent_ms(SCENARIO, config(1))]
+        refusals.write_text("3")
+        answers = iter(lane.sample([config(w) for w in (3, 1)]))
+        assert next(answers) == crash
+        with pytest.raises(UsageError) as caught:
+            next(answers)
+    assert str(caught.value) == (
+        f"cannot open scenario '{SCENARIO.id}' again after a crash: RuntimeError: CUDA out of memory"
+        " (the log is sound; --resume continues it)"
+    )

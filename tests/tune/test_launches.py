@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from heurgen.tune.launches import Cells, Launch, launches_of
+from heurgen.tune.launches import Launch, Tally, launches_of
 from heurgen.tune.protocol import Scenario, Settings
-from heurgen.tune.run import Summary, TuneOptions, run_tune
+from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
 from heurgen.tune.space import ConfigSpace
 from heurgen.tune.sweep import Progress
 from heurgen.tune.target import load_target
@@ -24,7 +24,7 @@ ONCE = Method(samples=1, repeats=1)
 TWO_SCENARIOS = '[[grid]]\nM = [64, 512]\nN = 64\ndtype = "float16"\n'
 
 
-def tuned(path: Path, executor: Any, progress: Any = None, **options: Any) -> Summary:
+def tuned(path: Path, executor: Any, progress: Any = None, **options: Any) -> SweepSummary:
     clock = executor.clock if isinstance(executor, FakeExecutor) else lambda: 0.0
     return run_tune(TuneOptions(TARGET, path, **options), progress, executor, clock)
 
@@ -197,7 +197,7 @@ def test_launches_are_told_apart_by_their_settings() -> None:
 
 
 def test_a_config_left_behind_is_the_one_that_is_due() -> None:
-    cells = Cells({"x": Launch({}, ["a", "b", "c"]), "y": Launch({}, ["d"])})
+    cells = Tally({"x": Launch({}, ["a", "b", "c"]), "y": Launch({}, ["d"])})
     assert (cells.total, cells.missing, cells.pending()) == (4, 4, ["x", "y"])
     cells.add("a", 2.0)
     assert (cells.missing, cells.pending(), cells.timed(), cells.best) == (3, ["x", "y"], [], 2.0)

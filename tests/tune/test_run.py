@@ -1,23 +1,27 @@
 from __future__ import annotations
 
+import csv
 import tomllib
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heurgen.card import INTERPRETER
-from heurgen.errors import SpecError, UsageError
+from heurgen.base.errors import SpecError, UsageError
+from heurgen.logs.card import INTERPRETER
 from heurgen.tune import run
-from heurgen.tune.run import Summary, TuneOptions, run_tune
+from heurgen.tune.engines import LocalEngine
+from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
+from heurgen.tune.timing import Failure
 from tests.tune import fakes
 from tests.tune.fakes import DEVICE, FakeExecutor, FakeGpus
 
 TARGET = "tests.tune.fakes:tunable"
 
 
-def tuned(path: Path, executor: FakeExecutor | None = None, **options: Any) -> Summary:
+def tuned(path: Path, executor: FakeExecutor | None = None, **options: Any) -> SweepSummary:
     executor = executor or FakeExecutor()
     return run_tune(
         TuneOptions(**{"target": TARGET, "output": path, **options}), None, executor, executor.clock
@@ -26,8 +30,8 @@ def tuned(path: Path, executor: FakeExecutor | None = None, **options: Any) -> S
 
 def test_the_card(tmp_path: Path) -> None:
     summary = tuned(tmp_path / "log.csv")
-    assert summary.card == tmp_path / "log.card.toml"
-    card = tomllib.loads(summary.card.read_text())
+    assert summary.cards[0] == tmp_path / "log.card.toml"
+    card = tomllib.loads(summary.cards[0].read_text())
     assert list(card) == ["device", "tools", "method", "log"]
     assert card["device"] == {
         "vendor": "nvidia",
@@ -77,11 +81,13 @@ def test_resume_refuses_other_circumstances(tmp_path: Path, monkeypatch: pytest.
 
     workload, space = tmp_path / "w.toml", tmp_path / "s.toml"
     workload.write_text('[[grid]]\nM = [8]\nN = [64]\ndtype = "float16"\n')
-    space.write_text("[parameters]\nBLOCK_M = [16]\nBLOCK_N = [16]\nnum_warps = [4]\n")
+    space.write_text(
+        "[parameters]\nBLOCK_M = [16]\nBLOCK_N = [16]\nnum_warps = [4]\n"
+        "waves_per_eu = { values = [1], vendors = ['amd'] }\n"
+    )
     refused("log scenarios was '8', is '1'", workload=workload)
     refused("log configs was '33', is '1'", space=space)
     for change, message in (
-        ({"name": "NVIDIA H100"}, "device name was 'Fake, GPU', is 'NVIDIA H100'"),
         ({"driver": "1.3"}, "device driver was '1.2', is '1.3'"),
         ({"tools": {"triton": "3.7.0", "torch": "2.11.0"}}, "tools triton was '3.6.0', is '3.7.0'"),
     ):
@@ -117,7 +123,7 @@ def test_the_budget_must_be_positive(tmp_path: Path) -> None:
 
 
 def test_an_unwritable_place(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nowhere/log.card.toml: cannot write the log's card: No such file"):
+    with pytest.raises(UsageError, match=r"nowhere/log.csv: cannot write the log: No such file"):
         tuned(tmp_path / "nowhere" / "log.csv")
 
 
@@ -141,7 +147,7 @@ def test_interpreted_sweeps_are_tiny_and_marked(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(executor, "device", lambda: replace(DEVICE, name=INTERPRETER))
     summary = tuned(tmp_path / "log.csv", executor, interpret=True)
     assert (summary.scenarios, summary.configs) == (4, 4)
-    card = tomllib.loads(summary.card.read_text())
+    card = tomllib.loads(summary.cards[0].read_text())
     assert (card["method"]["interpreted"], card["device"]["name"]) == (True, "Triton interpreter")
     assert "says nothing about a GPU" in card["method"]["timing"]
     assert all(",Triton interpreter," in line for line in summary.log.read_text().splitlines()[1:])
@@ -158,3 +164,45 @@ def test_same_device_same_log(tmp_path: Path) -> None:
     tuned(tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     assert (tmp_path / "a.card.toml").read_bytes() == (tmp_path / "b.card.toml").read_bytes()
+
+
+def test_a_sweep_in_which_all_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit status 1 and the commonest reason, again where it is resumed; one success is enough for 0."""
+    from click.testing import CliRunner
+
+    from heurgen.cli import main
+
+    workload, space = tmp_path / "w.toml", tmp_path / "s.toml"
+    workload.write_text('[[grid]]\nM = [64]\nN = [64]\ndtype = "float16"\n')
+    space.write_text("[parameters]\nBLOCK_M = [16]\nBLOCK_N = [16, 64, 256]\nnum_warps = [1]\n")
+    bad = {f"check 16 {n} 1": Failure("wrong", "relative error 0.7, allowed 0.01") for n in (16, 64)}
+    monkeypatch.setattr(run, "engine_named", lambda *_: LocalEngine(FakeExecutor(bad=bad)))
+    files = ["--workload", str(workload), "--space", str(space), "-o", str(tmp_path / "log.csv")]
+    for more in ([], ["--resume"]):
+        result = CliRunner().invoke(main, ["tune", TARGET, *files, *more])
+        assert result.exit_code == 1
+        assert result.stderr.splitlines()[-2] == (
+            "no config succeeded; the commonest reason: wrong: relative error 0.7, allowed 0.01"
+        )
+        assert result.stderr.splitlines()[-1].startswith("help: heurgen help every-config-fails ")
+    monkeypatch.setattr(run, "engine_named", lambda *_: LocalEngine(FakeExecutor()))
+    result = CliRunner().invoke(main, ["tune", TARGET, *files[:4], "-o", str(tmp_path / "good.csv")])
+    assert (result.exit_code, "commonest" in result.stderr) == (0, False)
+
+
+def test_another_kind_of_device_joins_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its own name, with a card of its own; not with another kernel."""
+    path, executor = tmp_path / "log.csv", FakeExecutor()
+    first = tuned(path)
+    monkeypatch.setattr(executor, "device", lambda: replace(DEVICE, name="NVIDIA H100", driver="1.3"))
+    second = tuned(path, executor, resume=True)
+    assert (second.state, second.missing, second.rows) == ("finished", 0, first.rows)
+    assert second.cards == (tmp_path / "log.card.nvidia-h100.toml",)
+    with path.open(newline="") as file:
+        names = Counter(row["device"] for row in csv.DictReader(file))
+    assert names == {"Fake, GPU": first.rows, "NVIDIA H100": first.rows}
+    assert tuned(path, resume=True).rows == tuned(path, executor, resume=True).rows == 0
+    monkeypatch.setattr(executor, "device", lambda: replace(DEVICE, name="NVIDIA L4"))
+    monkeypatch.setattr(fakes.tunable, "sources", [path], raising=False)
+    with pytest.raises(UsageError, match="'NVIDIA L4' cannot join the log: log source_sha256 is "):
+        tuned(path, executor, resume=True)

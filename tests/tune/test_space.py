@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from heurgen.errors import SpecError
+from heurgen.base.errors import SpecError
 from heurgen.tune.protocol import Space
 from heurgen.tune.space import checked, config_key, enumerate_configs, read_space
 
@@ -56,6 +56,22 @@ def test_limit_takes_the_same_spread_whatever_the_order() -> None:
     [
         ("x = 1", "unknown key 'x' (expected parameters, constraints, limit)"),
         ("limit = 3", "expected a table [parameters]"),
+        (
+            '[parameters]\nA = { values = [1], vendors = "amd" }',
+            "column 'A': expected a list of vendors, found 'amd' (write ['amd'])",
+        ),
+        (
+            "[parameters]\nA = { values = [1], vendors = 5 }",
+            "column 'A': expected a list of vendors, found '5'",
+        ),
+        (
+            "[parameters]\nA = { values = [1], vendors = [] }",
+            "column 'A': expected a list of vendors, found '[]'",
+        ),
+        (
+            f"[parameters]\nA = [{10**400}]",
+            f"column 'A': '{'1' + '0' * 56}...' is beyond 2**53: a log's reader takes floats",
+        ),
         ("[parameters]\nA = 3", "column 'A': expected a list of values, found '3'"),
         ("[parameters]\nA = []", "column 'A': a parameter needs at least one value"),
         ("[parameters]\nA = [1, 'x']", "column 'A': values of one parameter must have one type"),
@@ -83,10 +99,13 @@ def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_no_toml(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="cannot read the space: "):
+    with pytest.raises(SpecError, match=r"cannot be read|is no"):
         read_space(written(tmp_path, "a = = 3"))
-    with pytest.raises(SpecError, match="cannot read the space: "):
+    with pytest.raises(SpecError, match=r"cannot be read|is no"):
         read_space(tmp_path / "none.toml")
+    for text in (f"limit = {'9' * 5000}", f"limit = {'[' * 5000}"):
+        with pytest.raises(SpecError, match=r"cannot be read|is no"):
+            read_space(written(tmp_path, text))
 
 
 def test_unknown_name_in_a_constraint() -> None:

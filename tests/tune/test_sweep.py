@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from heurgen.errors import UsageError
+from heurgen.base.errors import UsageError
 from heurgen.tune.compilers import CompileJob
 from heurgen.tune.protocol import Scenario
-from heurgen.tune.run import Summary, TuneOptions, run_tune
+from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
 from heurgen.tune.sweep import Progress
 from heurgen.tune.timing import Failure, Method
 from tests.tune import fakes
@@ -24,7 +24,7 @@ from tests.tune.fakes import FakeExecutor, FakeGpus, latent_ms
 TARGET = "tests.tune.fakes:tunable"
 
 
-def tuned(path: Path, executor: FakeExecutor, progress: Any = None, **options: Any) -> Summary:
+def tuned(path: Path, executor: FakeExecutor, progress: Any = None, **options: Any) -> SweepSummary:
     options = {"target": TARGET, "output": path, **options}
     return run_tune(TuneOptions(**options), progress, executor, executor.clock)
 
@@ -76,7 +76,7 @@ def test_losers_are_launched_once(tmp_path: Path) -> None:
     launches = Counter((name, tuple(c.values())) for name, c in executor.launches)
     assert min(launches.values()) == 1
     assert sum(n == 1 for n in launches.values()) > 0.1 * len(launches)
-    assert max(launches.values()) == 15  # five samples, three times
+    assert 15 <= max(launches.values()) <= 30  # five samples, three times; ties up to six times
 
 
 def test_each_class_compiles_and_checks_each_config_once(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_budget_and_resume(tmp_path: Path) -> None:
     assert path.read_text().startswith(held)
     launched = {(name, tuple(c.values())) for name, c in second.launches}
     cells = Counter(tuple(r.values())[:9] for r in rows_of(path))
-    assert set(cells.values()) == {1, 3}
+    assert {1, 3} <= set(cells.values()) <= {1, 3, 4, 5, 6}  # ties are measured more often
     assert len(launched) < 216
     third = FakeExecutor()
     assert tuned(path, third, resume=True).rows == 0
@@ -322,6 +322,7 @@ def test_a_hundred_scenarios_by_three_hundred_configs(
     monkeypatch.setattr(
         fakes.tunable, "workload", {"grid": [{"M": sizes, "N": sizes, "dtype": "float16"}]}, raising=False
     )
+    monkeypatch.setattr("os.fsync", lambda file: None)  # 30,000 rows to a disk that others share take minutes
     executor = FakeExecutor()
     summary = tuned(tmp_path / "log.csv", executor)
     assert (summary.scenarios, summary.configs, summary.missing) == (100, 300, 0)
@@ -333,3 +334,13 @@ def test_method_is_honoured(tmp_path: Path) -> None:
     executor = FakeExecutor()
     tuned(tmp_path / "log.csv", executor, method=Method(samples=1, repeats=1))
     assert set(Counter((n, tuple(c.values())) for n, c in executor.launches).values()) == {1}
+
+
+def test_near_ties_are_measured_until_they_are_told_apart(tmp_path: Path) -> None:
+    """Up to six times where the noise hides the difference, three times where it does not."""
+    for noise, wanted in ((0.0, {1, 3}), (0.05, {1, 3, 6})):
+        path = tmp_path / f"{noise}.csv"
+        tuned(path, FakeExecutor(noise=noise))
+        counts = set(Counter(tuple(r.values())[:10] for r in rows_of(path)).values())
+        assert wanted <= counts <= wanted | ({4, 5} if noise else set())
+        assert tuned(path, FakeExecutor(noise=noise), resume=True).rows == 0

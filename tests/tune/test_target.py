@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from heurgen.errors import UsageError
+from heurgen.base.errors import UsageError
 from heurgen.tune.protocol import DeviceInfo, Scenario, Space
 from heurgen.tune.target import MAX_REASON, Target, bounded, checked_tunable, first_line, load_target
 from tests.tune.fakes import DEVICE, tunable

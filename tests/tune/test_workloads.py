@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import datetime
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heurgen.errors import SpecError
+from heurgen.base.errors import SpecError, quoted
 from heurgen.ir import ColumnType
 from heurgen.tune.batches import attended_pairs, batch_features, lengths_from
 from heurgen.tune.workloads import LLAMA_3_8B, make_scenarios, read_workload
@@ -37,6 +39,20 @@ BATCH: dict[str, Any] = {
     "page_size": [16, 784],
     "dtype": "bfloat16",
 }
+
+EXPLICIT: dict[str, Any] = {
+    "lengths": [[1, 7], [5, 5]],
+    "num_query_heads": 32,
+    "num_kv_heads": 8,
+    "head_size": 128,
+    "page_size": 16,
+    "dtype": "bfloat16",
+}
+
+
+def test_an_equal_scenario_counts_once() -> None:
+    twice = {"scenario": [{**EXPLICIT, "id": "x"}, {**EXPLICIT, "id": "x"}]}
+    assert [s.id for s in make_scenarios(twice, FEATURES)] == ["x"]
 
 
 def test_the_default_workload_covers_llama() -> None:
@@ -203,6 +219,71 @@ def test_explicit_scenarios(tmp_path: Path) -> None:
         (
             {"scenario": [{"lengths": [[3, 2]]}]},
             "column 'lengths': expected [[query tokens, tokens attended to], ...], 1 <= query <= all",
+        ),
+        (
+            {"grid": [{"M": 1, "where": "N < 3"}]},
+            "the constraint 'N < 3' reads 'N' (which is no key of [[grid]] 'grid')",
+        ),
+        (
+            {"batch": [{**BATCH, "max_tokens": "many"}]},
+            "column 'max_tokens': expected a number above 0, found 'many'",
+        ),
+        (
+            {"batch": [{**BATCH, "max_pairs": math.nan}]},
+            "column 'max_pairs': expected a number above 0, found 'nan'",
+        ),
+        (
+            {"scenario": [{**EXPLICIT, "configs": 5}]},
+            "configs must be a list of tables of plain values, found '5'",
+        ),
+        (
+            {"scenario": [{**EXPLICIT, "configs": [{"A": [1]}]}]},
+            "configs must be a list of tables of plain values, found \"[{'A': [1]}]\"",
+        ),
+        (
+            {"batch": [{**BATCH, "num_seqs": 10**9}]},
+            "column 'num_seqs': expected at most 65536, found '1000000000'",
+        ),
+        (
+            {"batch": [{**BATCH, "num_seqs": [65535] * 20}]},
+            "column 'num_seqs': the batches hold 31456800 sequences, expected at most 20000000",
+        ),
+        (
+            {"scenario": [{"num_seqs": 10**9, "max_seqlen_q": 1, "max_seqlen_k": 3}]},
+            "column 'num_seqs': expected a whole number of 1 to 65536, found '1000000000'",
+        ),
+        (
+            {"scenario": [{"num_seqs": "four", "max_seqlen_q": 1, "max_seqlen_k": 3}]},
+            "column 'num_seqs': expected a whole number of 1 to 65536, found 'four'",
+        ),
+        (
+            {"scenario": [{"num_seqs": 4, "max_seqlen_q": 1, "max_seqlen_k": 3, "avg_seqlen_k": math.nan}]},
+            "column 'avg_seqlen_k': expected a number, found 'nan'",
+        ),
+        ({"seed": 10**400}, f"seed must be a whole number, found '1{'0' * 56}...'"),
+        (
+            {"batch": [{**BATCH, "page_size": 10**400}]},
+            f"column 'page_size': '1{'0' * 56}...' is no value of a feature of type int",
+        ),
+        (
+            {"scenario": [{**EXPLICIT, "when": datetime.date(2026, 1, 1)}]},
+            "column 'when': '2026-01-01' is no plain value",
+        ),
+        *(
+            (
+                {"scenario": [{**EXPLICIT, "id": bad}]},
+                "column 'id': expected 1 to 200 printable characters without spaces around them, "
+                f"found {quoted(bad)}",
+            )
+            for bad in ("", "two\nlines", " x", 5, "x" * 201)
+        ),
+        (
+            {"batch": [{**BATCH, "name": "a\nb"}]},
+            "column 'name': expected 1 to 200 printable characters without spaces around them, found 'a\\nb'",
+        ),
+        (
+            {"scenario": [{**EXPLICIT, "id": "x"}, {**EXPLICIT, "id": "x", "page_size": 32}]},
+            "two scenarios that differ have the id 'x' (equal ones count once; give another id)",
         ),
         (
             {"grid": [{"a": list(range(400)), "b": list(range(400))}]},

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heurgen import ir
-from heurgen.audit.advise.candidates import Candidate, between
+from heurgen.audit.advise.candidates import Proposal, between
 from heurgen.audit.advise.rank import NEIGHBOURS, Measured, order, priced, promising
-from heurgen.audit.advise.space import Space, as_matrix, base_columns, nearest, space_over
+from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, nearest, scale_over
 from heurgen.audit.explain import explain
 from heurgen.audit.score import config_columns, numbered_leaf, replay
-from heurgen.text import counted
+from heurgen.base.text import counted
+from heurgen.logs import frame
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from heurgen.audit.advise.traffic import Traffic
-    from heurgen.costs import CostTable, Floats, Ints
-    from heurgen.spec import KernelSpec
+    from heurgen.logs.costs import CostTable, Floats, Ints
+    from heurgen.spec.kernel_spec import KernelSpec
 
 # A leaf with fewer training scenarios is called sparse.
 _SPARSE = 4
@@ -53,6 +56,25 @@ class Advice:
         }
 
 
+class Advised(list[Advice]):
+    """Scenarios to measure, best first, as a list that is a frame where it is wanted."""
+
+    def to_frame(self) -> DataFrame:
+        """A row a scenario and config to measure; one with blank parameters where any config will do."""
+        return frame.from_records(
+            {
+                "rank": rank,
+                "scenario": a.scenario,
+                **a.features,
+                **config,
+                "score": a.score,
+                "why": ", ".join(a.reasons),
+            }
+            for rank, a in enumerate(self, 1)
+            for config in a.configs or ({},)
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
     """What is known of one vendor, in the terms of the ranking."""
@@ -60,7 +82,7 @@ class _Work:
     module: ir.HeuristicModule
     selector: ir.Selector
     table: CostTable
-    space: Space
+    space: FeatureScale
     points: Floats
     columns: tuple[int, ...]
 
@@ -71,7 +93,7 @@ def advise(
     spec: KernelSpec,
     n: int = 20,
     traffic: Traffic | None = None,
-) -> list[Advice]:
+) -> Advised:
     """The n scenarios most worth measuring next for one vendor, best first.
 
     With traffic the candidates are its scenarios, weighted by the square root of their share (counts of a
@@ -88,7 +110,7 @@ def advise(
     rows = [c.features for c in candidates]
     X = table.X[:, : len(base)]
     pool = as_matrix(base, rows)
-    space = space_over(base, np.vstack([X, pool]))
+    space = scale_over(base, np.vstack([X, pool]))
     selector = module.selector(table.vendor)
     columns = tuple(-1 if c is None else c for c in config_columns(selector, table))
     work = _Work(module, selector, table, space, space.points(X), columns)
@@ -97,31 +119,31 @@ def advise(
     )
     fresh = _fresh(work, candidates, pool, n)
     kept = sorted([*revisits, *fresh[: max(0, n - len(revisits))]], key=lambda a: -a.score)
-    return kept[:n]
+    return Advised(kept[:n])
 
 
 def _candidates(
     module: ir.HeuristicModule, table: CostTable, spec: KernelSpec, traffic: Traffic | None
-) -> list[Candidate]:
+) -> list[Proposal]:
     base = base_columns(table)
-    own = space_over(base, table.X[:, : len(base)])
+    own = scale_over(base, table.X[:, : len(base)])
     made = between(module, module.selector(table.vendor), table, spec, own)
     if traffic is None:
         return made
     mean = sum(traffic.counts) / len(traffic.counts)
     real = [
-        Candidate(
+        Proposal(
             row, f"real traffic, {100 * count / sum(traffic.counts):.2g} % of it", math.sqrt(count / mean)
         )
         for row, count in zip(traffic.rows, traffic.counts, strict=True)
     ]
-    return real + [Candidate(c.features, c.why, _MADE_UP) for c in made]
+    return real + [Proposal(c.features, c.why, _MADE_UP) for c in made]
 
 
 # --- new scenarios ----------------------------------------------------------------------------------------
 
 
-def _fresh(work: _Work, candidates: Sequence[Candidate], pool: Floats, n: int) -> list[Advice]:
+def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) -> list[Advice]:
     points = work.space.points(pool)
     far = work.space.distances(points, work.points).min(axis=1) > _SAME
     keep = np.flatnonzero(far).tolist()
@@ -145,7 +167,7 @@ def _leaf(work: _Work, features: Mapping[str, Any]) -> tuple[ir.Leaf, int]:
 
 
 def _reasons(
-    work: _Work, candidate: Candidate, leaf: ir.Leaf, number: int, distance: float, regret: float
+    work: _Work, candidate: Proposal, leaf: ir.Leaf, number: int, distance: float, regret: float
 ) -> list[str]:
     told = [candidate.why]
     outside = explain(work.module, work.table.vendor, candidate.features).outside

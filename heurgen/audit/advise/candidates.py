@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heurgen import ir
-from heurgen.audit.advise.space import Space, nearest
+from heurgen.audit.advise.scale import FeatureScale, nearest
 
 if TYPE_CHECKING:
-    from heurgen.costs import CostTable, Floats
-    from heurgen.spec import KernelSpec
+    from heurgen.logs.costs import CostTable, Floats
+    from heurgen.spec.kernel_spec import KernelSpec
 
 _PAIRED = 5
 # Pairs across a threshold: this many nearest pairs for each.
@@ -27,7 +27,7 @@ _PLACES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Proposal:
     """A launch to measure. `weight` is its share of traffic against the mean (1.0 without traffic)."""
 
     features: Mapping[str, Any]
@@ -36,8 +36,8 @@ class Candidate:
 
 
 def between(
-    module: ir.HeuristicModule, selector: ir.Selector, table: CostTable, spec: KernelSpec, space: Space
-) -> list[Candidate]:
+    module: ir.HeuristicModule, selector: ir.Selector, table: CostTable, spec: KernelSpec, space: FeatureScale
+) -> list[Proposal]:
     """Candidates from pairs of scenarios: neighbours, and the nearest on either side of every threshold."""
     points = space.points(table.X[:, : len(space.columns)])
     distances = space.distances(points, points)
@@ -52,7 +52,7 @@ def between(
     for a, near in enumerate(nearest(distances, min(_PAIRED, table.n_scenarios - 1)).tolist()):
         for b in near:
             pairs.setdefault((min(a, b), max(a, b)), "between measured scenarios")
-    return [Candidate(_middle(table, spec, space, a, b), why) for (a, b), why in sorted(pairs.items())]
+    return [Proposal(_middle(table, spec, space, a, b), why) for (a, b), why in sorted(pairs.items())]
 
 
 def _splits(tree: ir.Node, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ir.Split, list[int]]]:
@@ -83,7 +83,7 @@ def _across(
     return [(left[i // len(right)], right[i % len(right)]) for i in flat]
 
 
-def _middle(table: CostTable, spec: KernelSpec, space: Space, a: int, b: int) -> dict[str, Any]:
+def _middle(table: CostTable, spec: KernelSpec, space: FeatureScale, a: int, b: int) -> dict[str, Any]:
     """The launch half way between two scenarios; what cannot be halved is taken from the first."""
     first: dict[str, Any] = table.features_of(a)
     second: dict[str, Any] = table.features_of(b)

@@ -2,7 +2,7 @@
 
     score = (BASE + regret) * distance * weight
 
-`distance` is that to the nearest measured scenario, in the scaled space of `space.py`: far from data nothing
+`distance` is that to the nearest measured scenario, in the scaled space of `scale.py`: far from data nothing
 is known. `regret` is what the config that the tree gives here would lose in the nearest measured scenarios
 (the mean of its log-slowdowns in NEIGHBOURS of them, weighted by 1 / (distance + SOFT)**2): where neighbours
 disagree with the tree, a threshold is misplaced, a leaf is too coarse, or a tie was broken by noise. BASE
@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heurgen.audit.advise.space import Space, nearest
+from heurgen.audit.advise.scale import FeatureScale, nearest
 
 if TYPE_CHECKING:
-    from heurgen.costs import Floats, Ints
+    from heurgen.logs.costs import Floats, Ints
 
 BASE = 0.1
 NEIGHBOURS = 6
@@ -51,7 +51,7 @@ def priced(log_slowdown: Floats, costs_known: bool) -> Floats:
     return np.where(np.isfinite(log_slowdown), log_slowdown, price)
 
 
-def regrets(space: Space, known: Measured, points: Floats, chosen: Ints) -> Floats:
+def regrets(space: FeatureScale, known: Measured, points: Floats, chosen: Ints) -> Floats:
     """Expected log-slowdown [N] of the chosen config columns at points [N, F]; -1: a config nobody measured."""
     distances = space.distances(points, known.points)
     near = nearest(distances, NEIGHBOURS)
@@ -61,7 +61,7 @@ def regrets(space: Space, known: Measured, points: Floats, chosen: Ints) -> Floa
 
 
 def order(
-    space: Space,
+    space: FeatureScale,
     known: Measured,
     points: Floats,
     chosen: Ints,
@@ -84,7 +84,7 @@ def order(
 
 
 def next_scenarios(
-    space: Space, X: Floats, log_slowdown: Floats, pool: Floats, chosen: Ints, n: int
+    space: FeatureScale, X: Floats, log_slowdown: Floats, pool: Floats, chosen: Ints, n: int
 ) -> list[int]:
     """`order` for a caller with feature values: the n best rows of a pool [N, F] of launches."""
     known = Measured(space.points(X), priced(log_slowdown, True))

@@ -12,13 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from heurgen.cells import read_text
-from heurgen.errors import LogError, UsageError, quoted
+from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.base.text import counted
 from heurgen.ir import Value
-from heurgen.spec import Column, KernelSpec, cell_value, number
-from heurgen.text import counted
-
-COUNT = "count"
+from heurgen.logs.cells import read_text
+from heurgen.spec.kernel_spec import Column, KernelSpec, cell_value, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def _records(path: str, spec: KernelSpec) -> list[dict[str, str]]:
 
 
 def _read_row(row: Mapping[str, str], spec: KernelSpec) -> tuple[tuple[Value, ...], float] | None:
-    count = number(row.get(COUNT, "1"))
+    count = number(row.get(_count_column(spec), "1"))
     if not row or count is None or count <= 0:
         return None
     try:
@@ -90,6 +88,14 @@ def _read_row(row: Mapping[str, str], spec: KernelSpec) -> tuple[tuple[Value, ..
     except UsageError:
         return None
     return values, count
+
+
+def _count_column(spec: KernelSpec) -> str:
+    """`count`; `count_` where a feature is called that, as `heurgen.runtime.count_column` has it."""
+    name, taken = "count", {f.name for f in spec.features}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _value(column: Column, text: str) -> Value:

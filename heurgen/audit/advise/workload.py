@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heurgen.audit.advise import Advice
-from heurgen.errors import printable
-from heurgen.spec_toml import key, number, string
+from heurgen.base import toml
+from heurgen.base.errors import printable
 
 
 def to_workload(advice: Sequence[Advice], kernel: str, vendor: str) -> str:
@@ -20,8 +20,8 @@ def to_workload(advice: Sequence[Advice], kernel: str, vendor: str) -> str:
     ]
     for i, item in enumerate(advice, 1):
         lines += ["", f"# {i}. {printable('; '.join(item.reasons))}", "[[scenario]]"]
-        lines.append(f"id = {string(_name(item))}")
-        lines += [f"{key(k)} = {_value(v)}" for k, v in item.features.items()]
+        lines.append(f"id = {toml.string(_name(item))}")
+        lines += [f"{toml.key(k)} = {_value(v)}" for k, v in item.features.items()]
         lines.append("configs = [")
         lines += [f"  {_inline(c)}," for c in item.configs]
         lines.append("]")
@@ -36,12 +36,9 @@ def _name(item: Advice) -> str:
     return f"advised-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
 
 
-def _inline(config: Mapping[str, Any]) -> str:
-    pairs = ", ".join(f"{key(k)} = {_value(v)}" for k, v in config.items() if v is not None)
-    return f"{{ {pairs} }}"
-
-
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return string(value) if isinstance(value, str) else number(value)
+    return toml.number(value) if isinstance(value, float) else toml.value(value)
+
+
+def _inline(config: Mapping[str, Any]) -> str:
+    return "{ " + ", ".join(f"{toml.key(k)} = {_value(v)}" for k, v in config.items() if v is not None) + " }"

@@ -1,38 +1,24 @@
-"""Geometry of the maps and of the distribution: data in, pixels out; templates draw them."""
+"""Geometry of the distribution, the axes of the map, and which scenarios a page draws."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heurgen import ir
-from heurgen.audit.evidence import View, column_values, map_columns
-from heurgen.audit.report.scales import (
-    Scale,
-    category_scale,
-    number_scale,
-    placed,
-    shortened,
-    slowdown_scale,
-)
-from heurgen.audit.report.words import config_tag, scenario_label, times
+from heurgen.audit.evidence import View, column_values
+from heurgen.audit.report.scales import Scale, category_scale, number_scale, placed, slowdown_scale
+from heurgen.audit.report.words import times
 
 if TYPE_CHECKING:
-    from heurgen.costs import Floats
+    from heurgen.logs.costs import Floats
 
 # Upper ends of the classes by which slowdowns are coloured; above the last is a class of its own.
 CLASSES = (1.02, 1.05, 1.1, 1.25, 1.5)
-WIDTH, HEIGHT = 430, 330
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 44
-# Where a view has more scenarios than marks fit, cells of the finest of these grids that stays below the cap.
-_GRIDS = ((64, 48), (48, 36), (36, 27), (28, 21), (20, 15), (14, 10), (10, 7), (6, 5), (4, 3), (2, 2), (1, 1))
 _STEPS = 240
-# On an axis with at most so many values, marks of one value take turns over so many places, so far apart.
-_FEW, _TURNS, _TURN = 8, 5, 0.016
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +35,6 @@ class Frame:
     y_ticks: tuple[tuple[float, str], ...]
     x_name: str
     y_name: str
-    x_cuts: tuple[float, ...] = ()
-    y_cuts: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One scenario, or all of a leaf within one cell (`n` of them). `level` indexes CLASSES; -1: not valid,
-    -2: slowdown unknown."""
-
-    x: float
-    y: float
-    r: float
-    level: int
-    config: int
-    leaf: int
-    n: int
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Map:
-    frame: Frame
-    marks: tuple[Mark, ...]
-    n_scenarios: int
-    binned: bool
-    grid: tuple[int, int]
 
 
 def level_of(slowdown: float) -> int:
@@ -84,43 +44,8 @@ def level_of(slowdown: float) -> int:
     return next((i for i, limit in enumerate(CLASSES) if slowdown <= limit + 1e-12), len(CLASSES))
 
 
-def scatter(view: View, cap: int) -> Map:
-    """The map of a view's scenarios over its two most important columns, with at most `cap` marks."""
-    names = map_columns(view)
-    scales = [_scale(view, name) for name in names]
-    frame = _frame(view, names, scales)
-    unit = [
-        np.array([s.place(v) for v in column_values(view, n).tolist()])
-        for n, s in zip(names, scales, strict=True)
-    ]
-    while len(unit) < 2:
-        unit.append(np.full(len(view.rows), 0.5))
-    unit = [_spread(u, other) for u, other in zip(unit, unit[::-1], strict=True)]
-    grid, groups = (0, 0), [[i] for i in range(len(view.rows))]
-    if len(groups) > cap:
-        grid, groups = _cells(view, unit, cap)
-    room = _radius(frame, grid, max(map(len, groups)))
-    marks = [_mark(view, group, unit, frame, room) for group in groups]
-    # Bad ones last, so that they are drawn on top and come last in the order of the keyboard.
-    marks.sort(key=lambda m: (m.level == -1, m.level, m.leaf, m.y, m.x, m.label))
-    return Map(frame, tuple(marks if grid[0] else _apart(marks)), len(view.rows), bool(grid[0]), grid)
-
-
-def _spread(places: Floats, other: Floats) -> Floats:
-    """Places on an axis of few values, moved sideways by turns, so that a column does not hide its own marks."""
-    values, codes = np.unique(places, return_inverse=True)
-    if not 1 < len(values) <= _FEW or len(places) <= 2 * len(values):
-        return places
-    moved = places.copy()
-    for code in range(len(values)):
-        own = np.flatnonzero(codes == code)
-        turn = np.empty(len(own))
-        turn[np.argsort(other[own], kind="stable")] = np.arange(len(own)) % _TURNS
-        moved[own] += (turn - (_TURNS - 1) / 2) * _TURN
-    return np.asarray(np.clip(moved, 0.01, 0.99))
-
-
-def _scale(view: View, name: str) -> Scale:
+def column_scale(view: View, name: str) -> Scale:
+    """The axis of one column of the view's scenarios."""
     column = next(c for c in view.table.columns if c.name == name)
     if column.type == "category":
         return category_scale(column.values)
@@ -129,109 +54,25 @@ def _scale(view: View, name: str) -> Scale:
     return number_scale(column_values(view, name).tolist())
 
 
-def _frame(view: View, names: Sequence[str], scales: Sequence[Scale]) -> Frame:
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-    labels = [f"{n} ({s.note})" if s.note else n for n, s in zip(names, scales, strict=True)]
-    xs = scales[0].ticks if scales else ()
-    ys = scales[1].ticks if len(scales) > 1 else ()
-    cuts: list[tuple[float, ...]] = [(), ()]
-    for axis, (name, scale) in enumerate(zip(names, scales, strict=True)):
-        start, length = (_LEFT, right - _LEFT) if axis == 0 else (_TOP, bottom - _TOP)
-        at = placed(scale, start, length, flip=axis == 1)
-        found = {
-            n.threshold for n in ir.nodes(view.selector.tree) if isinstance(n, ir.Split) and n.feature == name
-        }
-        cuts[axis] = tuple(at(t) for t in sorted(found) if scale.low < t < scale.high)
-    return Frame(
-        WIDTH,
-        HEIGHT,
-        _LEFT,
-        _TOP,
-        right,
-        bottom,
-        tuple((round(_LEFT + t.at * (right - _LEFT), 1), t.label) for t in xs),
-        tuple((round(bottom - t.at * (bottom - _TOP), 1), t.label) for t in ys),
-        shortened(labels[0], 50) if labels else "",
-        shortened(labels[1], 40) if len(labels) > 1 else "",
-        *cuts,
-    )
+def drawn(view: View, limit: int, held: Sequence[float] | None = None, keep: Sequence[int] = ()) -> list[int]:
+    """Places in the view of the scenarios that a page draws one by one: all, or `limit` of them.
 
-
-def _cells(view: View, unit: Sequence[Floats], cap: int) -> tuple[tuple[int, int], list[list[int]]]:
-    """Scenarios grouped by (cell, leaf) on the finest grid that stays within the cap."""
-    for grid in _GRIDS:
-        columns = [np.minimum((u * n).astype(np.int64), n - 1) for u, n in zip(unit, grid, strict=True)]
-        groups: dict[tuple[int, int, int], list[int]] = {}
-        for i, key in enumerate(
-            zip(columns[0].tolist(), columns[1].tolist(), view.leaf.tolist(), strict=True)
-        ):
-            groups.setdefault(key, []).append(i)
-        if len(groups) <= cap:
-            break
-    # A tree of more leaves than marks: the smallest groups are not drawn, the caption gives the count.
-    kept = sorted(sorted(groups), key=lambda k: -len(groups[k]))[:cap]
-    return grid, [groups[k] for k in sorted(kept)]
-
-
-def _radius(frame: Frame, grid: tuple[int, int], most: int) -> Callable[[int], float] | None:
-    """Radii of binned marks: areas grow with counts, and the largest fills its cell. None: nothing is binned."""
-    if not grid[0]:
-        return None
-    cell = min((frame.right - frame.left) / grid[0], (frame.bottom - frame.top) / grid[1])
-    largest = min(max(cell / 2 + 0.5, 4.0), 13.0)
-    return lambda n: 2.4 + (largest - 2.4) * math.sqrt(n / most)
-
-
-def _mark(
-    view: View,
-    group: list[int],
-    unit: Sequence[Floats],
-    frame: Frame,
-    room: Callable[[int], float] | None,
-) -> Mark:
-    x, y = (float(u[group].mean()) for u in unit)
-    slow = view.slowdown[group]
-    finite = slow[np.isfinite(slow)]
-    mean = math.exp(float(finite.mean())) if len(finite) else math.nan
-    invalid = len(group) - len(finite)
-    level = -2 if not view.known else -1 if invalid else level_of(mean)
-    first = view.choices[group[0]]
-    radius = 4.2 + 0.5 * max(level, 0) if room is None else room(len(group))
-    if len(group) == 1:
-        label = scenario_label(first)
-    else:
-        worst = f", worst {times(math.exp(float(finite.max())))}" if len(finite) else ""
-        bad = f", {invalid} not valid" if view.known and invalid else ""
-        typical = f": {times(mean)} on average{worst}" if len(finite) else ""
-        label = f"{len(group)} scenarios{typical}{bad}"
-    label += f"; config {config_tag(first.leaf.config)}, leaf {first.leaf_index + 1}"
-    return Mark(
-        round(frame.left + x * (frame.right - frame.left), 1),
-        round(frame.bottom - y * (frame.bottom - frame.top), 1),
-        round(radius, 1),
-        level,
-        first.leaf.config,
-        first.leaf_index,
-        len(group),
-        label,
-    )
-
-
-def _apart(marks: list[Mark]) -> list[Mark]:
-    """Marks that coincide, moved apart on a spiral of a few pixels."""
-    seen: dict[tuple[int, int], int] = {}
-    moved: list[Mark] = []
-    for mark in marks:
-        spot = (round(mark.x / 5), round(mark.y / 5))
-        k = seen[spot] = seen.get(spot, -1) + 1
-        angle, radius = 2.399963 * k, 3.4 * math.sqrt(k)
-        fields: dict[str, Any] = {f: getattr(mark, f) for f in Mark.__dataclass_fields__}
-        fields |= {
-            "x": round(mark.x + radius * math.cos(angle), 1),
-            "y": round(mark.y + radius * math.sin(angle), 1),
-        }
-        moved.append(Mark(**fields))
-    return moved
+    Those are `keep`, a tenth of the limit for the worst, one of every leaf, and evenly spaced ones of the rest in
+    order of leaf and slowdown. held: the slowdowns (ratios, NaN: not valid) that make the worst, in place of the
+    view's own.
+    """
+    n = len(view.rows)
+    if n <= limit:
+        return list(range(n))
+    slow = view.slowdown if held is None else np.log(np.array(held, dtype=np.float64))
+    slow = np.where(np.isfinite(slow), slow, np.inf if view.known else 0.0)
+    worst = np.argsort(-slow, kind="stable")[: limit // 10].tolist()
+    _, first = np.unique(view.leaf, return_index=True)
+    found = dict.fromkeys([*keep, *worst, *first.tolist()])
+    found = dict.fromkeys([*found][:limit])
+    rest = [i for i in np.lexsort((slow, view.leaf)).tolist() if i not in found]
+    at = np.linspace(0, len(rest) - 1, limit - len(found)).astype(int)
+    return sorted([*found, *(rest[i] for i in at.tolist())])
 
 
 # --- distribution -----------------------------------------------------------------------------------------

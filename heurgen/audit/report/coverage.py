@@ -12,12 +12,12 @@ import numpy as np
 from heurgen import ir
 from heurgen.audit.evidence import View, column_values, leaf_evidence
 from heurgen.audit.regions import leaf_regions
-from heurgen.audit.report.scales import Scale, category_scale, number_scale, placed, shortened
+from heurgen.audit.report.scales import Scale, category_scale, number_scale, people, placed, roomy, shortened
 from heurgen.audit.report.words import conditions, pretty
-from heurgen.text import counted, number_text
+from heurgen.base.text import counted, number_text
 
 if TYPE_CHECKING:
-    from heurgen.costs import Floats
+    from heurgen.logs.costs import Floats
 
 WIDTH = 340
 _EDGE, _TALL = 6, 34
@@ -29,16 +29,16 @@ _TOLD = 12
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One feature: bars are (x, y, width, height) pixels; gaps (x, width); cuts are thresholds of the tree."""
+    """One feature: bars and cuts (thresholds of the tree) are SVG path data; gaps are (x, width) pixels."""
 
     name: str
     about: str
     seen: str
     trained: str
     n_distinct: int
-    bars: tuple[tuple[float, float, float, float], ...]
+    bars: str
     gaps: tuple[tuple[float, float], ...]
-    cuts: tuple[float, ...]
+    cuts: str
     ticks: tuple[tuple[float, str], ...]
     note: str
 
@@ -73,7 +73,6 @@ def _strip(
     gaps, told = _category_holes(name, labels, values) if labels else _number_holes(name, scale, values, cuts)
     unit = f", {feature.unit}" if isinstance(feature, ir.Feature) and feature.unit else ""
     about = feature.expression if isinstance(feature, ir.Derived) else f"{column.type}{unit}"
-    every = 2 if len(scale.ticks) > 6 else 1
     strip = Strip(
         name=name,
         about=shortened(pretty(about), 60),
@@ -82,8 +81,8 @@ def _strip(
         n_distinct=len(np.unique(values)),
         bars=_bars(scale, values, len(labels)),
         gaps=tuple((at(a), round(at(b) - at(a), 1)) for a, b in gaps),
-        cuts=tuple(at(c) for c in cuts if scale.low < c < scale.high),
-        ticks=tuple((round(_EDGE + t.at * (WIDTH - 2 * _EDGE), 1), t.label) for t in scale.ticks[::every]),
+        cuts="".join(f"M{at(c):g} 2V42" for c in cuts if scale.low < c < scale.high),
+        ticks=tuple((round(_EDGE + t.at * (WIDTH - 2 * _EDGE), 1), t.label) for t in roomy(scale, WIDTH)),
         note=scale.note,
     )
     return strip, told
@@ -96,19 +95,22 @@ def _seen(values: Floats, n_labels: int) -> str:
 
 
 def _range_text(seen: tuple[float, float] | None) -> str:
-    return "" if seen is None else f"{number_text(seen[0])} to {number_text(seen[1])}"
+    return "" if seen is None else f"{people(seen[0])} to {people(seen[1])}"
 
 
-def _bars(scale: Scale, values: Floats, n_labels: int) -> tuple[tuple[float, float, float, float], ...]:
-    """(x, y, width, height) of every bin that holds scenarios; heights are square roots of counts."""
+def _bars(scale: Scale, values: Floats, n_labels: int) -> str:
+    """A bar for every bin that holds scenarios; heights are square roots of counts."""
     counts, starts = _density(scale, values, n_labels)
-    width, top = _bar_width(len(counts)), max(counts) or 1
-    heights = [_TALL * math.sqrt(c / top) for c in counts]
-    return tuple(
-        (round(_EDGE + a * (WIDTH - 2 * _EDGE), 1), round(4 + _TALL - h, 1), round(width, 1), round(h, 1))
-        for h, a in zip(heights, starts, strict=True)
-        if h
-    )
+    width, top, low = _bar_width(len(counts)), max(counts) or 1, 4 + _TALL
+    path = ""
+    for count, start in zip(counts, starts, strict=True):
+        if count:
+            left, high = (
+                round(_EDGE + start * (WIDTH - 2 * _EDGE), 1),
+                round(low - _TALL * math.sqrt(count / top), 1),
+            )
+            path += f"M{left:g} {low}V{high:g}H{round(left + width, 1):g}V{low}Z"
+    return path
 
 
 def _bar_width(n: int) -> float:
@@ -140,7 +142,7 @@ def _number_holes(
     for low, high in gaps:
         inside = [number_text(c) for c in cuts if low <= c < high]
         cut = f"; the tree decides at {', '.join(inside)} in there" if inside else ""
-        told.append(f"no scenario with {number_text(low)} < {name} < {number_text(high)}{cut}")
+        told.append(f"no scenario with {people(low)} < {name} < {people(high)}{cut}")
     return gaps, told
 
 

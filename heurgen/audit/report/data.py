@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,17 @@ import numpy as np
 from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.diff import Change, Diff
-from heurgen.audit.evidence import View, best_single, config_uses, in_selector_order, summary_of, views
+from heurgen.audit.evidence import View, best_single, config_uses, in_selector_order, views
 from heurgen.audit.explain import explain
 from heurgen.audit.regions import flags_of
-from heurgen.audit.report.charts import Distribution, Map, distribution, scatter
+from heurgen.audit.report.charts import Distribution, distribution, drawn
+from heurgen.audit.report.coding import to_script
 from heurgen.audit.report.coverage import Coverage, coverage
-from heurgen.audit.report.diagrams import Diagram, joint_diagram, parameter_diagrams
+from heurgen.audit.report.devices import Disagreements, disagreements
+from heurgen.audit.report.diagrams import Diagram, joint_diagram
+from heurgen.audit.report.explorer import explorer, held_out_slowdowns, training_rows
 from heurgen.audit.report.facts import log_facts, model_facts
+from heurgen.audit.report.lead import Lead, lead
 from heurgen.audit.report.words import (
     UNKNOWN,
     config_pairs,
@@ -29,27 +33,30 @@ from heurgen.audit.report.words import (
     share,
     times,
 )
-from heurgen.audit.score import Choice, Score, Summary
-from heurgen.errors import printable
-from heurgen.text import counted
+from heurgen.audit.score import Choice, Score, figures
+from heurgen.base.errors import printable
+from heurgen.base.figures import Summary, summarise
+from heurgen.base.text import counted
 
 if TYPE_CHECKING:
     from heurgen.audit.defaults import Defaults
-    from heurgen.costs import CostTable, Floats
-    from heurgen.logs import TuningLog
+    from heurgen.logs.costs import CostTable, Floats
+    from heurgen.logs.tuning_log import TuningLog
 
 WORST = 12
+FIGURES = ("geomean", "p95", "max", "within 1.1×", "not valid", "scenarios")
+AGREEMENT = ("agrees with the winner", "scenarios")
 # Devices whose figures get a section of their own; the headline table lists all.
 SECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much is drawn: marks per map, leaves per tree diagram, whether parameters get their own trees."""
+    """How much is drawn: scenarios, configs of the heat map, leaves of the tree diagram, devices."""
 
-    marks: int
+    scenarios: int
+    configs: int
     leaves: int
-    parameters: bool = True
     sections: int = SECTIONS
 
 
@@ -99,12 +106,15 @@ class Section:
     known: bool
     own_selector: bool
     n: int
-    kpis: tuple[tuple[str, str], ...]
+    lead: Lead
+    explorer: str
+    multiples: tuple[tuple[int, str, str], ...]
+    columns: tuple[str, ...]
     headline: tuple[HeadlineRow, ...]
     ecdf: Distribution | None
-    map: Map
+    n_drawn: int
+    dots: str
     joint: Diagram
-    parameters: tuple[Diagram, ...]
     worst: tuple[Worst, ...]
     coverage: Coverage
     uses: tuple[UseRow, ...]
@@ -113,10 +123,22 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class OverviewRow:
+    """A vendor's device: its section (none where it is left out), held-out figures, the log's geometric mean."""
+
+    name: str
+    key: str
+    cells: tuple[str, ...]
+    on_log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
     kernel: str
     title: str
-    overview: tuple[tuple[str, str, Summary], ...]
+    known: bool
+    columns: tuple[str, ...]
+    overview: tuple[OverviewRow, ...]
     sections: tuple[Section, ...]
     left_out: tuple[str, ...]
     provenance: tuple[tuple[str, str], ...]
@@ -125,6 +147,8 @@ class Report:
     same_log: bool
     diff: Diff | None
     changes: tuple[ChangeRow, ...]
+    devices: Disagreements
+    device_maps: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +176,7 @@ class Given:
     diff: Diff | None = None
 
 
-def report(given: Given, detail: Detail) -> Report:
+def report(given: Given, detail: Detail) -> Page:
     module = given.module
     same = module.provenance.get("log_hash") == given.log.content_hash
     found = views(module, given.tables, given.score)
@@ -160,14 +184,13 @@ def report(given: Given, detail: Detail) -> Report:
     drawn = [v for v in found if any(v is w for w in largest)]
     sections = tuple(_section(given, view, f"s{i}", detail, same) for i, view in enumerate(drawn))
     keys = {(s.vendor, s.device): s.key for s in sections}
-    overview = []
-    for name, summary in given.score.groups.items():
-        key = next((k for (v, d), k in keys.items() if f"{v} / {d}" == name), "")
-        overview.append((name, key, summary))
-    return Report(
+    known = any(v.known for v in found)
+    return Page(
         kernel=module.kernel,
         title=f"{module.kernel}: audit of a launch heuristic",
-        overview=tuple(overview),
+        known=known,
+        columns=FIGURES if known else AGREEMENT,
+        overview=tuple(_overview(view, keys.get((view.vendor, view.device), ""), known) for view in found),
         sections=sections,
         left_out=tuple(f"{v.vendor} / {v.device}" for v in found if (v.vendor, v.device) not in keys),
         provenance=model_facts(module),
@@ -175,16 +198,35 @@ def report(given: Given, detail: Detail) -> Report:
         notes=tuple(printable(n) for n in given.notes),
         same_log=same,
         diff=given.diff,
-        changes=() if given.diff is None else tuple(_change(c) for c in given.diff.changes),
+        changes=() if given.diff is None else tuple(change_row(c) for c in given.diff.changes),
+        devices=disagreements(module, found),
+        device_maps=tuple(_device_maps(sections)),
     )
+
+
+def _device_maps(sections: Sequence[Section]) -> Iterator[tuple[str, ...]]:
+    """The sections of every vendor that has several devices with selectors of their own."""
+    for vendor in dict.fromkeys(s.vendor for s in sections):
+        own = tuple(s.key for s in sections if s.vendor == vendor and s.own_selector)
+        if len(own) > 1:
+            yield own
+
+
+def _overview(view: View, key: str, known: bool) -> OverviewRow:
+    held, _ = recorded.held_out(view.selector)
+    on_log = figures(view.choices)
+    told = times(on_log.geomean_slowdown) if known else share(on_log.agreement)
+    return OverviewRow(f"{view.vendor}: {view.device}", key, _cells(held, known), told)
 
 
 def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> Section:
     module, selector = given.module, view.selector
     flags = flags_of(module)
-    summary = summary_of(view.slowdown, view.known)
+    summary = figures(view.choices)
     series = _series(given, view)
     used = sorted({leaf.config for leaf in ir.leaves(selector.tree)})
+    held = held_out_slowdowns(view, same)
+    rows = drawn(view, detail.scenarios, held, _named_worst(view, same))
     return Section(
         key=key,
         vendor=view.vendor,
@@ -192,12 +234,15 @@ def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> 
         known=view.known,
         own_selector=selector.device is not None,
         n=len(view.rows),
-        kpis=_kpis(summary),
+        lead=lead(view, summary, same, {row: i for i, row in enumerate(rows)}),
+        explorer=to_script(explorer(module, view, rows, detail.configs, same)),
+        multiples=tuple(_multiples(view, used)),
+        columns=FIGURES if view.known else AGREEMENT,
         headline=tuple(_headline(given, view, summary, series, same)),
-        ecdf=distribution([(n, s, x) for n, s, _, x in series]) if view.known else None,
-        map=scatter(view, detail.marks),
+        ecdf=_distribution(series, held) if view.known else None,
+        n_drawn=len(rows),
+        dots=_dots(view, held),
         joint=joint_diagram(view, flags, detail.leaves),
-        parameters=tuple(parameter_diagrams(view, flags, detail.leaves)) if detail.parameters else (),
         worst=tuple(_worst(module, view)),
         coverage=coverage(module, view, flags),
         uses=tuple(_uses(view, summary)),
@@ -208,18 +253,34 @@ def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> 
     )
 
 
-def _kpis(summary: Summary) -> tuple[tuple[str, str], ...]:
-    if summary.geomean_slowdown is None:
-        agree = "slowdown unknown" if summary.invalid_share is None else "no valid choice"
-        return (("slowdown", agree), ("scenarios", str(summary.n_scenarios)))
-    return (
-        ("geometric mean", times(summary.geomean_slowdown)),
-        ("95th percentile", times(summary.p95_slowdown)),
-        ("worst", times(summary.max_slowdown)),
-        ("within 1.1×", share(summary.within_1_1)),
-        ("not valid", share(summary.invalid_share)),
-        ("scenarios", str(summary.n_scenarios)),
-    )
+def _named_worst(view: View, same: bool) -> list[int]:
+    """Places of the worst held-out scenarios that training recorded by name."""
+    at = training_rows(view) if same else None
+    return [] if at is None else [at[w.row] for w in recorded.held_out_worst(view.selector) if w.row in at]
+
+
+def _dots(view: View, held: Sequence[float] | None) -> str:
+    if held is not None:
+        return "held-out slowdown"
+    return "slowdown with the tree that ships" if view.known else "whether the choice is the measured winner"
+
+
+def _distribution(
+    series: Sequence[tuple[str, str, str, Floats]], held: Sequence[float] | None
+) -> Distribution:
+    lines = [(n, s, x) for n, s, _, x in series]
+    if held is not None:
+        lines[0] = ("this model, training", "trained", lines[0][2])
+        lines.insert(0, ("this model, held out", "model", np.log(np.array(held))))
+    return distribution(lines)
+
+
+def _multiples(view: View, used: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+    """(config, its tag, where it is chosen and where it would win) for the small maps."""
+    for config in used:
+        chosen = sum(c.leaf.config == config for c in view.choices)
+        wins = sum(c.best == view.selector.configs[config] for c in view.choices)
+        yield config, config_tag(config), f"chosen {chosen}, would win {wins}"
 
 
 # --- headline ---------------------------------------------------------------------------------------------
@@ -251,47 +312,50 @@ def _series(given: Given, view: View) -> list[tuple[str, str, str, Floats]]:
 def _headline(
     given: Given, view: View, summary: Summary, series: Sequence[tuple[str, str, str, Floats]], same: bool
 ) -> list[HeadlineRow]:
-    on_log = "this log is the training log" if same else "a log that is not the training log"
-    training = recorded.training(view.selector)
-    if same and len(view.selector.devices) <= 1:
-        training = summary
-    rows = [
-        HeadlineRow("this model, given log", on_log, _cells(summary), True),
-        HeadlineRow("this model, training", _training_note(view.selector, same), _cells(training)),
-    ]
+    """Held-out figures first, then the log's, then what they compare with."""
+    known = view.known
     held_out, how = recorded.held_out(view.selector)
-    rows.append(HeadlineRow("this model, cross-validated", how, _cells(held_out)))
-    for name, _, note, costs in series[1:]:
-        rows.append(HeadlineRow(name, note, _cells(summary_of(costs))))
-    if view.known:
-        n = len(view.rows)
+    rows = [HeadlineRow("this model, held out", how, _cells(held_out, known), True)]
+    if same:
+        note = f"{counted(len(view.rows), 'scenario')} of the training log, which flatters"
+        rows.append(HeadlineRow("this model, training", note, _cells(summary, known)))
+    else:
+        note = "a log that is not the training log"
+        rows.append(HeadlineRow("this model, given log", note, _cells(summary, known)))
+        trained = recorded.training(view.selector)
         rows.append(
-            HeadlineRow(
-                "oracle",
-                "the best measured config of every scenario",
-                ("1.000×", "1.000×", "1.000×", "100.0 %", "0.0 %", str(n)),
-            )
+            HeadlineRow("this model, training", _training_note(view.selector), _cells(trained, known))
         )
+    rows += [
+        HeadlineRow(name, note, _cells(summarise(costs.tolist()), known))
+        for name, _, note, costs in series[1:]
+    ]
+    if known:
+        best = ("1.000×", "1.000×", "1.000×", "100.0 %", "0.0 %", str(len(view.rows)))
+        rows.append(HeadlineRow("oracle", "the best measured config of every scenario", best))
     return rows
 
 
-def _training_note(selector: ir.Selector, same: bool) -> str:
+def _training_note(selector: ir.Selector) -> str:
     if not selector.costs_known:
         return "winners only: slowdown unknown"
-    where = "recorded in the leaves" if not same else "as shipped"
-    return f"{counted(selector.n_scenarios, 'scenario')}, {where}"
+    return f"{counted(selector.n_scenarios, 'scenario')}, recorded in the leaves"
 
 
-def _cells(summary: Summary | None) -> tuple[str, ...]:
+def _cells(summary: Summary | None, known: bool) -> tuple[str, ...]:
+    """The figures under `FIGURES`; of winners alone the agreement and the scenarios."""
     if summary is None:
-        return (UNKNOWN,) * 6
+        return (UNKNOWN,) * (len(FIGURES) if known else 2)
+    count = str(summary.n_scenarios) if summary.n_scenarios else UNKNOWN
+    if not known:
+        return share(summary.agreement), count
     return (
         times(summary.geomean_slowdown),
         times(summary.p95_slowdown),
         times(summary.max_slowdown),
         share(summary.within_1_1),
         share(summary.invalid_share),
-        str(summary.n_scenarios) if summary.n_scenarios else UNKNOWN,
+        count,
     )
 
 
@@ -349,7 +413,8 @@ def _uses(view: View, summary: Summary) -> list[UseRow]:
     return rows
 
 
-def _change(change: Change) -> ChangeRow:
+def change_row(change: Change) -> ChangeRow:
+    """A change as the page tells it."""
     arrows = ", ".join(f"{n} {_word(a)} → {_word(b)}" for n, (a, b) in change.differing.items())
     gain = change.gain
     if gain is None:

@@ -12,19 +12,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from heurgen import ir, passes
+from heurgen import ir
 from heurgen.audit.evidence import LeafEvidence, View, leaf_evidence
+from heurgen.audit.explain import FEW
 from heurgen.audit.regions import edge_text, leaf_regions
 from heurgen.audit.report.scales import shortened
-from heurgen.audit.report.words import conditions, config_tag, differing, pretty, times, value_text
-from heurgen.audit.score import leaf_counts, numbered_leaf
-from heurgen.text import counted
+from heurgen.audit.report.words import (
+    conditions,
+    config_pairs,
+    config_tag,
+    differing,
+    pretty,
+    times,
+    value_text,
+)
+from heurgen.audit.score import leaf_counts
+from heurgen.base.text import counted
 
 # Pixels. A character of the monospaced 12 px type is 7.25 wide in every stack that the style sheet names.
 CHAR, SMALL, INDENT, ROW, HEAD = 7.25, 6.65, 18, 22, 26
-_LABEL_LIMIT, _VALUE_LIMIT, _SECOND_LIMIT = 44, 12, 80
+_LABEL_LIMIT, _VALUE_LIMIT, _SECOND_LIMIT = 44, 12, 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +46,26 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One node. `leaf` is the joint leaf's number (None: a test); `leaves` the joint leaves to highlight."""
+class DrawnRow:
+    """One node. `leaf` is its number (None: a test); `span` the first and last leaf under it. `pairs`, `where` and
+    `evidence` say a leaf in words, for a narrow screen and for those who listen.
+    """
 
     x: float
     y: float
     height: float
     text: str
-    full: str
     n: int
     leaf: int | None
-    leaves: str = ""
     tag: str = ""
     config: int = 0
     cells: tuple[tuple[float, str], ...] = ()
     second: str = ""
-    label: str = ""
     fold: bool = False
+    span: str = ""
+    pairs: str = ""
+    where: str = ""
+    evidence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Diagram:
     width: float
     height: float
     columns: tuple[tuple[float, str], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[DrawnRow, ...]
     links: tuple[Link, ...]
     cells_at: float
     title: str
@@ -108,7 +118,7 @@ def _collect(tree: ir.Node, flags: Sequence[str], limit: int) -> _Draft:
 
     def visit(node: ir.Node, level: int, text: str, parent: int | None) -> int:
         nonlocal leaf_number
-        index = len(draft.rows)
+        index, first = len(draft.rows), leaf_number
         row: dict[str, Any] = {"level": level, "text": text, "node": node, "leaf": None, "stands": 0}
         draft.rows.append(row)
         if parent is not None:
@@ -117,10 +127,11 @@ def _collect(tree: ir.Node, flags: Sequence[str], limit: int) -> _Draft:
             row["n"], row["leaf"] = _count(node), leaf_number
             row["stands"] = 0 if isinstance(node, ir.Leaf) else counts[id(node)]
             leaf_number += counts[id(node)]
+            row["span"] = f"{first} {leaf_number - 1}"
             return int(row["n"])
         left = visit(node.left, level + 1, pretty(edge_text(node, True, flags)), index)
         right = visit(node.right, level + 1, pretty(edge_text(node, False, flags)), index)
-        row["n"] = left + right
+        row["n"], row["span"] = left + right, f"{first} {leaf_number - 1}"
         return left + right
 
     visit(tree, 0, "every launch", None)
@@ -130,30 +141,38 @@ def _collect(tree: ir.Node, flags: Sequence[str], limit: int) -> _Draft:
 def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
     """The tree that ships, with what the log says of each leaf."""
     selector = view.selector
-    found = leaf_evidence(view)
+    notes = leaf_notes(view)
     regions = [" and ".join(conditions(r, flags)) or "every launch" for _, r in leaf_regions(selector.tree)]
     varying, constant = _varying(selector)
-    names = ["config", *(selector.parameters[i] for i in varying), "train n", "expected"]
+    names = [
+        "config",
+        *(selector.parameters[i] for i in varying),
+        "train n",
+        *["expected"] * selector.costs_known,
+    ]
 
     def cells(row: dict[str, Any]) -> list[str]:
         leaf: ir.Leaf = row["node"]
         config = selector.configs[leaf.config]
         texts = [shortened(value_text(config[i]), _VALUE_LIMIT) for i in varying]
-        return [config_tag(leaf.config), *texts, str(leaf.n_scenarios), times(leaf.slowdown)]
+        slow = [times(leaf.slowdown)] * selector.costs_known
+        return [config_tag(leaf.config), *texts, str(leaf.n_scenarios), *slow]
 
     def rest(row: dict[str, Any]) -> dict[str, Any]:
-        leaf, own = row["node"], found[row["leaf"]]
-        second = "; ".join(filter(None, (log_text(view, leaf, own), runner_text(view, leaf, own))))
+        leaf, second = row["node"], notes[row["leaf"]]
+        slow = f", expected {times(leaf.slowdown)}" if leaf.slowdown is not None else ""
         return {
             "second": shortened(second, _SECOND_LIMIT),
-            "label": _told(view, leaf, regions[row["leaf"]], own.index, second),
-            "leaves": str(row["leaf"]),
             "config": leaf.config,
             "tag": config_tag(leaf.config),
+            "pairs": config_pairs(selector.parameters, selector.configs[leaf.config]),
+            "where": regions[row["leaf"]],
+            "evidence": f"{counted(leaf.n_scenarios, 'training scenario')}{slow}"
+            + (f"; {second}" if second else ""),
         }
 
     draft = _collect(selector.tree, flags, limit)
-    title = f"Decision tree of {view.vendor}: {len(found)} leaves"
+    title = f"Decision tree of {view.vendor}: {len(notes)} leaves"
     return _laid_out(draft, names, cells, rest, title, constant)
 
 
@@ -168,16 +187,39 @@ def _varying(selector: ir.Selector) -> tuple[list[int], str]:
     return [i for i, s in enumerate(same) if not s], " ".join(constant)
 
 
+def leaf_notes(view: View) -> list[str]:
+    """Of every leaf, in words: how it does on the given log where that is not the training log, and the next best."""
+    pairs = zip(ir.leaves(view.selector.tree), leaf_evidence(view), strict=True)
+    parts = [(log_text(leaf, own), runner_text(view, leaf, own)) for leaf, own in pairs]
+    return ["; ".join(filter(None, part)) for part in parts]
+
+
 def runner_text(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
     """What the next best config for a leaf changes, and how slow it would be."""
     if own.runner_up is None:
         return "no runner-up known" if view.known and own.n else ""
     changed = differing(view.selector.parameters, view.selector.configs[leaf.config], own.runner_up)
     where = "" if own.runner_valid == own.n else f" in {own.runner_valid} of {own.n}"
-    return f"next {times(own.runner_slowdown)}{where}: {changed}"
+    return f"next {times(own.runner_slowdown)}{where}{_why_not(view, leaf, own)}: {changed}"
 
 
-def log_text(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
+def _why_not(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
+    """Why a runner-up that does better on this log was not chosen (what pays is decided on held-out scenarios)."""
+    better = own.runner_slowdown is not None and own.slowdown is not None
+    if not better or own.runner_slowdown >= own.slowdown:  # type: ignore[operator]
+        return ""
+    if own.runner_valid < own.n - own.n_invalid:
+        return " (better, but not measured or failed in the others)"
+    if log_text(leaf, own):
+        return " (better on this log, not in training)"
+    if own.runner_up not in view.selector.configs:
+        return " (better, but one config more did not pay held out)"
+    if own.n < FEW:
+        return f" (better, but on {counted(own.n, 'scenario')} alone)"
+    return " (better here, but not held out)"
+
+
+def log_text(leaf: ir.Leaf, own: LeafEvidence) -> str:
     """A leaf on the given log, where that differs from what training recorded."""
     if own.n == leaf.n_scenarios and times(own.slowdown) == times(leaf.slowdown):
         return ""
@@ -186,57 +228,6 @@ def log_text(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
     bad = f", {own.n_invalid} not valid" if own.n_invalid else ""
     known = f", {times(own.slowdown)}" if own.slowdown is not None else ""
     return f"this log {own.n}{known}{bad}"
-
-
-def _told(view: View, leaf: ir.Leaf, where: str, index: int, second: str) -> str:
-    config = view.selector.configs[leaf.config]
-    pairs = " ".join(f"{n}={value_text(v)}" for n, v in zip(view.selector.parameters, config, strict=True))
-    return (
-        f"Leaf {index + 1}: {where}. Config {config_tag(leaf.config)}: {pairs}. "
-        f"{counted(leaf.n_scenarios, 'training scenario')}, expected {times(leaf.slowdown)}. {second}"
-    )
-
-
-def parameter_diagrams(view: View, flags: tuple[str, ...], limit: int) -> list[Diagram]:
-    """One small tree per parameter, equal siblings merged, as the generated functions have them."""
-    return [_parameter_diagram(view, name, flags, limit) for name in view.selector.parameters]
-
-
-def _parameter_diagram(view: View, name: str, flags: tuple[str, ...], limit: int) -> Diagram:
-    values, tree = passes.project(view.selector, name)
-    members = _joint_leaves(view, tree)
-
-    def cells(row: dict[str, Any]) -> list[str]:
-        leaf: ir.Leaf = row["node"]
-        return [shortened(value_text(values[leaf.config]), 20), str(leaf.n_scenarios), times(leaf.slowdown)]
-
-    def rest(row: dict[str, Any]) -> dict[str, Any]:
-        leaf: ir.Leaf = row["node"]
-        count = counted(leaf.n_scenarios, "training scenario")
-        told = f"{name} = {value_text(values[leaf.config])}: {row['text']}; {count}"
-        return {"leaves": members.get(row["leaf"], ""), "label": told}
-
-    draft = _collect(tree, flags, limit)
-    return _laid_out(draft, [name, "train n", "expected"], cells, rest, name)
-
-
-def _joint_leaves(view: View, tree: ir.Node) -> dict[int, str]:
-    """The joint leaves of the log's scenarios that end in each leaf of a projected tree.
-
-    Merging only joins regions, so that each joint leaf lies in one leaf of the projection.
-    """
-    names = [c.name for c in view.table.columns]
-    found: dict[int, set[int]] = {}
-    counts = leaf_counts(tree)
-    tested = {n.feature for n in ir.nodes(tree) if not isinstance(n, ir.Leaf)}
-    _, first = np.unique(view.leaf, return_index=True)
-    for i in first.tolist():
-        choice = view.choices[i]
-        values = dict(zip(names, view.table.X[view.rows[i]].tolist(), strict=True)) | choice.features
-        row = {name: values.get(name, math.nan) for name in tested}
-        _, index = numbered_leaf(tree, row, counts)
-        found.setdefault(index, set()).add(choice.leaf_index)
-    return {index: " ".join(map(str, sorted(members))) for index, members in found.items()}
 
 
 # --- pixels -----------------------------------------------------------------------------------------------
@@ -258,12 +249,19 @@ def _laid_out(
     labels = [shortened(r["text"], _LABEL_LIMIT) for r in draft.rows]
     tree_end = max(INDENT * r["level"] + CHAR * len(t) for r, t in zip(draft.rows, labels, strict=True)) + 34
     right = [round(tree_end + sum(widths[: i + 1]) - 8, 1) for i in range(len(names))]
-    rows: list[Row] = []
+    rows: list[DrawnRow] = []
     y = float(HEAD)
     for r, text, label, end in zip(draft.rows, texts, labels, ends, strict=True):
         more = rest(r) if end else _fold_words(r)
-        row = Row(
-            8.0 + INDENT * r["level"], y, ROW, label, r["text"], r["n"], r["leaf"] if end else None, **more
+        row = DrawnRow(
+            8.0 + INDENT * r["level"],
+            y,
+            ROW,
+            label,
+            r["n"],
+            r["leaf"] if end else None,
+            span=r["span"],
+            **more,
         )
         height = ROW + (15 if end and row.second else 0)
         rows.append(replace(row, height=height, cells=tuple(zip(right, text, strict=False))))
@@ -289,6 +287,6 @@ def _fold_words(row: dict[str, Any]) -> dict[str, Any]:
     return {"second": f"… {row['stands']} leaves, not drawn", "fold": True}
 
 
-def _link(parent: Row, child: Row, total: int) -> Link:
+def _link(parent: DrawnRow, child: DrawnRow, total: int) -> Link:
     width = 1.0 + 4.0 * math.sqrt(child.n / total)
     return Link(parent.x, parent.y + 16, child.y + 11, child.x - 3, round(width, 1))

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from heurgen import ir
-from heurgen.errors import printable
+from heurgen.base.errors import printable
 
 if TYPE_CHECKING:
-    from heurgen.logs import TuningLog
+    from heurgen.logs.tuning_log import TuningLog
 
 
 def model_facts(module: ir.HeuristicModule) -> tuple[tuple[str, str], ...]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from heurgen.base.errors import printable
+
 # Log axes where the largest value is this many times the smallest.
 _LOG_FROM = 20.0
 # Room that a label needs, as a share of the axis.
@@ -78,7 +80,7 @@ def category_scale(labels: Sequence[str]) -> Scale:
     """One place per category, in order."""
     n = max(len(labels), 1)
     shown = range(n) if n <= 12 else range(0, n, math.ceil(n / 12))
-    ticks = tuple(Tick((i + 0.5) / n, shortened(labels[i], 12)) for i in shown if i < len(labels))
+    ticks = tuple(Tick((i + 0.5) / n, shortened(printable(labels[i]), 24)) for i in shown if i < len(labels))
     return Scale("category", -0.5, n - 0.5, ticks)
 
 
@@ -123,7 +125,30 @@ def compact(value: float) -> str:
     for size, unit in pairs:
         if abs(value) >= size:
             return f"{round(value / size, 2):g}{unit}"
+    if 0 < abs(value) < 1e-3:
+        mantissa, exponent = f"{value:.0e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
     return f"{round(value, 6):.4g}"
+
+
+def people(value: float) -> str:
+    """A number as people read it: whole ones in full up to nine figures, others to four: 104677, 0.01052, 8.744e-06."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+
+
+def roomy(scale: Scale, width: float) -> list[Tick]:
+    """Ticks whose labels do not touch on a horizontal axis so wide: categories are cut to their room, others left out.
+
+    The page's script does the same (`roomy` in map.js). A character takes up to 7.8 pixels, on a phone.
+    """
+    room, end, found = max(3, int(width / max(len(scale.ticks), 1) / 8)), -math.inf, []
+    for tick in scale.ticks:
+        label = shortened(tick.label, room) if scale.kind == "category" else tick.label
+        half = len(label) * 3.9
+        if tick.at * width - half > end + 5:
+            found.append(Tick(tick.at, label))
+            end = tick.at * width + half
+    return found
 
 
 def shortened(text: str, limit: int) -> str:

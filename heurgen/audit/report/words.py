@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import Any
 
 from heurgen import ir
 from heurgen.audit.regions import Region, region_texts
-from heurgen.errors import printable
-
-if TYPE_CHECKING:
-    from heurgen.audit.score import Choice
+from heurgen.base.errors import printable
 
 UNKNOWN = "–"
 
 
 def times(value: float | None) -> str:
-    """A slowdown: 1.034×."""
+    """A slowdown, rounded for people: 1.034×, 2.44×, 12.3×, 1200×."""
     if value is None:
         return UNKNOWN
-    return f"{value:.3f}×" if value < 10 else f"{value:.3g}×"
+    if value < 10:
+        return f"{value:.{3 if value < 2 else 2}f}×"
+    return f"{value:.3g}×" if value < 100 else f"{value:.0f}×"
 
 
 def share(value: float | None) -> str:
@@ -35,8 +35,13 @@ def value_text(value: ir.Value) -> str:
     return "none" if value is None else printable(value)
 
 
+def short(value: ir.Value) -> str:
+    """A value where it is read, not compared: texts that no one reads to their end are cut."""
+    return shorten(value_text(value))
+
+
 def pairs_text(values: dict[str, Any] | Any) -> str:
-    return " ".join(f"{k}={value_text(v)}" for k, v in values.items())
+    return " ".join(f"{k}={short(v)}" for k, v in values.items())
 
 
 def config_pairs(names: tuple[str, ...], config: ir.Config) -> str:
@@ -46,24 +51,21 @@ def config_pairs(names: tuple[str, ...], config: ir.Config) -> str:
 def differing(names: tuple[str, ...], config: ir.Config, other: ir.Config) -> str:
     """What `other` sets differently from `config`."""
     pairs = zip(names, config, other, strict=True)
-    return " ".join(f"{n}={value_text(b)}" for n, a, b in pairs if (type(a), a) != (type(b), b))
+    return " ".join(f"{n}={short(b)}" for n, a, b in pairs if (type(a), a) != (type(b), b))
 
 
 def conditions(region: Region, flags: tuple[str, ...]) -> list[str]:
     return [pretty(text) for text in region_texts(region, flags)]
 
 
+# A number after a comparison with more places than anyone reads: 7.999999999999999, 0.010521349.
+_LONG_NUMBER = re.compile(r"(?<=[<>=] )-?\d*\.\d{6,}(?:e[-+]?\d+)?")
+
+
 def pretty(text: str) -> str:
-    return printable(text).replace("<=", "≤")
-
-
-def scenario_label(choice: Choice) -> str:
-    """A scenario in one line: id, features, slowdown."""
-    name = f"scenario {shorten(choice.scenario)}" if choice.scenario else "scenario"
-    how = {"ok": times(choice.slowdown), "unknown": "slowdown unknown"}.get(
-        choice.status, f"not valid ({choice.status})"
-    )
-    return f"{printable(name)}: {how}; {shorten(pairs_text(choice.features), 240)}"
+    """A condition for a reader: numbers to six figures, texts not longer than anyone reads."""
+    rounded = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", text)
+    return shorten(printable(rounded).replace("<=", "≤"), 160)
 
 
 def shorten(text: str, limit: int = 60) -> str:

@@ -1,0 +1,32 @@
+"""Proves by cross-compilation, without a GPU, that all that the selectors can return fits each target: `make fits`.
+
+Compiles every config that the shipped selectors and AMD's default can return, for sm_90, sm_80, gfx942 and gfx90a:
+about three minutes of CPU time. Writes benchmarks/fits.json: Triton's version and the hash of the code (see
+gpu_check.py). `make test` compares that hash with today's and compiles every twentieth again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+from gpu_check import ROOT, code_hash
+
+RECORD = ROOT / "benchmarks" / "fits.json"
+
+
+def main() -> None:
+    environment = os.environ | {"HEURGEN_ALL_FITS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "not recorded", "tests/kernels/tools/test_fits.py"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+    record = {"triton": version("triton"), "code": code_hash()}
+    RECORD.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

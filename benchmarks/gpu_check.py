@@ -1,0 +1,211 @@
+"""Proves on a GPU, without a network, that the kernels and their launch path are right as they ship: `make gpu-check`.
+
+    python benchmarks/gpu_check.py [--whole-table] [-o FILE.json]
+
+Runs the GPU tests (a fixed random tenth of the table of shapes, or all of it; every config that the shipped selector
+or the default can return, launched and compared with the reference), then a short benchmark. At most 8 minutes on one
+H200.
+Writes benchmarks/gpu_check.json: device, versions, counts, times, and a hash of the code that ran. A test compares that
+hash with today's. Where anything fails it says what, writes nothing and exits with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "benchmarks" / "gpu_check.json"
+PACKAGE = ROOT / "kernels" / "heurgen_kernels"
+# The selectors' trees choose among configs that are all launched here: of generated selectors the configs count.
+SELECTORS = ("heuristics/paged_attention.py", "heuristics/paged_attention_amd.py")
+# A selector for a kernel of vLLM's, which no launch here asks.
+OTHERS = ("heuristics/vllm_unified_attention.py",)
+LIMIT = 440  # seconds for the tests; the rest takes half a minute
+BATCHES = {
+    "decode": ((1, 700),) * 12,
+    "long decode": ((1, 30000),) * 2,
+    "prompt": ((600, 600),) * 2,
+    "long prompt": ((8000, 8000),),
+    "mixed": ((1, 700),) * 12 + ((600, 600),),
+}
+LLAMA = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16, "dtype": "bfloat16"}
+
+
+def code_hash(package: Path = PACKAGE) -> str:
+    """Of the syntax trees of all that a launch runs: docstrings, comments and layout of the text do not count."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package).as_posix()
+        if name.startswith("tools/") or name in OTHERS:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if name in SELECTORS:
+            tree.body = [node for node in tree.body if _is_config(node)]
+        digest.update(f"{name}\n{_written(tree)}\n".encode())
+    return digest.hexdigest()
+
+
+def _is_config(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_CONFIG_")
+
+
+def _written(node: Any) -> str:
+    """A tree as text that is the same in all versions of Python: fields that are empty are left out."""
+    if isinstance(node, list):
+        return f"[{','.join(map(_written, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    return f"{type(node).__name__}({','.join(_fields(node))})"
+
+
+def _fields(node: ast.AST) -> Iterator[str]:
+    for name, value in ast.iter_fields(node):
+        if name in ("type_comment", "type_params", "kind", "ctx") or value is None or value == []:
+            continue
+        if (
+            name == "body"
+            and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and _documented(value)
+        ):
+            value = value[1:]
+        yield f"{name}={_written(value)}"
+
+
+def _documented(body: list[ast.stmt]) -> bool:
+    first = body[0] if body else None
+    return (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
+
+
+def run_tests(whole_table: bool) -> dict[str, Any]:
+    """Counts of the GPU tests; SystemExit where one fails, or where they take too long."""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
+    environment["HEURGEN_WHOLE_TABLE"] = "1" if whole_table else ""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(min(14, os.cpu_count() or 1)), "-p",
+            "no:cacheprovider", f"--junitxml={report}", "tests/kernels/test_gpu.py",
+        ]  # fmt: skip
+        started = time.monotonic()
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, timeout=None if whole_table else LIMIT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            fail(f"the GPU tests took over {LIMIT} s")
+        if not report.exists():
+            fail(f"pytest ended with {done.returncode} and left no report")
+        cases = list(ElementTree.parse(report).iter("testcase"))
+    bad = [
+        case.get("name")
+        for case in cases
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    skipped = [case.get("name") for case in cases if case.find("skipped") is not None]
+    configs = [case for case in cases if str(case.get("name")).startswith("test_every_config")]
+    if bad or done.returncode or len(configs) < 10 or len(skipped) > 2:
+        names = ", ".join(map(str, (*bad[:20], *skipped[:5])))
+        fail(f"{len(bad)} of {len(cases)} GPU tests failed, {len(skipped)} were skipped: {names}")
+    return {
+        "passed": len(cases) - len(skipped), "skipped": skipped, "configs_launched": len(configs),
+        "whole_table": whole_table, "seconds": round(time.monotonic() - started),
+    }  # fmt: skip
+
+
+def benchmark() -> dict[str, dict[str, float]]:
+    """Microseconds of a launch with the shipped selector: on the device (median of 30, in a row), and on the host."""
+    import torch
+    from heurgen_kernels.api import paged_attention
+    from heurgen_kernels.tools.tunable import make_inputs
+
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from host import microseconds
+
+    found = {}
+    for name, lengths in BATCHES.items():
+        made = make_inputs(lengths, {**LLAMA, "fresh": False}, "cuda", 0)
+
+        def call(made: Any = made) -> None:
+            paged_attention(
+                made.q, made.key_cache, made.value_cache, made.block_table, made.cu_seqlens_q, made.seq_lens,
+                out=made.out, **made.arguments,
+            )  # fmt: skip
+
+        for _ in range(5):
+            call()
+        times = []
+        for _ in range(30):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(100_000)  # the host is ahead of the GPU
+            start.record()
+            call()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) * 1e3)
+        found[name] = {"device": round(sorted(times)[15], 1), "host": round(microseconds(call, True), 1)}
+    return found
+
+
+def fail(reason: str) -> None:
+    print(f"gpu-check: {reason}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--whole-table", action="store_true", help="all of the table of shapes, not a tenth of it"
+    )
+    parser.add_argument(
+        "--hash", action="store_true", help="print today's hash of the code, and do nothing else"
+    )
+    parser.add_argument("-o", "--output", type=Path, default=RECORD)
+    arguments = parser.parse_args()
+    if arguments.hash:
+        print(code_hash())
+        return
+    sys.path[:0] = [str(ROOT), str(ROOT / "kernels")]
+    import torch
+    import triton
+
+    if not torch.cuda.is_available():
+        print("gpu-check needs a GPU: torch sees none", file=sys.stderr)
+        raise SystemExit(2)
+    code = code_hash()
+    record = {
+        "device": torch.cuda.get_device_name(),
+        "versions": {
+            "python": sys.version.split()[0],
+            "torch": torch.__version__,
+            "triton": triton.__version__,
+        },
+        "tests": run_tests(arguments.whole_table),
+        "microseconds": benchmark(),
+        "code": code,
+    }
+    if code_hash() != code:
+        fail("the code changed meanwhile")
+    arguments.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(record, indent=2))
+
+
+if __name__ == "__main__":
+    main()

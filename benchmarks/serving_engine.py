@@ -1,0 +1,193 @@
+"""One vLLM engine for `serving.py`: answers measurements, a JSON line each, until its stdin ends.
+
+    python serving_engine.py '{"backend": "heurgen", "mode": "full_decode", ...}'
+
+A measurement is a list of requests [prompt tokens, output tokens], all added at once. The model has the shape of
+Llama-3.1-8B and seeded random weights; nothing is loaded from anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1",
+    "VLLM_HOST_IP": "127.0.0.1", "VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
+    "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo",
+    "TOKENIZERS_PARALLELISM": "false",
+}  # fmt: skip
+MODEL = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": False, "bos_token_id": 128000,
+    "eos_token_id": 128001, "hidden_act": "silu", "hidden_size": 4096, "head_dim": 128, "intermediate_size": 14336,
+    "max_position_embeddings": 131072, "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+    "vocab_size": 128256,
+}  # fmt: skip
+# full_decode: no torch.compile, full graphs of decodes, the rest eager; default: what a user gets (Inductor)
+MODES = {
+    "full_decode": {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"},
+    "default": {"mode": 3, "cudagraph_mode": "FULL_AND_PIECEWISE"},
+}
+KERNELS = ("naive_kernel", "q_block_kernel", "split_kv_kernel", "static_grid_kernel", "mixed_kernel",
+           "warp_specialized_kernel", "reduce_kernel", "metadata_kernel")  # fmt: skip
+
+
+def build(given: dict[str, Any]) -> Any:
+    from vllm import LLM
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    folder = os.path.join(tempfile.gettempdir(), f"heurgen_serving_{given['layers']}")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump({**MODEL, "num_hidden_layers": given["layers"]}, file)
+    ours = "HEURGEN" if "HEURGEN" in AttentionBackendEnum.__members__ else "CUSTOM"
+    attention: dict[str, Any] = {
+        "backend": {"triton": "TRITON_ATTN", "flash": "FLASH_ATTN", "heurgen": ours}[given["backend"]]
+    }
+    if given["backend"] == "flash":
+        attention["flash_attn_version"] = 3
+    return LLM(
+        model=folder, load_format="dummy", skip_tokenizer_init=True, dtype="bfloat16", seed=0, block_size=16,
+        max_model_len=given["max_model_len"], max_num_seqs=given["max_num_seqs"],
+        max_num_batched_tokens=given["max_batched"], gpu_memory_utilization=0.2,
+        kv_cache_memory_bytes=int(given["cache_gib"] * 2**30), enable_prefix_caching=False,
+        tensor_parallel_size=given["gpus"], generation_config="vllm", attention_config=attention,
+        disable_log_stats=True,
+        compilation_config={**MODES[given["mode"]], "cudagraph_capture_sizes": given["graphs"]},
+    )  # fmt: skip
+
+
+def weights(model: Any) -> int:
+    """vLLM's dummy weights make attention vanish; a seeded random net with unit norms does not."""
+    import torch
+
+    generator = torch.Generator(device=next(model.parameters()).device).manual_seed(0)
+    with torch.no_grad():
+        for name, weight in sorted(model.named_parameters()):
+            if "norm" in name:
+                weight.fill_(1.0)
+            elif weight.dim() == 2:
+                spread = 1.0 if "embed_tokens" in name else weight.shape[1] ** -0.5
+                weight.normal_(0.0, spread, generator=generator)
+    return len(list(model.parameters()))
+
+
+def attention_of(model: Any) -> list[str]:
+    """The classes that serve the layers, and for ours why a layer is left to vLLM's."""
+    layers = [module.impl for module in model.modules() if hasattr(module, "impl")]
+    return sorted({f"{type(impl).__name__} {getattr(impl, 'stock', '')}" for impl in layers})
+
+
+def serve(llm: Any, requests: list[tuple[int, int]], seed: int, logprobs: int | None) -> dict[str, Any]:
+    """Times in seconds from adding the requests, all at once, to each one's first and last token."""
+    import torch
+    from vllm import SamplingParams
+
+    rng, engine = random.Random(seed), llm.llm_engine
+    prompts = [[rng.randrange(1000, 120000) for _ in range(n)] for n, _ in requests]
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for number, (prompt, (_, output)) in enumerate(zip(prompts, requests, strict=True)):
+        params = SamplingParams(
+            temperature=0.0,
+            max_tokens=output,
+            min_tokens=output,
+            ignore_eos=True,
+            detokenize=False,
+            logprobs=logprobs,
+        )
+        engine.add_request(f"{seed}-{number}-{started}", {"prompt_token_ids": prompt}, params)
+    first: dict[str, float] = {}
+    last: dict[str, float] = {}
+    ends: list[float] = []
+    answers: dict[str, Any] = {}
+    while engine.has_unfinished_requests():
+        outputs = engine.step()
+        now = time.perf_counter() - started
+        ends.append(now)
+        for output in outputs:
+            if output.outputs[0].token_ids:
+                first.setdefault(output.request_id, now)
+                last[output.request_id] = now
+            if logprobs is not None:
+                answers[output.request_id] = output
+    everyone = max(first.values())
+    after = [b - a for a, b in pairwise(ends) if a > everyone]
+    found: dict[str, Any] = {
+        "seconds": max(last.values()), "first_token_s": sum(first.values()) / len(first),
+        "output_tokens": sum(n for _, n in requests), "step_s": sorted(after)[len(after) // 2] if after else None,
+    }  # fmt: skip
+    if logprobs is not None:
+        ordered = sorted(answers.values(), key=lambda output: len(output.prompt_token_ids))
+        found["answers"] = [_answer(output.outputs[0]) for output in ordered]
+    return found
+
+
+def _answer(completion: Any) -> dict[str, Any]:
+    """Tokens, and the log-probabilities of the likeliest at each step."""
+    steps = [{str(t): round(float(p.logprob), 4) for t, p in step.items()} for step in completion.logprobs]
+    return {"tokens": list(completion.token_ids), "logprobs": steps}
+
+
+class Compiles:
+    """What vLLM's monitor of compilation sees, by kernel."""
+
+    def __init__(self) -> None:
+        from vllm.utils import jit_monitor
+
+        self.seen: Counter[str] = Counter()
+        self.active = jit_monitor.is_active()
+        real = jit_monitor._handle_jit_event
+
+        def handle(**event: Any) -> None:
+            self.seen[event["fn_name"]] += 1
+            real(**event)
+
+        jit_monitor._handle_jit_event = handle
+
+    def take(self) -> dict[str, int]:
+        """Of our kernels since the last call; others' are summed up."""
+        found = {name.rsplit(".", 1)[-1]: count for name, count in self.seen.items()}
+        self.seen.clear()
+        ours = {name: count for name, count in found.items() if name in KERNELS}
+        return {**ours, "others": sum(found.values()) - sum(ours.values())}
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    given = json.loads(sys.argv[1])
+    os.environ["VLLM_CACHE_ROOT"] = os.path.join(tempfile.gettempdir(), f"vllm_{given['backend']}")
+    import torch
+
+    started = time.perf_counter()
+    llm = build(given)
+    up = time.perf_counter() - started
+    compiles = Compiles()
+    llm.apply_model(weights)
+    facts = {
+        "up_s": round(up, 1), "attention": llm.apply_model(attention_of)[0], "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__, "monitored": compiles.active,
+    }  # fmt: skip
+    print(json.dumps(facts), file=answers, flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        before = torch.cuda.memory_allocated()
+        found = serve(llm, asked["requests"], asked["seed"], asked.get("logprobs"))
+        found |= {"compiles": compiles.take(), "grown_bytes": torch.cuda.memory_allocated() - before}
+        print(json.dumps(found), file=answers, flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Distances between scenarios: what is near is likely to like the same config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from heurgen.logs.costs import CostTable, Floats, Ints, TableColumn
+
+# A feature whose values span more than this factor counts by its logarithm.
+_LOG_FROM = 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureScale:
+    """Base features scaled to 0..1 over all points (derived ones would count twice); categories differ by 1."""
+
+    columns: tuple[TableColumn, ...]
+    low: Floats
+    span: Floats
+    log: tuple[bool, ...]
+
+    def points(self, X: Floats) -> Floats:
+        """Scaled points [S, F] of feature values [S, F]; categories and bools stay codes."""
+        scaled = X.astype(np.float64, copy=True)
+        for i, column in enumerate(self.columns):
+            if column.type in ("category", "bool"):
+                continue
+            values = np.log(np.maximum(X[:, i], 1e-300)) if self.log[i] else X[:, i]
+            scaled[:, i] = (values - self.low[i]) / self.span[i]
+        return scaled
+
+    def distances(self, a: Floats, b: Floats) -> Floats:
+        """Euclidean distances [A, B] between scaled points."""
+        total = np.zeros((len(a), len(b)))
+        for i, column in enumerate(self.columns):
+            difference = a[:, i, None] - b[None, :, i]
+            total += (difference != 0) if column.type in ("category", "bool") else difference**2
+        return np.asarray(np.sqrt(total))
+
+
+def base_columns(table: CostTable) -> tuple[TableColumn, ...]:
+    return tuple(c for c in table.columns if not c.derived)
+
+
+def scale_over(columns: Sequence[TableColumn], X: Floats) -> FeatureScale:
+    """The scales that make every numeric feature span 0..1 over the given values [S, F]."""
+    low, span, log = np.zeros(len(columns)), np.ones(len(columns)), []
+    for i, column in enumerate(columns):
+        values = X[:, i]
+        numeric = column.type not in ("category", "bool")
+        log.append(bool(numeric and values.min() > 0 and values.max() / values.min() > _LOG_FROM))
+        if numeric:
+            warped = np.log(values) if log[-1] else values
+            low[i], width = warped.min(), warped.max() - warped.min()
+            span[i] = width or 1.0
+    return FeatureScale(tuple(columns), low, span, tuple(log))
+
+
+def as_matrix(columns: Sequence[TableColumn], rows: Sequence[Mapping[str, Any]]) -> Floats:
+    """Feature values [S, F] of launches; a category that the table does not know gets a code of its own."""
+    matrix = np.zeros((len(rows), len(columns)))
+    for i, column in enumerate(columns):
+        codes = {v: float(k) for k, v in enumerate(column.values)}
+        for s, row in enumerate(rows):
+            value = row[column.name]
+            if column.type == "category":
+                matrix[s, i] = codes.setdefault(value, float(len(codes)))
+            else:
+                matrix[s, i] = float(value)
+    return matrix
+
+
+def nearest(distances: Floats, k: int) -> Ints:
+    """The k nearest columns of every row [A, k]; ties go to the earlier one."""
+    return np.argsort(distances, axis=1, kind="stable")[:, :k].astype(np.int64)

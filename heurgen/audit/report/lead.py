@@ -1,0 +1,139 @@
+"""The first screen: one sentence, the held-out figures, and the worst launches that training held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from heurgen import ir
+from heurgen.audit import recorded
+from heurgen.audit.report.explorer import held_out_slowdowns, told, training_rows
+from heurgen.audit.report.words import config_pairs, differing, pairs_text, share, shorten, times
+from heurgen.base.errors import printable
+from heurgen.base.text import counted
+
+if TYPE_CHECKING:
+    from heurgen.audit.evidence import View
+    from heurgen.base.figures import Summary
+
+WORST = 6
+# Slowdowns below this read 1.000×.
+NOTICED = 1.0005
+Figures = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutWorst:
+    """A scenario of the training log, as cross-validation answered it while it was held out."""
+
+    number: int
+    scenario: str
+    told: str
+    features: str
+    slowdown: str
+    chosen: str
+    best: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """`training` are the figures on the training log, which flatter; `note` says what is not known."""
+
+    sentence: str
+    held_out: Figures
+    training: str
+    worst: tuple[HeldOutWorst, ...]
+    flawless: bool
+    note: str
+
+
+def lead(view: View, on_log: Summary, same_log: bool, places: Mapping[int, int]) -> Lead:
+    """places: scenario of the view -> its number among those that the page draws."""
+    selector = view.selector
+    held, how = recorded.held_out(selector)
+    figures = _held_out_figures(view, held)
+    return Lead(
+        sentence=_sentence(view, held, same_log),
+        held_out=figures,
+        training=_training(view, on_log, same_log),
+        worst=tuple(_worst(view, same_log, places)),
+        flawless=held is not None and (held.max_slowdown or 9.0) < NOTICED and not held.invalid_share,
+        note=f"On launches that the tree had not seen: {how}." if figures else f"Held-out figures: {how}.",
+    )
+
+
+def _sentence(view: View, held: Summary | None, same_log: bool) -> str:
+    leaves = list(ir.leaves(view.selector.tree))
+    size = f"{counted(len({x.config for x in leaves}), 'config')}, {counted(len(leaves), 'leaf')}"
+    size = size.replace("leafs", "leaves")
+    if not view.selector.costs_known:
+        agreement = None if held is None else held.agreement
+        known = "" if agreement is None else f"; the measured winner on {share(agreement)} of unseen launches"
+        return f"{size}; learnt from winners alone, so that no slowdown is known{known}"
+    if held is None or held.geomean_slowdown is None:
+        return f"{size}; how it does on unseen launches was not recorded"
+    text = f"{size}; {times(held.geomean_slowdown)} on unseen launches"
+    if held.max_slowdown is None or held.max_slowdown < NOTICED:
+        return text if held.max_slowdown is None else f"{text}, everywhere"
+    return f"{text}, worst {times(held.max_slowdown)}{_where(view, same_log)}"
+
+
+def _where(view: View, same_log: bool) -> str:
+    """The scenario that fared worst while held out, where training recorded it and this view has it."""
+    at = training_rows(view) if same_log else None
+    worst = next((w for w in recorded.held_out_worst(view.selector) if w.slowdown is not None), None)
+    if at is None or worst is None or worst.row not in at:
+        return ""
+    return f" at {told(view, view.choices[at[worst.row]].features)}"
+
+
+def _held_out_figures(view: View, held: Summary | None) -> Figures:
+    if held is None:
+        return ()
+    if not view.selector.costs_known:
+        return () if held.agreement is None else (("agrees with the winner", share(held.agreement)),)
+    return (
+        ("geometric mean", times(held.geomean_slowdown)),
+        ("95th percentile", times(held.p95_slowdown)),
+        ("worst", times(held.max_slowdown)),
+        ("within 1.1×", share(held.within_1_1)),
+        ("not valid", share(held.invalid_share)),
+    )
+
+
+def _training(view: View, on_log: Summary, same_log: bool) -> str:
+    where = "on the training log, which flatters" if same_log else "on the given log"
+    count = counted(on_log.n_scenarios, "scenario")
+    if on_log.geomean_slowdown is None:
+        agreement = on_log.agreement
+        return f"{count} {where}" + ("" if agreement is None else f": {share(agreement)} the measured winner")
+    return (
+        f"{count} {where}: geometric mean {times(on_log.geomean_slowdown)}, 95th percentile "
+        f"{times(on_log.p95_slowdown)}, worst {times(on_log.max_slowdown)}, within 1.1× {share(on_log.within_1_1)}, "
+        f"not valid {share(on_log.invalid_share)}"
+    )
+
+
+def _worst(view: View, same_log: bool, places: Mapping[int, int]) -> list[HeldOutWorst]:
+    """The worst held-out scenarios of this view; none where training recorded none or the log is another."""
+    at = training_rows(view)
+    if at is None or held_out_slowdowns(view, same_log) is None:
+        return []
+    names, found = view.selector.parameters, []
+    for item in recorded.held_out_worst(view.selector):
+        if item.row not in at or (item.slowdown is not None and item.slowdown < NOTICED):
+            continue
+        choice = view.choices[at[item.row]]
+        found.append(
+            HeldOutWorst(
+                number=places.get(at[item.row], -1),
+                scenario=shorten(printable(choice.scenario)),
+                told=told(view, choice.features),
+                features=pairs_text(choice.features),
+                slowdown="not valid" if item.slowdown is None else times(item.slowdown),
+                chosen=config_pairs(names, item.chosen),
+                best=differing(names, item.chosen, choice.best) or "the same",
+            )
+        )
+    return found[:WORST]

@@ -1,0 +1,112 @@
+"""Small pages: `heurgen evaluate --html` and `heurgen diff --html`. No script at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heurgen.audit.diff import Diff
+from heurgen.audit.report import page_parts
+from heurgen.audit.report.data import ChangeRow, change_row
+from heurgen.audit.report.scales import Tick, slowdown_scale
+from heurgen.audit.report.words import share, times
+from heurgen.base.text import counted
+
+WIDTH, LEFT, ROW = 620, 210, 22
+FIGURES = ("strategy", "geomean", "p95", "max", "within 1.1×", "not valid", "leaves", "configs")
+AGREEMENT = ("strategy", "agrees with the winner", "leaves", "configs")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A strategy in a chart: pixels of its geometric mean, p95 and worst; beyond the axis they lie at its end."""
+
+    name: str
+    y: float
+    points: tuple[float, float, float]
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A table of strategies with its chart; `ticks` are (pixel, label)."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[Line, ...]
+    ticks: tuple[tuple[float, str], ...]
+    height: int
+
+
+def evaluation_page(evaluations: Sequence[Mapping[str, Any]]) -> str:
+    """The page of `heurgen evaluate`. evaluations: its results as dicts, one a vendor."""
+    panels = []
+    for found in evaluations:
+        folds = (
+            f"{found['vendor']}: {found['folds']} folds over scenarios, {counted(found['repeats'], 'repeat')}"
+        )
+        panels.append(_panel(folds, found["rows"]))
+        if found["extrapolation"]:
+            beyond = f"{found['vendor']}: trained on low {found['dominant']}, tested beyond"
+            panels.append(_panel(beyond, found["extrapolation"]))
+    return _page("Strategies on scenarios that they were not trained on", panels=panels)
+
+
+def diff_page(diff: Diff) -> str:
+    """The page of `heurgen diff`."""
+    return _page("What changed between two models", diff=diff, changes=[change_row(c) for c in diff.changes])
+
+
+def _page(title: str, **data: Any) -> str:
+    environment, style, policy = page_parts()
+    empty: dict[str, Any] = {"panels": [], "diff": None, "changes": list[ChangeRow]()}
+    given = empty | data
+    return environment.get_template("tables.html.jinja").render(
+        title=title, r=given, style=style, policy=policy
+    )
+
+
+def _panel(title: str, rows: Sequence[Mapping[str, Any]]) -> Panel:
+    known = [r for r in rows if r["geomean_slowdown"] is not None]
+    scale = slowdown_scale(max((r["max_slowdown"] for r in known), default=1.25))
+
+    def at(value: float) -> float:
+        return round(LEFT + scale.place(value) * (WIDTH - LEFT - 20), 1)
+
+    def tick(t: Tick) -> tuple[float, str]:
+        return round(LEFT + t.at * (WIDTH - LEFT - 20), 1), t.label
+
+    lines = tuple(
+        Line(
+            r["strategy"],
+            ROW * (i + 0.5) + 6,
+            (at(r["geomean_slowdown"]), at(r["p95_slowdown"]), at(r["max_slowdown"])),
+            f"{r['strategy']}: geometric mean {times(r['geomean_slowdown'])}, 95th percentile "
+            f"{times(r['p95_slowdown'])}, worst {times(r['max_slowdown'])}",
+        )
+        for i, r in enumerate(known)
+    )
+    size = ROW * len(known) + 40
+    if not known:
+        winners = tuple((r["strategy"], share(r["agreement"]), *_sizes(r)) for r in rows)
+        return Panel(f"{title}; winners only, slowdown unknown", AGREEMENT, winners, (), (), size)
+    return Panel(title, FIGURES, tuple(map(_cells, rows)), lines, tuple(map(tick, scale.ticks)), size)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["strategy"],
+        times(row["geomean_slowdown"]),
+        times(row["p95_slowdown"]),
+        times(row["max_slowdown"]),
+        share(row["within_1_1"]),
+        share(row["invalid_share"]),
+        *_sizes(row),
+    )
+
+
+def _sizes(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{row[k]:.1f}" if math.isfinite(row[k]) else "–" for k in ("leaves", "configs"))

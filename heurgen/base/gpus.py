@@ -1,0 +1,33 @@
+"""What is known of GPUs by their names: the compute capability, where nothing measured says it."""
+
+from __future__ import annotations
+
+import re
+
+# NVIDIA: https://developer.nvidia.com/cuda-gpus; AMD: https://rocm.docs.amd.com/projects/install-on-linux/en/latest/
+# reference/system-requirements.html. A word of the device's name -> `heurgen.machine`'s capability.
+_PRODUCTS = {
+    "7.0": ("V100",),
+    "7.5": ("T4", "T400", "T600", "T1000", "2080"),
+    "8.0": ("A100", "A30", "A800"),
+    "8.6": ("A2", "A10", "A10G", "A16", "A40", "A2000", "A4000", "A4500", "A5000", "A6000", "3080", "3090"),
+    "8.9": ("L4", "L20", "L40", "L40S", "4070", "4080", "4090"),
+    "9.0": ("H20", "H100", "H200", "H800", "GH200"),
+    "10.0": ("B100", "B200", "GB200"),
+    "10.3": ("B300", "GB300"),
+    "12.0": ("5070", "5080", "5090"),
+    "gfx90a": ("MI210", "MI250", "MI250X"),
+    "gfx942": ("MI300A", "MI300X", "MI308X", "MI325X"),
+    "gfx950": ("MI350X", "MI355X"),
+    "gfx1100": ("W7800", "W7900"),
+}
+_CAPABILITY = {product: capability for capability, products in _PRODUCTS.items() for product in products}
+
+
+def capability_of(device: str) -> str | None:
+    """`9.0` of "NVIDIA H100 80GB HBM3", `gfx942` of "gfx942:sramecc+" or "AMD Instinct MI300X"; None where unknown."""
+    if found := re.match(r"gfx[0-9a-f]+", device):
+        return found[0]
+    words = re.split(r"[^A-Za-z0-9]+", device.upper())
+    known = {_CAPABILITY[word] for word in words if word in _CAPABILITY}
+    return known.pop() if len(known) == 1 else None

@@ -1,0 +1,78 @@
+"""Numbers and tables as the commands print them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from heurgen.base.errors import printable, quoted
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns: the first to the left, the others to the right."""
+    lines = [list(header), *map(list, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 scenario`, `2 scenarios`."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def ratio(value: float | None) -> str:
+    """A slowdown."""
+    return "unknown" if value is None else f"{value:.4f}"
+
+
+def percent(value: float | None) -> str:
+    """A share."""
+    return "unknown" if value is None else f"{100 * value:.1f} %"
+
+
+SUMMARY_HEADER = ("geomean", "p95", "max", "within 1.1x", "invalid", "scenarios")
+
+
+def summary_cells(summary: object) -> list[str]:
+    """The cells under SUMMARY_HEADER of anything with the fields of `base.figures.Summary`."""
+    ratios = [ratio(getattr(summary, f"{name}_slowdown")) for name in ("geomean", "p95", "max")]
+    shares = [percent(getattr(summary, name)) for name in ("within_1_1", "invalid_share")]
+    return [*ratios, *shares, str(getattr(summary, "n_scenarios"))]  # noqa: B009
+
+
+WINNER_HEADER = ("agrees with the winner", "scenarios")
+
+
+def winner_cells(summary: object) -> list[str]:
+    """The cells under WINNER_HEADER: what is known of a choice where the log holds winners alone."""
+    return [percent(getattr(summary, "agreement")), str(getattr(summary, "n_scenarios"))]  # noqa: B009
+
+
+def summary_tables(title: str, groups: Mapping[str, object]) -> str:
+    """Slowdowns by group; and agreement with the winner for groups whose logs hold winners alone."""
+    unknown = {n for n, s in groups.items() if getattr(s, "invalid_share") is None}  # noqa: B009
+    known = [[printable(n), *summary_cells(s)] for n, s in groups.items() if n not in unknown]
+    winners = [[printable(n), *winner_cells(s)] for n, s in groups.items() if n in unknown]
+    found = [table((title, *SUMMARY_HEADER), known)] if known else []
+    found += [table((f"{title}: unknown, winners only", *WINNER_HEADER), winners)] if winners else []
+    return "\n\n".join(found)
+
+
+def number_text(value: float | int) -> str:
+    """A feature value or a threshold: whole numbers without a point, others as short as they round-trip."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint that names the closest known word, if one is close."""
+    # difflib takes the square of the length: a word of 100,000 characters is nobody's typing error.
+    close = difflib.get_close_matches(word[:100], list(known), n=1, cutoff=0.6)
+    return f"did you mean {quoted(close[0])}?" if close else None

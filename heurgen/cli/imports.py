@@ -1,0 +1,90 @@
+"""The command group `import`: one subcommand a kind of file, and `auto`, all through one flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from heurgen.base.errors import printable
+from heurgen.cli.common import examples, note, output_option, say
+
+# Field of `importers.collect.Options` -> its option. The kinds say which of them they take.
+_OPTIONS: dict[str, Any] = {
+    "device": click.option("--device", metavar="NAME", help="Device, where the files do not tell."),
+    "vendor": click.option("--vendor", metavar="NAME", help="Vendor, where the device's name does not tell."),
+    "rename": click.option(
+        "--rename", multiple=True, metavar="OLD=NEW", help="Rename a feature or parameter."
+    ),
+    "const": click.option(
+        "--const", multiple=True, metavar="NAME=VALUE", help="A feature the files do not say."
+    ),
+    "keys": click.option("--keys", metavar="A,B,...", help="Names of the key, in the decorator's order."),
+    "key_from": click.option(
+        "--key-from", metavar="FILE.py:FUNCTION", help="Read them from its @triton.autotune; nothing is run."
+    ),
+    "features": click.option(
+        "--feature", "features", multiple=True, metavar="NAME", help="Name of a number of the problem size."
+    ),
+    "kernel": click.option(
+        "--kernel", metavar="NAME", help="Of files with several kernels, the one to take."
+    ),
+}
+
+
+class _Kinds(click.Group):
+    """The subcommands, made from the registry when they are asked for: `heurgen --help` imports none of it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from heurgen.logs.importers.registry import AUTO, IMPORTERS
+
+        return [AUTO, *(i.kind for i in IMPORTERS)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        from heurgen.logs.importers.registry import AUTO, BY_KIND
+
+        if name == AUTO:
+            title = "Find out what the files are, and read them."
+            return _command(AUTO, title, tuple(_OPTIONS), "cache/*.json -o log.csv --write-spec kernel.toml")
+        importer = BY_KIND.get(name)
+        return _command(name, importer.title, importer.takes, importer.example) if importer else None
+
+
+def _command(kind: str, title: str, takes: tuple[str, ...], example: str) -> click.Command:
+    def run(files: tuple[str, ...], output: str, write_spec: str | None, **given: Any) -> None:
+        _import(kind, files, output, write_spec, given)
+
+    command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(run)
+    command = output_option("LOG.csv")(command)
+    command = click.option("--write-spec", metavar="SPEC.toml", help="Write a spec for the log too.")(command)
+    for name in takes:
+        command = _OPTIONS[name](command)
+    return click.command(kind, help=title, epilog=examples(f"heurgen import {kind} {example}"))(command)
+
+
+def _import(
+    kind: str, files: tuple[str, ...], output: str, write_spec: str | None, given: dict[str, Any]
+) -> None:
+    from heurgen.base.writing import check_outputs, write_all
+    from heurgen.logs.importers.collect import Options
+    from heurgen.logs.importers.common import check_readable
+    from heurgen.logs.importers.registry import import_logs, name_pairs
+
+    keys = tuple(k.strip() for k in (given.pop("keys", None) or "").split(",") if k.strip())
+    for name in ("rename", "const"):
+        given[name] = name_pairs(given.get(name) or (), f"--{name}")
+    check_outputs([output, write_spec], files)
+    imported = import_logs(kind, files, Options(**given, keys=keys))
+    log, spec = imported.csv_text(), imported.spec_text()
+    check_readable(log, spec)
+    write_all({output: log, write_spec: spec} if write_spec else {output: log})
+    note(imported.notes)
+    say(f"wrote {printable(output)}: {len(imported.rows)} rows")
+
+
+import_ = _Kinds(
+    "import",
+    help="Turn logs of other tools into tuning logs.",
+    epilog=examples("heurgen import auto cache/*.json -o log.csv --write-spec kernel.toml"),
+)
+COMMANDS = (import_,)

@@ -1,0 +1,49 @@
+"""The command that listens: record."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from heurgen.base.errors import printable
+from heurgen.cli.common import examples, note, output_option, say
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples(
+        "heurgen record -o log.csv -- python bench.py", "heurgen record -o logs/ -- pytest -q bench"
+    ),
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@output_option("LOG.csv")
+def record(command: tuple[str, ...], output: str) -> None:
+    """Run a program and log every @triton.autotune sweep in it, with a spec beside the log.
+
+    Several kernels become LOG.KERNEL.csv each; a folder as output gets KERNEL.csv. The program's own exit status is
+    passed on.
+    """
+    from heurgen.base.writing import write_all
+    from heurgen.logs.importers.common import check_readable
+    from heurgen.tune.recording.run import record as run
+
+    done = run(command, Path(output))
+    texts: dict[str | Path, str] = {}
+    for kernel, imported in done.logs.items():
+        log, spec = imported.csv_text(), imported.spec_text()
+        check_readable(log, spec)
+        texts |= dict(zip(done.files[kernel], (log, spec), strict=True))
+    for path in texts:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_all(texts)
+    note(done.notes)
+    for kernel, files in done.files.items():
+        say(f"wrote {printable(files[0])}: {len(done.logs[kernel].rows)} rows, spec: {printable(files[1])}")
+    if done.status:
+        note([f"the program ended with status {done.status}"])
+        sys.exit(done.status if done.status > 0 else 128 - done.status)
+
+
+COMMANDS = (record,)

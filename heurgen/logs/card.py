@@ -1,0 +1,78 @@
+"""Data cards: what measured a log. `[tools]` is what provenance says of the measuring tools, `[device]` the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from heurgen.base.toml import Table, is_finite, read_toml
+from heurgen.ir import NAME
+
+# `device` of every row that was measured in Triton's interpreter: such times say nothing about a GPU.
+INTERPRETER = "Triton interpreter"
+# Numbers of `[device]` that are not about the device: how many of them measured.
+_NO_FEATURE = frozenset(("gpus", "index"))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a card says of its device: the compute capability ("9.0", "gfx942"), and numbers by name."""
+
+    capability: str | None
+    numbers: Mapping[str, float]
+
+
+def read_tools(paths: Iterable[str | Path]) -> dict[str, list[str]]:
+    """Tool -> its versions, over the `[tools]` tables of all cards, sorted.
+
+    Raises:
+        SpecError: a card cannot be read, or its `[tools]` is no flat table of strings; names the file.
+    """
+    versions: dict[str, set[str]] = {}
+    for path in paths:
+        for tool, version in _tools(path).items():
+            versions.setdefault(tool, set()).add(version)
+    return {tool: sorted(versions[tool]) for tool in sorted(versions)}
+
+
+def _tools(path: str | Path) -> dict[str, str]:
+    top = read_toml(path)
+    if "tools" not in top and "device" in top:
+        return {}
+    if "tools" not in top or any(type(v) is not str for v in top.table("tools").data.values()):
+        raise top.error("has no flat table of strings", "tools", '[tools], then torch = "2.11"')
+    return dict(top.table("tools").data)
+
+
+def read_devices(paths: Iterable[str | Path]) -> dict[str, DeviceFacts]:
+    """Device -> what the `[device]` tables of the cards agree on.
+
+    Raises:
+        SpecError: a card cannot be read, or its `[device]` is no table of a device; names the file.
+    """
+    found: dict[str, DeviceFacts] = {}
+    for path in paths:
+        device = read_toml(path).table("device")
+        if "name" not in device:
+            continue
+        name = device.text("name")
+        facts = DeviceFacts(device.text("capability", None, expected='text such as "9.0"'), _numbers(device))
+        found[name] = _agreed(found[name], facts) if name in found else facts
+    return found
+
+
+def _numbers(device: Table) -> dict[str, float]:
+    return {
+        key: float(device.data[key])
+        for key in device
+        if key not in _NO_FEATURE and NAME.fullmatch(key) and is_finite(device.data[key])
+    }
+
+
+def _agreed(a: DeviceFacts, b: DeviceFacts) -> DeviceFacts:
+    """What both say, or one alone."""
+    numbers = {**a.numbers, **b.numbers}
+    same = {k: v for k, v in numbers.items() if a.numbers.get(k, v) == v}
+    capability = a.capability or b.capability
+    return DeviceFacts(capability if b.capability in (None, capability) else None, same)

@@ -1,0 +1,124 @@
+"""What the names of a log's columns say of their roles: the tables behind `heurgen init`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from heurgen.spec.log_columns import is_throughput
+
+# [log] key -> names in order of preference, lower case.
+BOOKKEEPING: Mapping[str, tuple[str, ...]] = {
+    "vendor": ("vendor", "gpu_vendor", "device_vendor"),
+    "device": ("device", "device_name", "gpu", "gpu_name", "gpu_model", "gfx", "arch", "gpu_arch"),
+    "time": (
+        *(
+            "time_ms",
+            "median_ms",
+            "latency_ms",
+            "runtime_ms",
+            "duration_ms",
+            "kernel_ms",
+            "mean_ms",
+            "avg_ms",
+        ),
+        *("ms", "time", "latency", "runtime", "duration", "kernel_time", "median", "time_us", "latency_us"),
+        *("median_us", "runtime_us", "duration_us", "us", "time_s", "latency_s", "time_ns", "duration_ns"),
+    ),
+    "status": ("status", "outcome", "state"),
+    "scenario": ("scenario", "scenario_id", "shape_id", "case_id", "problem_id", "workload_id"),
+}
+
+_WORD = r"(?:^|_)(?:{})(?:_|$|[0-9])"
+_FEATURE = re.compile(
+    _WORD.format(
+        "seqlens?|seq_len|seqs?|tokens?|heads?|kv_heads|query_heads|head_size|head_dim|headdim|hidden|dtype|share|"
+        "ratio|fraction|strides?|dim|dims|batch|batch_size|vocab|rows?|cols?|columns?|experts?|topk|top_k|page_size|"
+        "window|context|ctx|prefix|length|causal|is_causal|softcap|alibi|group_size|channels|height|width|numel"
+    )
+)
+_FEATURE_EXACT = frozenset(("e", "m", "n", "k", "b", "h", "d", "s", "bs", "hq", "hk", "hkv", "n_ctx", "size"))
+# Sizes of convolutions, arguments by number, and what tuners call their problems.
+_PROBLEM = re.compile(
+    r"(in|out|input|output|fil|filter|pad|padding|stride|dil|dilation)_(c|d|h|w|n|x|y|z)|groups?|group_count|direction|layout|"
+    r"bias|spatial_dims|problem_size.*|arg[0-9]+_.*|block_shape|per_channel_quant|dstate|cu_num|sq|topk|act_type|q_type|"
+    r"n[xyzijk]|(x|y|z|in|out|input|output|image|img|vector|array|data|matrix|problem|total|hidden|inter(mediate)?|"
+    r"embed(ding)?|vocab|kernel|filter|state|feature)_?(size|dim|len|length|width|height|elements)|precision|"
+    r"(q|k|v|kv|qo|query|key|value|ctx|context|prompt|decode|prefill|cache|sequence)_?(len|lens|length|size|dim)|"
+    r"(a|b|c|q|k|v|x|y|kv|in|out|input|output|weight|acc(umulator)?|data)_?(d?type|layout|order|format)|trans(pose)?_?[abc]|"
+    r"[a-z]+_?(dim|dims|len)|reduction_.*|axis|sparsity|density|nnz|n_?(rows|cols|elements|heads|tokens|seqs|experts|groups)"
+)
+# Sizes of what a launch works with, which would read as sizes of a problem.
+_LAUNCH_SIZE = re.compile(
+    r"(vector|vec|simd|unroll|load|store)_?(length|len|size|width)|(work_?group|wg|local|thread_?block|cta|cluster|warp|"
+    r"wave|wavefront|subgroup|grid)_?(size|dim|dims|shape|count)?(_?[xyzmnk0-9])?|use_.*|enable_.*|(pre)?fetch.*|"
+    r"pipeline.*|swizzle.*|order|num_(stages|warps).*|(n|num)_?(stages|warps|waves|threads|blocks|workers|sms|ctas)|"
+    r".*_(padding|unroll|unrolling|vectori[sz]ed?|prefetch|swizzle|stages|warps|staging)|(read_only|loop_unroll.*)|"
+    r"threads?_per_.*|elements?_per_.*|items?_per_.*|rows_per_.*|(block|tile)_?(dim|size)?_?[xyz0-9]|[mnk](wg|dim[abc]|wi)|"
+    r"vw[mnd]|str[mn]|s[ab]|mode|policy|scheduler?|schedule|strategy|cache_modifier|eviction_policy|epilogue|mma.*|"
+    r"instruction.*|pack.*|allow_tf32|use_fast_accum|split|splitk|streamk|stream_k|raster.*|max_?n?_?reg(s|isters)?"
+)
+_FEATURE_PREFIX = re.compile(r"(avg|max|min|mean|total|sum)_")
+_PARAMETER = re.compile(
+    r"(block|tile|group|split|chunk)_?(size_?)?(m|n|k|q|h|d|kv|dmodel|size|sizes|seq)?(_[0-9a-z]+)?|"
+    r"num_(warps|stages|ctas|segments|splits|consumer_groups|buffers_warp_spec|threads|programs|sms)|"
+    r"segments|splits|num_kv_splits|kv_splits|split_k|warps|stages|ctas|threads|variant|impl|algorithm|"
+    r"waves_per_eu|matrix_instr_nonkdim|kpack|maxnreg|reg_dec_producer|reg_inc_consumer|unroll|unroll_factor|"
+    r"pre_load_v|persistent|warp_specialize|warp_specialization|enable_warp_specialization|schedule_hint|"
+    r"use_tma|solver|solution|solidx|algo|libtype|kernel_?id|split_?k|k_?split|tactic|run_1stage|bv|type|kernel_type|backend|provider|num_unroll.*|.*_per_(block|warp|thread|cta|program)|grid_cu_multip"
+)
+_COUNT = re.compile(
+    r"num_(.*_)?(seqs?|sequences|tokens?|heads?|layers?|experts?|rows?|requests?|pages?|blocks|gpus|batches)"
+)
+_LABEL = re.compile(
+    r"workload|label|tags?|notes?|comments?|names?|phase|case|suite|source|origin|host|hostname|user|driver|torch|"
+    r"kernel_?name[0-9]?|triton|cuda|rocm|commit|git.*|date|timestamp|when|.*_version|version|kernel|kernel_name|id|index|uuid|row|"
+    r".*_(id|idx|index|hash|uuid)|config|choice|config_name|hash|unnamed.*|description"
+)
+_RESULT = re.compile(
+    r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
+    r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples|"
+    r"err_?[0-9]?|err_?ratio|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
+    r"registers|n_regs|n_spills|spills|shared_bytes|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
+    r"runtime|duration|median|mean"
+)
+_UNITS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"num_(seqs|sequences)|batch|batch_size|bs"), "sequences"),
+    (re.compile(r".*(seqlen|seq_len|tokens).*"), "tokens"),
+)
+
+
+def is_label(name: str) -> bool:
+    return _LABEL.fullmatch(name.lower()) is not None
+
+
+def is_result(name: str) -> bool:
+    return _RESULT.fullmatch(name.lower()) is not None or is_throughput(name)
+
+
+def is_parameter(name: str) -> bool:
+    """A launch knob by its well-known name. `block_size` in lower case is a page size as often."""
+    lower = name.lower()
+    known = _PARAMETER.fullmatch(lower) or _LAUNCH_SIZE.fullmatch(lower)
+    return name not in ("block_size", "group_size", "block_shape") and known is not None
+
+
+def is_feature(name: str) -> bool:
+    lower = name.lower()
+    if lower in _FEATURE_EXACT or _COUNT.fullmatch(lower) or _PROBLEM.fullmatch(lower):
+        return True
+    return _FEATURE.search(lower) is not None or _FEATURE_PREFIX.match(lower) is not None
+
+
+def looks_like_parameter(name: str) -> bool:
+    """Triton writes its knobs in capitals (tl.constexpr) or as num_*."""
+    return (len(name) > 1 and name.isupper()) or name.startswith("num_")
+
+
+def is_share(name: str) -> bool:
+    return re.fullmatch(r".*_(share|ratio|fraction)", name.lower()) is not None
+
+
+def unit(name: str) -> str:
+    """The unit that a well-known name implies, or ""."""
+    return next((text for pattern, text in _UNITS if pattern.fullmatch(name.lower())), "")

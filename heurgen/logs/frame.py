@@ -1,0 +1,98 @@
+"""pandas, the users' table: frames in, frames out. The one place that imports it, where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heurgen.base.errors import LogError, quoted
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# Whole floats up to here are written as ints: pandas makes floats of ints where a cell is missing.
+_EXACT = 2**53
+
+
+def is_frame(source: object) -> bool:
+    """Whether this is a pandas DataFrame, without importing pandas."""
+    return type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "iloc")
+
+
+def make(columns: Mapping[str, Any]) -> DataFrame:
+    """A frame of columns."""
+    import pandas
+
+    return pandas.DataFrame(columns)
+
+
+def from_records(records: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """A frame with a row a record."""
+    import pandas
+
+    return pandas.DataFrame.from_records(list(records))
+
+
+def column(values: Sequence[Any], codes: NDArray[np.int64]) -> Any:
+    """A column of coded values: ints, floats and bools as pandas types that know missing values, texts as they are."""
+    import pandas
+
+    present = [v for v in values if v is not None]
+    kind = type(present[0]) if present and len({type(v) for v in present}) == 1 else object
+    found = np.array([*values, None], dtype=object)[codes]
+    if None in values and kind in (int, bool):
+        return pandas.array(found, dtype={int: "Int64", bool: "boolean"}[kind])
+    return found.astype(kind) if kind in (int, float, bool) and None not in values else found
+
+
+def columns_of(path: str, table: Any) -> dict[str, tuple[list[str], NDArray[np.int64]]]:
+    """The columns of a frame: distinct texts, and a code into them for each row. A missing value is blank.
+
+    Raises:
+        LogError: the frame is empty, or a column has no name that is text, or holds lists or the like.
+    """
+    if not len(table.columns) or not len(table):
+        raise LogError(
+            "the frame has no rows" if len(table.columns) else "the frame has no columns", file=path
+        )
+    if any(name is not None for name in table.index.names):  # what a groupby leaves is data too
+        table = table.reset_index()
+    found: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
+    for position, name in enumerate(table.columns):
+        if not isinstance(name, str) or not name.strip():
+            raise LogError(f"column {position} is named {quoted(name)}, expected text", file=path)
+        if name in found:
+            raise LogError("two columns of the frame have this name", file=path, column=name)
+        found[name] = _column(path, name, table.iloc[:, position])
+    return found
+
+
+def _column(path: str, name: str, column: Any) -> tuple[list[str], NDArray[np.int64]]:
+    try:
+        codes, values = column.factorize()
+    except TypeError as error:
+        row = next(i for i, v in enumerate(column) if isinstance(v, list | dict | set | np.ndarray))
+        raise LogError(
+            f"found {quoted(column.iloc[row])}, expected a number or text", file=path, row=row, column=name
+        ) from error
+    texts = (
+        [cell_text(v) for v in values.tolist()] if hasattr(values, "tolist") else list(map(cell_text, values))
+    )
+    codes = np.asarray(codes, dtype=np.int64)
+    if (codes < 0).any():  # missing values
+        codes = np.where(codes < 0, len(texts), codes)
+        texts.append("")
+    return texts, codes
+
+
+def cell_text(value: Any) -> str:
+    """A cell of a table as the text that a CSV would hold; whole floats without a point."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating):
+        value = float(value)
+        return str(int(value)) if value.is_integer() and abs(value) <= _EXACT else repr(value)
+    return str(value)

@@ -1,0 +1,278 @@
+"""What an importer collects (scenarios, configs, measurements) -> a tuning log with a spec draft."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.logs.importers.common import (
+    Imported,
+    column_type,
+    counted,
+    described,
+    feature_entries,
+    only,
+    safe_name,
+    sorted_values,
+    usable_name,
+)
+from heurgen.spec.draft_toml import Draft, Entry
+from heurgen.spec.kernel_spec import LogColumns
+
+Texts = Mapping[str, str]
+WINNERS_ONLY = "winners only: no other config was timed, so slowdown cannot be computed from this log"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says beside the files; an importer takes those that its registry entry names."""
+
+    device: str | None = None
+    vendor: str | None = None
+    rename: Texts = field(default_factory=dict)
+    const: Texts = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    key_from: str | None = None
+    features: tuple[str, ...] = ()
+    kernel: str | None = None
+
+
+class Collected:
+    """Measurements as they are found. Scenarios and configs are kept once, however often they occur."""
+
+    def __init__(self, tool: str, *, winners_only: bool = False) -> None:
+        self.tool, self.winners_only = tool, winners_only
+        self.command = tool if tool == "record" else f"import {tool}"
+        self.kernel = "kernel"
+        self.notes: list[str] = []
+        self.noises: list[float] = []
+        self._scenarios: dict[tuple[tuple[str, str], ...], int] = {}
+        self._configs: dict[tuple[tuple[str, str], ...], int] = {}
+        self._statuses: dict[str, int] = {}
+        self._scenario, self._config, self._status = array("q"), array("q"), array("q")
+        self._time = array("d")
+
+    def __len__(self) -> int:
+        return len(self._time)
+
+    def scenario(self, vendor: str, device: str, features: Texts) -> int:
+        """The number of a scenario, for `add`."""
+        key = (("vendor", vendor), ("device", device), *features.items())
+        return self._scenarios.setdefault(key, len(self._scenarios))
+
+    def add(self, scenario: int, config: Texts, time: float | None, status: str = "ok") -> None:
+        """One measurement: a time in ms; None for a failure (`status` says why) or an unknown time of a winner."""
+        self._scenario.append(scenario)
+        self._config.append(self._configs.setdefault(tuple(config.items()), len(self._configs)))
+        self._status.append(self._statuses.setdefault(status, len(self._statuses)))
+        self._time.append(-1.0 if time is None else time)
+
+    def imported(self, options: Options) -> Imported:
+        """The tuning log, rows in canonical order.
+
+        Raises:
+            LogError: nothing was collected, or a scenario lacks a feature that others have.
+            UsageError: --rename or --const does not fit.
+        """
+        if not len(self):
+            raise LogError(f"the files hold no measurement that {self.tool} wrote")
+        return _assembled(self, options)
+
+    def tables(self) -> tuple[list[dict[str, str]], list[dict[str, str]], list[str]]:
+        """Scenarios (with vendor and device), configs and statuses by number."""
+        return [dict(s) for s in self._scenarios], [dict(c) for c in self._configs], list(self._statuses)
+
+    def rows(self) -> Iterable[tuple[int, int, int, float]]:
+        return zip(self._scenario, self._config, self._status, self._time, strict=True)
+
+
+def _assembled(collected: Collected, options: Options) -> Imported:
+    scenarios, configs, statuses = collected.tables()
+    _check_failures(collected, statuses)
+    features = _names(scenarios, ("vendor", "device"))
+    parameters = [
+        n for n in _names(configs) if any(c.get(n) for c in configs)
+    ]  # one that is always null says nothing
+    if not parameters:
+        raise LogError(f"no config that {collected.tool} wrote has a value")
+    _check_complete(scenarios, features)
+    named, notes = _renamed(features, parameters, options)
+    feature_names, parameter_names = [named["f", f] for f in features], [named["p", p] for p in parameters]
+    heads = [
+        (s["vendor"], s["device"], *(s[f] for f in features), *options.const.values()) for s in scenarios
+    ]
+    tails = [tuple(c.get(p, "") for p in parameters) for c in configs]
+    status_of = [s if s == "ok" else printable(s) for s in statuses]
+    table = [
+        (*heads[s], *tails[c], status_of[k], "" if t < 0 else repr(t)) for s, c, k, t in collected.rows()
+    ]
+    columns = ["vendor", "device", *feature_names, *options.const, *parameter_names, "status", "time_ms"]
+    n_head = 2 + len(features) + len(options.const)
+    table = _sorted(table)
+    if collected.winners_only:
+        columns, table, extra = _parted(columns, table, n_head)
+        notes += [WINNERS_ONLY, *extra]
+    draft = _draft(collected, options, scenarios, configs, named, (features, parameters), len(table))
+    failed = sum(statuses[k] != "ok" for _, _, k, _ in collected.rows())
+    notes.append(f"{counted(len(table), 'row')}, {failed} of them failures")
+    return Imported(tuple(columns), table, draft, (*collected.notes, *notes))
+
+
+def _check_failures(collected: Collected, statuses: list[str]) -> None:
+    if "ok" not in statuses:
+        raise LogError(f"every measurement of {collected.tool} failed: {', '.join(map(quoted, statuses))}")
+
+
+def _names(found: Sequence[Texts], leave: tuple[str, ...] = ()) -> list[str]:
+    return [n for n in dict.fromkeys(name for cells in found for name in cells) if n not in leave]
+
+
+def _check_complete(scenarios: Sequence[Texts], features: list[str]) -> None:
+    for name in features:
+        lacking = [s for s in scenarios if not s.get(name)]
+        if lacking:
+            others = ", ".join(f"{k}={v}" for k, v in list(lacking[0].items())[1:6])
+            raise LogError(
+                f"{len(lacking)} of {counted(len(scenarios), 'scenario')} lack the feature {quoted(name)}, "
+                f"the first: {others}",
+                hint="import files of one kind of problem at a time",
+            )
+
+
+def _renamed(
+    features: list[str], parameters: list[str], options: Options
+) -> tuple[dict[tuple[str, str], str], list[str]]:
+    """("f", feature) and ("p", parameter) -> names in the log: renamed as asked, made safe, apart."""
+    for old, new in sorted(options.rename.items()):
+        if old not in features and old not in parameters:
+            known = ", ".join(map(printable, [*features, *parameters]))
+            raise UsageError(f"cannot rename {quoted(old)}: no file has it", hint=f"names: {known}")
+        if not usable_name(new):
+            raise UsageError(
+                f"cannot rename {quoted(old)} to {quoted(new)}",
+                hint="a name is an ASCII identifier, no keyword",
+            )
+    _check_constants(options.const)
+    taken = set(options.const)
+    named: dict[tuple[str, str], str] = {}
+    changed = []
+    for role, names in (("p", parameters), ("f", features)):
+        for name in names:
+            wanted = options.rename.get(name, name)
+            if wanted in taken and (name in options.rename or wanted in options.const):
+                hint = "map one of them to a free name with --rename"
+                raise UsageError(f"two columns would be named {quoted(wanted)}", hint=hint)
+            safe = safe_name(wanted.lstrip("_") or "p" if role == "p" else wanted, taken)
+            taken.add(safe)
+            named[role, name] = safe
+            if safe != wanted:
+                changed.append(f"{quoted(name)} is {safe}")
+    return named, [f"renamed: {', '.join(changed)}"] if changed else []
+
+
+def _check_constants(constants: Texts) -> None:
+    for name, value in constants.items():
+        if not usable_name(name) or not value or value != value.strip() or printable(value) != value:
+            hint = "a name is an ASCII identifier, a value is printable text without spaces around it"
+            raise UsageError(f"found --const {quoted(f'{name}={value}')}, expected NAME=VALUE", hint=hint)
+
+
+def with_constants(imported: Imported, constants: Texts) -> Imported:
+    """A log with columns that hold one value each, as active features of its spec.
+
+    Raises:
+        UsageError: a name is none, is taken, or a value cannot be a cell.
+    """
+    _check_constants(constants)
+    if taken := [n for n in constants if n in imported.columns]:
+        raise UsageError(f"the files have a column {quoted(taken[0])}: it is no constant to add")
+    if not constants:
+        return imported
+    n = len(imported.columns) - 2  # status and time_ms stay the last
+    columns = (*imported.columns[:n], *constants, *imported.columns[n:])
+    rows = [(*row[:n], *constants.values(), *row[n:]) for row in imported.rows]
+    draft = replace(imported.draft, features=(*imported.draft.features, *_constant_entries(constants)))
+    return replace(imported, columns=columns, rows=rows, draft=draft)
+
+
+def _constant_entries(constants: Texts) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(described(name, {value}), f"constant here: {only({value})}")
+        for name, value in constants.items()
+    )
+
+
+def _sorted(table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Rows by every column in turn, numbers by size: the same rows give the same bytes."""
+    import numpy as np
+
+    ranks = []
+    for column in zip(*table, strict=True):
+        values = set(column)
+        rank = {v: i for i, v in enumerate(sorted_values(values, column_type(values)))}
+        ranks.append(np.fromiter(map(rank.__getitem__, column), dtype=np.int64, count=len(column)))
+    return [table[i] for i in np.lexsort(ranks[::-1]).tolist()]
+
+
+def _parted(
+    columns: list[str], table: list[tuple[str, ...]], n_head: int
+) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+    """Two winners of one situation come from two tunings: they are no rivals, a scenario column parts them."""
+    table = list(dict.fromkeys(table))
+    more = len(table) - len({row[:n_head] for row in table})
+    if not more:
+        return columns, table, []
+    note = f"{counted(more, 'scenario')} share all features with another: a scenario column parts them"
+    return ["scenario", *columns], [(str(i), *row) for i, row in enumerate(table)], [note]
+
+
+def _draft(
+    collected: Collected,
+    options: Options,
+    scenarios: Sequence[Texts],
+    configs: Sequence[Texts],
+    named: Mapping[tuple[str, str], str],
+    names: tuple[list[str], list[str]],
+    n_rows: int,
+) -> Draft:
+    features, parameters = names
+    values = [(named["f", f], {s[f] for s in scenarios}) for f in features]
+    constants = _constant_entries(options.const)
+    entries = feature_entries(values)
+    if not entries and not constants:
+        raise LogError("the files name no feature", hint="add one: --const NAME=VALUE")
+    devices = ", ".join(sorted({s["device"] for s in scenarios}))
+    noise = sorted(collected.noises)[len(collected.noises) // 2] if collected.noises else None
+    log = LogColumns() if noise is None else replace(LogColumns(), noise=round(noise, 6))
+    return Draft(
+        name=safe_name(options.kernel or collected.kernel),
+        features=(*entries, *constants),
+        parameters=_parameters(collected, scenarios, configs, parameters, named),
+        log=replace(log, winners_only=collected.winners_only),
+        log_remarks=() if noise is None else (("noise", "median over the measurements"),),
+        header=(
+            f"Drafted by heurgen {collected.command} from {counted(n_rows, 'row')} on {devices}",
+            *((WINNERS_ONLY,) if collected.winners_only else ()),
+        ),
+    )
+
+
+def _parameters(
+    collected: Collected,
+    scenarios: Sequence[Texts],
+    configs: Sequence[Texts],
+    parameters: list[str],
+    named: Mapping[tuple[str, str], str],
+) -> tuple[Entry, ...]:
+    """A parameter that a vendor's configs never name does not exist there; other blanks: optional."""
+    pairs = {(scenarios[s]["vendor"], c) for s, c, _, _ in collected.rows()}
+    vendors = sorted({v for v, _ in pairs})
+    entries = []
+    for name in parameters:
+        having = [v for v in vendors if any(configs[c].get(name) for w, c in pairs if w == v)]
+        values = {configs[c].get(name, "") for v, c in pairs if v in having}
+        column = described(named["p", name], values, optional="" in values)
+        entries.append(Entry(replace(column, vendors=tuple(having) if len(having) < len(vendors) else ())))
+    return tuple(entries)

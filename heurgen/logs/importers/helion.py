@@ -1,0 +1,222 @@
+"""Helion's AOT measurements (`measurements_<hardware>.csv`) and autotune logs (`<base>.csv`) -> measurements.
+
+Measurements hold config and shape features as JSON in cells, times in ms. The rows of an autotune log are of runs,
+each of one shape, and write a config as `Config(block_sizes=[64], num_warps=4)`; kernel, shapes, dtypes and device of
+the runs are in `<base>.meta.jsonl`, which Helion writes where it is asked to collect a dataset. Where it is missing
+`--const` and `--device` say them, and the log must be of one run. Lists of a config become one parameter an entry
+(block_sizes_0).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heurgen.base.errors import UsageError, quoted
+from heurgen.logs.importers.collect import Collected, Options
+from heurgen.logs.importers.common import Imported, counted
+from heurgen.logs.importers.devices import device_and_vendor
+from heurgen.logs.importers.foreign import (
+    Foreign,
+    a,
+    cell,
+    csv_number,
+    csv_rows,
+    parse_json,
+    read_foreign,
+    time_of,
+)
+
+_MEASUREMENTS = ("kernel_name", "config", "shape_features", "timing_ms")
+_LOG = ("config_id", "status", "perf_ms", "config")
+_HARDWARE = re.compile(r"measurements_(?:cuda|rocm|gpu|xpu|cpu|hip)_(.+?)(?:_[0-9][0-9._]*)?\.csv")
+# What a tensor's other features determine.
+_IMPLIED = re.compile(r"arg[0-9]+_(ndim|numel|dtype_size|dtype_cat)")
+# Rows of a log that are no measurement: begun, never run, or run under another config's name.
+_NOT_RUN = ("started", "filtered", "deduplicated")
+_MAX_CONFIG = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What `<base>.meta.jsonl` says of a run."""
+
+    kernel: str
+    features: dict[str, str]
+    device: str
+
+
+def recognises(file: Foreign) -> bool:
+    first = file.text[:65536].split("\n", 1)[0].strip()
+    header = first.split(",")
+    return set(_MEASUREMENTS) <= set(header) or set(_LOG) <= set(header) or _is_meta(first)
+
+
+def _is_meta(first: str) -> bool:
+    return first.startswith("{") and '"run_id"' in first and '"input_shapes"' in first
+
+
+def import_helion(files: Sequence[Foreign], options: Options) -> Imported:
+    found = Collected("helion")
+    metas = [f for f in files if _is_meta(f.text[:65536].split("\n", 1)[0])]
+    kernels: set[str] = set()
+    for file in (f for f in files if f not in metas):
+        header, rows = csv_rows(file)
+        wanted = _MEASUREMENTS if "shape_features" in header else _LOG
+        if missing := [n for n in wanted if n not in header]:
+            raise file.error(f"the column {quoted(missing[0])} is missing", row=1)
+        read = ((line, dict(zip(header, cells, strict=True))) for line, cells in rows)
+        if wanted is _LOG:
+            kernels |= _logs(file, list(read), _runs(file, metas), options, found)
+        else:
+            kernels |= _measurements(file, read, options, found)
+    if len(kernels) > 1:
+        raise UsageError(
+            f"the files are of {len(kernels)} kernels", hint=f"--kernel {' or '.join(sorted(kernels))}"
+        )
+    found.kernel = kernels.pop() if kernels else "kernel"
+    return found.imported(options)
+
+
+# --- measurements -----------------------------------------------------------------------------------------
+
+
+def _measurements(file: Foreign, rows: Any, options: Options, found: Collected) -> set[str]:
+    kernels = set()
+    hardware = _HARDWARE.fullmatch(file.name)
+    told = hardware[1].replace("_", " ") if hardware else None
+    device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
+    for line, row in rows:
+        if options.kernel not in (None, row["kernel_name"]):
+            continue
+        kernels.add(cell(file, row["kernel_name"], f"line {line}: kernel_name"))
+        given = parse_json(file, row["shape_features"], row=line)
+        shape = _flat(file, line, a(file, given, dict, f"line {line}: shape_features"))
+        features = {k: v for k, v in shape.items() if not _IMPLIED.fullmatch(k)}
+        time = time_of(file, csv_number(file, row["timing_ms"], line, "timing_ms"), f"line {line}: timing_ms")
+        scenario = found.scenario(vendor, device, features)
+        found.add(scenario, _config(file, line, row), time, "ok" if time is not None else "invalid")
+    return kernels
+
+
+# --- autotune logs ----------------------------------------------------------------------------------------
+
+
+def _logs(
+    file: Foreign,
+    rows: Sequence[tuple[int, dict[str, str]]],
+    runs: dict[str, _Run],
+    options: Options,
+    found: Collected,
+) -> set[str]:
+    """Of a log only what ended counts."""
+    ids = {row.get("run_id", "") for _, row in rows}
+    if len(ids) > 1 and (lacking := sorted(ids - runs.keys())):
+        raise file.error(
+            f"holds {len(ids)} runs, and nothing says the shapes of {counted(len(lacking), 'run')}",
+            hint=f"give {file.name.removesuffix('.csv')}.meta.jsonl too",
+        )
+    kernels = set()
+    for line, row in rows:
+        run = runs.get(row.get("run_id", ""), _Run("", {}, ""))
+        status = cell(file, row["status"] or "failed", f"line {line}: status")
+        if status in _NOT_RUN or options.kernel not in (None, run.kernel or options.kernel):
+            continue
+        kernels |= {run.kernel} - {""}
+        device, vendor = device_and_vendor(file.file, run.device or None, options.device, options.vendor)
+        time, good = None, status in ("ok", "success") and row["perf_ms"]
+        if good:
+            time = time_of(file, csv_number(file, row["perf_ms"], line, "perf_ms"), f"line {line}: perf_ms")
+        why = "ok" if time is not None else "invalid" if status in ("ok", "success") else status
+        found.add(found.scenario(vendor, device, run.features), _config(file, line, row), time, why)
+    return kernels
+
+
+def _runs(file: Foreign, metas: Sequence[Foreign]) -> dict[str, _Run]:
+    """The runs that the given meta files describe, and the one that lies beside the log."""
+    beside = re.sub(r"\.csv(\.gz|\.bz2)?$", "", file.file) + ".meta.jsonl"
+    own = [] if metas or not os.path.isfile(beside) else [read_foreign(beside)]
+    runs: dict[str, _Run] = {}
+    for meta in (*metas, *own):
+        for row, text in enumerate(meta.text.split("\n"), 1):
+            if text.strip():
+                data = a(meta, parse_json(meta, text, row=row), dict, f"line {row}")
+                run_id = cell(meta, data.get("run_id"), f"line {row}: run_id")
+                runs[run_id] = _run(meta, row, data)
+    return runs
+
+
+def _run(meta: Foreign, row: int, data: dict[str, Any]) -> _Run:
+    shapes, dtypes = (_literal(meta, row, data, key) for key in ("input_shapes", "dtypes"))
+    sizes = [s for shape in shapes if isinstance(shape, tuple) for s in shape]
+    if not all(isinstance(s, tuple) for s in shapes) or not all(type(s) is int and s >= 0 for s in sizes):
+        raise meta.error(
+            f"found the shapes {quoted(data['input_shapes'])}, expected a tuple of sizes for each tensor",
+            row=row,
+        )
+    features = {f"arg{i}_dim{j}": str(size) for i, shape in enumerate(shapes) for j, size in enumerate(shape)}
+    features |= {f"arg{i}_dtype": cell(meta, d, f"line {row}: dtypes") for i, d in enumerate(dtypes)}
+    words = [cell(meta, data.get(key) or None, f"line {row}: {key}") for key in ("kernel_name", "hardware")]
+    return _Run(words[0], features, words[1])
+
+
+def _literal(meta: Foreign, row: int, data: dict[str, Any], key: str) -> list[Any]:
+    """`[(128, 4096), (4096,)]`, a Python list as text."""
+    text = data.get(key)
+    try:
+        found = ast.literal_eval(text) if isinstance(text, str) and len(text) < _MAX_CONFIG else None
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise meta.error(f"found {quoted(text)}, expected a list as text", row=row, path=key)
+    return found
+
+
+# --- configs ----------------------------------------------------------------------------------------------
+
+
+def _config(file: Foreign, line: int, row: dict[str, str]) -> dict[str, str]:
+    text = row["config"]
+    data = _called(text) if re.match(r"(helion\.)?Config\(", text) else parse_json(file, text, row=line)
+    if data is None:
+        raise file.error(f"found {quoted(text)}, expected Config(name=value, ...)", row=line, path="config")
+    config = _flat(file, line, a(file, data, dict, f"line {line}: config"))
+    if not config:
+        raise file.error("the config is empty", row=line, path="config")
+    return config
+
+
+def _called(text: str) -> dict[str, Any] | None:
+    """`Config(block_sizes=[64], num_warps=4)`; nothing is run. None where it is another expression."""
+    try:
+        call = ast.parse(text, mode="eval").body if len(text) < _MAX_CONFIG else None
+        if not isinstance(call, ast.Call) or call.args or any(k.arg is None for k in call.keywords):
+            return None
+        return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _flat(file: Foreign, line: int, data: dict[str, Any]) -> dict[str, str]:
+    """Lists of scalars one cell an entry; lists of lists (loop orders) and objects as JSON text."""
+    flat: dict[str, str] = {}
+    for name, value in data.items():
+        path = f"line {line}: {name}"
+        if isinstance(value, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in value):
+            flat |= {f"{name}_{i}": cell(file, v, path) for i, v in enumerate(value)}
+        elif isinstance(value, list | tuple | dict):
+            try:
+                text = json.dumps(value, separators=(",", ":"), sort_keys=True)
+            except (TypeError, ValueError) as error:
+                raise file.error(
+                    f"found {quoted(value)}, expected plain values", row=line, path=name
+                ) from error
+            flat[name] = cell(file, text, path)
+        else:
+            flat[name] = cell(file, value, path)
+    return flat

@@ -1,0 +1,194 @@
+"""Inductor's max-autotune logs -> measurements.
+
+Files of TORCHINDUCTOR_MM_LOGGING_FILE, _FLEX_ATTENTION_LOGGING_FILE and _CONV_LOGGING_FILE: one JSON list of
+`{"(M, K, N)": [choices]}`, `{"('forward', B, Hq, ...)": [choices]}` or `{"query_shape": ..., "choices": [choices]}`,
+a choice being `{"type", "time" (ms), BLOCK_M, ...}`; and what max-autotune prints (`AUTOTUNE mm(64x4096, ...)`).
+The JSON names neither dtype nor device: `--const dtype=bfloat16 --device NAME`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from heurgen.base.errors import UsageError, quoted
+from heurgen.logs.importers.collect import Collected, Options
+from heurgen.logs.importers.common import Imported, counted
+from heurgen.logs.importers.devices import device_and_vendor
+from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, time_of
+
+_MM = ("M", "K", "N")
+_FLEX = ("B", "Hq", "Hkv", "seq_len_q", "seq_len_kv", "qk_head_dim", "v_head_dim")
+# Key -> the names of its sizes, by how many there are; FlexDecoding has tensors of five dimensions, the third of 1.
+_SHAPES = {
+    "query_shape": ("B Hq seq_len_q qk_head_dim", "B Hq seq_len_q - qk_head_dim"),
+    "key_shape": ("- Hkv seq_len_kv -", "- Hkv seq_len_kv - -"),
+    "value_shape": ("- - - v_head_dim", "- - - - v_head_dim"),
+    "input_shape": ("batch in_c in_w", "batch in_c in_h in_w", "batch in_c in_d in_h in_w"),
+    "weight_shape": (
+        "out_c in_c_per_group fil_w",
+        "out_c in_c_per_group fil_h fil_w",
+        "out_c in_c_per_group fil_d fil_h fil_w",
+    ),
+}
+_OWN = ("time", "kernel_type", *_FLEX)
+_TITLE = re.compile(r"^\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
+_CHOICE = re.compile(r"^\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) ([0-9.]+|inf|nan) ms(?: [0-9.]+%)?(.*)$")
+_FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=('[^']*'|\"[^\"]*\"|[^,]+)(?:, |$)")
+_MM_NAMES = ("mm", "addmm", "bmm", "baddbmm", "int_mm", "scaled_mm", "_scaled_mm", "_int_mm")
+
+
+def recognises(file: Foreign) -> bool:
+    head = file.text[:65536]
+    if not head.lstrip().startswith("["):
+        return re.search(r"^\s*AUTOTUNE [a-z_0-9.]+\(", head, re.MULTILINE) is not None
+    return re.search(r'"\(\s*(\'|[0-9s])|"invoke"|"(query|input)_shape"', head) is not None
+
+
+def import_inductor(files: Sequence[Foreign], options: Options) -> Imported:
+    found = Collected("inductor")
+    kinds: set[str] = set()
+    for file in files:
+        device, vendor = device_and_vendor(file.file, None, options.device, options.vendor)
+        printed = not file.text.lstrip().startswith("[")
+        read = _printed(file) if printed else _logged(file, found)
+        for kind, features, config, time in read:
+            if options.kernel in (None, kind):
+                kinds.add(kind)
+                place = found.scenario(vendor, device, features)
+                found.add(place, config, time, "ok" if time is not None else "invalid")
+    if len(kinds) > 1:
+        raise UsageError(
+            f"the files hold {', '.join(sorted(kinds))}", hint=f"one at a time: --kernel {min(kinds)}"
+        )
+    if options.kernel and not kinds:
+        raise UsageError(f"the files hold nothing of {quoted(options.kernel)}")
+    found.kernel = kinds.pop() if kinds else "kernel"
+    return found.imported(options)
+
+
+Row = tuple[str, dict[str, str], dict[str, str], float | None]
+
+
+# --- the JSON files ---------------------------------------------------------------------------------------
+
+
+def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
+    calls = 0
+    for i, element in enumerate(a(file, parse_json(file), list, "")):
+        entry = a(file, element, dict, f"[{i}]")
+        if "invoke" in entry:
+            calls += 1
+        elif "choices" in entry:
+            yield from _by_shapes(file, entry, f"[{i}]")
+        else:
+            for key, choices in entry.items():
+                if key != "kernel_type":
+                    yield from _by_key(file, key, choices, entry, f"[{i}]")
+    if calls:
+        found.notes.append(f"{counted(calls, 'record')} of calls without timings left out")
+
+
+def _by_key(file: Foreign, key: str, choices: Any, entry: Mapping[str, Any], path: str) -> Iterator[Row]:
+    try:
+        parts = ast.literal_eval(key) if len(key) < 1000 else None
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        parts = None
+    if not isinstance(parts, tuple):
+        hint = "a symbolic size? compile with dynamic=False" if re.search(r"\bs[0-9]+\b", key) else None
+        raise file.error(
+            f"found the key {quoted(key)}, expected a tuple of sizes", at=key, path=path, hint=hint
+        )
+    flex = bool(parts) and isinstance(parts[0], str)
+    names, sizes = (_FLEX, parts[1:]) if flex else (_MM, parts)
+    if len(sizes) != len(names) or not all(type(s) is int and 0 < s < 2**53 for s in sizes):
+        raise file.error(f"found the key {quoted(key)}, expected ({', '.join(names)})", at=key, path=path)
+    kind = f"flex_attention_{parts[0]}" if flex else cell(file, entry.get("kernel_type", "mm"), path, key)
+    features = dict(zip(names, map(str, sizes), strict=True))
+    for config, time in _choices(file, choices, key, f"{path}.{key}"):
+        yield kind, features, config, time
+
+
+def _by_shapes(file: Foreign, entry: Mapping[str, Any], path: str) -> Iterator[Row]:
+    features: dict[str, str] = {}
+    for key, names in _SHAPES.items():
+        if key not in entry:
+            continue
+        shape = entry[key]
+        sizes = re.findall(
+            r"[0-9]{1,15}|[A-Za-z][A-Za-z0-9]*", shape if isinstance(shape, str) else str(shape)
+        )
+        named = {len(text.split()): text.split() for text in names}
+        if len(sizes) not in named or not all(s.isdigit() for s in sizes):
+            expected = " or ".join(map(str, named))
+            raise file.error(f"found the shape {quoted(shape)}, expected {expected} sizes", at=key, path=path)
+        found = zip(named[len(sizes)], sizes, strict=True)
+        features |= {n: str(int(s)) for n, s in found if n != "-"}
+    if not features:
+        raise file.error("found choices without shapes", path=path)
+    conv = "in_c" in features
+    features = features if conv else {n: features[n] for n in _FLEX if n in features}
+    kind = cell(
+        file, entry.get("kernel_type", "conv" if conv else "forward"), f"{path}.kernel_type", "kernel_type"
+    )
+    for config, time in _choices(file, entry["choices"], "choices", f"{path}.choices"):
+        yield kind if conv else f"flex_attention_{kind}", features, config, time
+
+
+def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[tuple[dict[str, str], float | None]]:
+    for i, choice in enumerate(a(file, data, list, path, key)):
+        if choice is None:  # a choice that could not be described
+            continue
+        row = a(file, choice, dict, f"{path}[{i}]", key)
+        config = {k: _value(file, v, f"{path}[{i}].{k}", key) for k, v in row.items() if k not in _OWN}
+        if not config:
+            raise file.error("the choice names no parameter", at=key, path=f"{path}[{i}]")
+        yield config, time_of(file, row.get("time"), f"{path}[{i}].time", at=key)
+
+
+def _value(file: Foreign, value: Any, path: str, key: str) -> str:
+    """A scalar; a list, such as the tile of a convolution's template, as JSON text."""
+    plain = isinstance(value, list) and not any(isinstance(v, dict) for v in value)
+    return cell(file, json.dumps(value, separators=(",", ":")) if plain else value, path, key)
+
+
+# --- what max-autotune prints -----------------------------------------------------------------------------
+
+
+def _printed(file: Foreign) -> Iterator[Row]:
+    """Blocks of `AUTOTUNE mm(64x4096, 4096x128)`, `strides: ...`, `dtypes: ...` and a line for each choice."""
+    kind, features, any_choice = "", dict[str, str](), False
+    for row, line in enumerate(file.text.split("\n"), 1):
+        text = (
+            re.sub(r"^.*?\] ?(?=\s*(AUTOTUNE|strides:|dtypes:))", "", line[:4000])
+            if "]" in line[:200]
+            else line
+        )
+        if title := _TITLE.match(text[:1000]):
+            kind, features = title[1], _shape(file, row, title[1], title[2])
+        elif kind and text.strip().startswith("dtypes:"):
+            first = text.partition(":")[2].split(",")[0].strip().removeprefix("torch.")
+            features["dtype"] = cell(file, first, f"line {row}: dtypes")
+        elif kind and (choice := _CHOICE.match(text[:4000])):
+            any_choice = True
+            config = {"type": "triton" if choice[1].startswith("triton_") else choice[1]}
+            config |= {f[1]: f[2].strip("'\" ") for f in _FIELD.finditer(choice[3].strip())}
+            time = time_of(file, csv_number(file, choice[2], row, choice[1]), f"line {row}")
+            yield kind, features, {k: v for k, v in config.items() if v != "None"}, time
+    if not any_choice:
+        raise file.error("found no block that max-autotune prints", hint="AUTOTUNE mm(...), then its choices")
+
+
+def _shape(file: Foreign, row: int, kind: str, text: str) -> dict[str, str]:
+    tensors = [t.strip().split("x") for t in text.split(",") if t.strip()]
+    if kind in _MM_NAMES and len(tensors) >= 2:
+        first, second = tensors[-2:] if kind in ("addmm", "baddbmm") else tensors[:2]
+        if len(first) == len(second) >= 2 and first[-1] == second[-2]:
+            batch = {"B": first[0]} if len(first) == 3 else {}
+            return {**batch, "M": first[-2], "K": first[-1], "N": second[-1]}
+    if not tensors or not all(s.isdigit() and len(s) < 16 for t in tensors for s in t):
+        raise file.error(f"found the shapes {quoted(text)}, expected sizes such as 64x4096", row=row)
+    return {f"arg{i}_dim{j}": str(int(s)) for i, t in enumerate(tensors) for j, s in enumerate(t)}

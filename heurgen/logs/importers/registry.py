@@ -1,0 +1,234 @@
+"""Every importer, by kind: what `heurgen import KIND` knows, and the one flow that all of them go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+
+from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.logs.importers.collect import Options
+from heurgen.logs.importers.common import Imported, formula_note
+from heurgen.logs.importers.foreign import Foreign, distinct, expanded, read_foreign
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """One kind. `module` has `recognises(file)` and `run`, a function of that module's name.
+
+    takes    which of `Options` it understands
+    pattern  the files that a folder stands for
+    named    the files' names or folders say what they are of: the problem, the device
+    """
+
+    kind: str
+    title: str
+    module: str
+    run: str
+    takes: tuple[str, ...]
+    pattern: str = "*.json"
+    example: str = ""
+    named: bool = False
+
+    def recognises(self, file: Foreign) -> bool:
+        return bool(self._attribute("recognises")(file))
+
+    def read(self, files: Sequence[Foreign], options: Options) -> Imported:
+        found = self._attribute(self.run)(files, options)
+        assert isinstance(found, Imported)
+        return found
+
+    def _attribute(self, name: str) -> Callable[..., object]:
+        found: Callable[..., object] = getattr(import_module(f"heurgen.logs.importers.{self.module}"), name)
+        return found
+
+
+_PLACE = ("device", "vendor")
+_COMMON = (*_PLACE, "rename", "const")
+IMPORTERS = (
+    Importer(
+        "triton",
+        "Triton's autotuning cache (*.autotune.json), or the folder that holds it.",
+        "triton_cache",
+        "import_triton",
+        (*_COMMON, "keys", "key_from", "kernel"),
+        "*.autotune.json",
+        "~/.triton/cache -o log.csv --keys M,N,K --device 'NVIDIA H200' --kernel matmul",
+        named=True,
+    ),
+    Importer(
+        "inductor",
+        "Inductor's max-autotune logs: matrix products, FlexAttention, convolutions.",
+        "inductor",
+        "import_inductor",
+        (*_COMMON, "kernel"),
+        "*.json",
+        "mm.json -o log.csv --device 'NVIDIA H200' --const dtype=bfloat16",
+    ),
+    Importer(
+        "inductor-lookup",
+        "Inductor's lookup tables: winners only.",
+        "inductor_lookup",
+        "import_inductor_lookup",
+        (*_COMMON, "kernel"),
+        "*.json",
+        "table.json -o log.csv",
+    ),
+    Importer(
+        "kernel-tuner",
+        "Kernel Tuner's caches, closed or not, and T4 results.",
+        "kernel_tuner",
+        "import_kernel_tuner",
+        (*_COMMON, "features"),
+        "*.json*",
+        "cache_4096.json cache_8192.json -o log.csv --feature width --feature height",
+    ),
+    Importer(
+        "kernel-launcher",
+        "Kernel Launcher's wisdom files: the best few configs of every problem.",
+        "kernel_launcher",
+        "import_kernel_launcher",
+        (*_COMMON, "features"),
+        "*.wisdom",
+        "vector_add.wisdom -o log.csv --feature n",
+    ),
+    Importer(
+        "helion",
+        "Helion's AOT measurements and autotune logs (CSV).",
+        "helion",
+        "import_helion",
+        (*_COMMON, "kernel"),
+        "measurements_*.csv",
+        ".helion_aot -o log.csv --kernel softmax",
+        named=True,
+    ),
+    Importer(
+        "miopen",
+        "MIOpen's find-db: the best few solvers of every convolution.",
+        "miopen",
+        "import_miopen",
+        _COMMON,
+        "*.fdb.txt*",
+        "gfx942130.HIP.fdb.txt.bz2 -o log.csv --write-spec kernel.toml",
+        named=True,
+    ),
+    Importer(
+        "aiter",
+        "AITER's tuned CSVs and Triton JSON: winners only.",
+        "aiter",
+        "import_aiter",
+        _COMMON,
+        "*",
+        "gdr_decode_tuned.csv -o log.csv --write-spec kernel.toml",
+        named=True,
+    ),
+    Importer(
+        "vllm",
+        "vLLM's tuned JSON (fused MoE, block fp8, state update, LoRA): winners only.",
+        "vllm",
+        "import_vllm",
+        _COMMON,
+        "*.json",
+        "'E=8,N=3584,device_name=NVIDIA_H200.json' -o log.csv",
+        named=True,
+    ),
+    Importer(
+        "sglang",
+        "SGLang's tuned JSON (fused MoE, block fp8): winners only.",
+        "vllm",
+        "import_vllm",
+        _COMMON,
+        "*.json",
+        "configs/triton_3_5_1 -o log.csv",
+        named=True,
+    ),
+    Importer(
+        "dejavu",
+        "triton-dejavu caches: winners only.",
+        "dejavu",
+        "run",
+        (*_PLACE, "rename", "const"),
+        "*.json",
+        "cache.json -o log.csv --vendor amd --device MI300X --rename BLOCK_N=TILE_SIZE",
+        named=True,
+    ),
+    Importer(
+        "autoheuristic",
+        "Logs that PyTorch's AutoHeuristic collects.",
+        "autoheuristic",
+        "run",
+        (*_PLACE, "const"),
+        "*.txt",
+        "mm_a100.txt -o log.csv --write-spec kernel.toml",
+    ),
+)
+BY_KIND = {i.kind: i for i in IMPORTERS}
+
+
+def import_logs(kind: str, files: Sequence[str], options: Options) -> Imported:
+    """Read files of one kind (or, "auto", of the kind that their content shows) as one tuning log.
+
+    Raises:
+        LogError: a file is not of that kind, or cannot be read.
+        UsageError: the options do not fit the kind, or say too little.
+    """
+    pattern = "*" if kind == AUTO else BY_KIND[kind].pattern
+    read = [read_foreign(f) for f in expanded(files, pattern)]
+    importer = _kind_of(read) if kind == AUTO else BY_KIND[kind]
+    sources, copies = distinct(read, by_name=importer.named)
+    _check_options(importer, options)
+    imported = importer.read(sources, options)
+    found = f"{importer.kind} files" if kind == AUTO else ""
+    notes = (*((found,) if found else ()), *copies, *imported.notes)
+    return Imported(imported.columns, imported.rows, imported.draft, (*formula_note(imported), *notes))
+
+
+def _kind_of(sources: Sequence[Foreign]) -> Importer:
+    found = {file.file: recognised(file) for file in sources}
+    for file, importer in found.items():
+        if importer is None:
+            known = ", ".join(i.kind for i in IMPORTERS)
+            raise LogError(
+                "is of no kind that is known", file=file, hint=f"known: {known}; see docs/importing.md"
+            )
+    kinds = {i.kind: file for file, i in found.items() if i is not None}
+    if len(kinds) > 1:
+        said = ", ".join(f"{printable(file)} is {kind}" for kind, file in sorted(kinds.items()))
+        raise UsageError(f"the files are of {len(kinds)} kinds: {said}", hint="import one kind at a time")
+    return BY_KIND[next(iter(kinds))]
+
+
+def recognised(file: Foreign) -> Importer | None:
+    """The first importer whose marks the file bears."""
+    return next((i for i in IMPORTERS if i.recognises(file)), None)
+
+
+def _check_options(importer: Importer, options: Options) -> None:
+    default = Options()
+    for name in (f.name for f in fields(Options)):
+        if getattr(options, name) != getattr(default, name) and name not in importer.takes:
+            takes = ", ".join(map(option_name, importer.takes))
+            raise UsageError(f"{importer.kind} takes no {option_name(name)}", hint=f"it takes {takes}")
+
+
+def option_name(field: str) -> str:
+    """The command-line option of a field of `Options`."""
+    return {"features": "--feature", "key_from": "--key-from"}.get(field, f"--{field}")
+
+
+def name_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
+    """`OLD=NEW` (or `NAME=VALUE`) options as a mapping.
+
+    Raises:
+        UsageError: one has another form, or a name occurs twice.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        left, equals, right = pair.partition("=")
+        if not (equals and left and right) or left in found:
+            form = "OLD=NEW, each OLD once" if option == "--rename" else "NAME=VALUE, each NAME once"
+            raise UsageError(f"found {option} {quoted(pair)}, expected {form}")
+        found[left] = right
+    return found

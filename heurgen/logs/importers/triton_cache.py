@@ -1,0 +1,174 @@
+"""Triton's autotuning cache (`<kernel>.autotune.json`, Triton 3.4 to 3.9) -> measurements.
+
+A file is one tuning: `{"key": [values of the decorator's key names, then dtypes], "configs_timings": [[config,
+[median, p20, p80]], ...]}`. It names neither its key nor its device nor its kernel's code: the key's names are
+given (`--keys`) or read from the decorator (`--key-from file.py:function`, parsed, never imported). Files of one
+key are merged: of a config that several hold, the file that changed last counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.logs.importers.collect import Collected, Options
+from heurgen.logs.importers.common import Imported, counted
+from heurgen.logs.importers.decorator import decorator_keys, split_place
+from heurgen.logs.importers.devices import device_and_vendor
+from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, time_of
+
+_ENDING = ".autotune.json"
+_DTYPE = re.compile(r"torch\.[a-z][a-z0-9_]*|[a-z][a-z0-9_]*[0-9]+[a-z0-9_]*|bool")
+# Fields of a config beside its kwargs; those that are null in a file do not apply.
+_FIELDS = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
+_DEFAULT = {"num_ctas": "1"}
+# p80 - p20 of a normal distribution, in standard deviations.
+_SPREAD = 1.6832
+Config = tuple[tuple[str, str], ...]
+
+
+def recognises(file: Foreign) -> bool:
+    return file.name.endswith(_ENDING) or '"configs_timings"' in file.text[:65536]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tuning:
+    """One file: (time, noise) by config; a time of None is a failure."""
+
+    file: str
+    age: tuple[float, str]
+    kernel: str
+    key: tuple[str, ...]
+    timings: Mapping[Config, tuple[float | None, float | None]]
+
+
+def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
+    tunings = [_read(f) for f in files]
+    if options.keys and options.key_from:
+        raise UsageError("--keys and --key-from say the same", hint="give one of them")
+    said = split_place(options.key_from)[1] if options.key_from else None
+    kernel = _one_kernel(tunings, options.kernel or (said if said in {t.kernel for t in tunings} else None))
+    tunings = sorted((t for t in tunings if t.kernel == kernel), key=lambda t: t.age)
+    names = options.keys or (decorator_keys(options.key_from) if options.key_from else ())
+    if not names:
+        raise UsageError(
+            f"a Triton cache does not name its key, which holds {', '.join(map(quoted, tunings[0].key))}",
+            hint="--keys M,N,K in the decorator's order, or --key-from file.py:function",
+        )
+    device, vendor = device_and_vendor(tunings[0].file, None, options.device, options.vendor)
+    found = Collected("triton")
+    found.kernel = kernel
+    merged: dict[tuple[str, ...], dict[Config, tuple[float | None, float | None]]] = {}
+    replaced = 0
+    for tuning in tunings:
+        own = merged.setdefault(tuning.key, {})
+        replaced += len(own.keys() & tuning.timings.keys())
+        own.update(tuning.timings)
+    if replaced:
+        found.notes.append(f"{counted(replaced, 'measurement')} of older files gave way to newer ones")
+    dropped = _at_default(merged)
+    features = _features(tunings, names)
+    for key, timings in merged.items():
+        scenario = found.scenario(vendor, device, features[key])
+        for config, (time, noise) in timings.items():
+            cells = {k: v for k, v in config if k not in dropped}
+            found.add(scenario, cells, time, "ok" if time is not None else "invalid")
+            if noise is not None:
+                found.noises.append(noise)
+    return found.imported(options)
+
+
+def _one_kernel(tunings: Sequence[_Tuning], wanted: str | None) -> str:
+    kernels = sorted({t.kernel for t in tunings})
+    if wanted is not None and wanted not in kernels:
+        raise UsageError(f"no file is of the kernel {quoted(wanted)}", hint=f"found: {', '.join(kernels)}")
+    if wanted is None and len(kernels) > 1:
+        raise UsageError(f"the files are of {len(kernels)} kernels", hint=f"--kernel {' or '.join(kernels)}")
+    return wanted or kernels[0]
+
+
+def _at_default(merged: Mapping[tuple[str, ...], Mapping[Config, object]]) -> set[str]:
+    """Fields that hold Triton's default in every config: they say nothing."""
+    configs = [dict(c) for timings in merged.values() for c in timings]
+    return {n for n, default in _DEFAULT.items() if all(c.get(n, default) == default for c in configs)}
+
+
+# --- one file ---------------------------------------------------------------------------------------------
+
+
+def _read(file: Foreign) -> _Tuning:
+    data = a(file, parse_json(file), dict, "")
+    for name in ("key", "configs_timings"):
+        if name not in data:
+            raise file.error(f"the key {quoted(name)} is missing", hint="expected Triton's *.autotune.json")
+    key = tuple(cell(file, v, f"key[{i}]", "key") for i, v in enumerate(a(file, data["key"], list, "key")))
+    timings: dict[Config, tuple[float | None, float | None]] = {}
+    for i, entry in enumerate(a(file, data["configs_timings"], list, "configs_timings")):
+        path = f"configs_timings[{i}]"
+        if len(a(file, entry, list, path)) != 2:
+            raise file.error(f"found {len(entry)} entries, expected a config and its timings", path=path)
+        timings[_config(file, entry[0], path)] = _timing(file, entry[1], path)
+    if not timings:
+        raise file.error("no config was timed", path="configs_timings")
+    name = file.name.removesuffix(_ENDING) if file.name.endswith(_ENDING) else "kernel"
+    try:
+        changed = os.stat(file.file).st_mtime
+    except OSError:
+        changed = 0.0
+    return _Tuning(file.file, (changed, file.digest), name, key, timings)
+
+
+def _config(file: Foreign, data: Any, path: str) -> Config:
+    config = a(file, data, dict, path)
+    kwargs = a(file, config.get("kwargs", {}), dict, f"{path}.kwargs")
+    pairs = [(k, cell(file, v, f"{path}.kwargs.{k}", k)) for k, v in kwargs.items()]
+    pairs += [
+        (k, cell(file, config[k], f"{path}.{k}", k))
+        for k in _FIELDS
+        if config.get(k) is not None and k not in kwargs
+    ]
+    if not pairs:
+        raise file.error("the config is empty", path=path)
+    return tuple(pairs)
+
+
+def _timing(file: Foreign, data: Any, path: str) -> tuple[float | None, float | None]:
+    """The time in ms and its relative noise; a user's `do_bench` may give one number."""
+    values = data if isinstance(data, list) else [data]
+    if not values:
+        raise file.error("found no time", path=path)
+    times = [time_of(file, v, path, at="configs_timings") for v in values[:3]]
+    if times[0] is None or len(times) < 3 or times[1] is None or times[2] is None:
+        return times[0], None
+    return times[0], max(0.0, times[2] - times[1]) / _SPREAD / times[0]
+
+
+# --- the key ----------------------------------------------------------------------------------------------
+
+
+def _features(tunings: Sequence[_Tuning], names: Sequence[str]) -> dict[tuple[str, ...], dict[str, str]]:
+    """Each key as features: the decorator's names, then dtypes; a dtype that never varies is left out."""
+    found = {}
+    for tuning in tunings:
+        extra = tuning.key[len(names) :]
+        if len(tuning.key) < len(names) or (bad := next((t for t in extra if not _DTYPE.fullmatch(t)), None)):
+            said = f"{quoted(bad)} is no dtype" if len(tuning.key) >= len(names) else "it is too short"
+            raise LogError(
+                f"its key ({', '.join(map(printable, tuning.key))}) is not {', '.join(names)}, then dtypes: {said}",
+                file=tuning.file,
+                column="key",
+                hint="--keys names the decorator's key in its order",
+            )
+        if any(not text for text in tuning.key):
+            raise LogError("its key holds null, which no feature can", file=tuning.file, column="key")
+        found[tuning.key] = {
+            **dict(zip(names, tuning.key, strict=False)),
+            **{f"dtype_{i}": text for i, text in enumerate(extra)},
+        }
+    rows = list(found.values())
+    constant = {n for r in rows for n in r if n.startswith("dtype_") and len({o.get(n) for o in rows}) == 1}
+    return {k: {n: v for n, v in r.items() if n not in constant} for k, r in found.items()}

@@ -1,0 +1,108 @@
+"""vLLM's and SGLang's tuned JSON (fused MoE, block fp8, Mamba's state update, LoRA) -> winners.
+
+The file's name says device and problem: `E=8,N=3584,device_name=NVIDIA_H200,dtype=fp8_w8a8.json`,
+`N=..,K=..,device_name=..`, `headdim=..,dstate=..,device_name=..,cache_dtype=..`. The body maps a number of tokens (of
+a state update: batch times heads) to the winner. A LoRA file is `<device>_SHRINK.json` or `<device>_EXPAND_TRUE.json`,
+its body nested by max_loras, num_slices, m, k, n. SGLang's folder says the Triton version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from heurgen.base.errors import UsageError, quoted
+from heurgen.logs.importers.collect import Collected, Options
+from heurgen.logs.importers.common import Imported
+from heurgen.logs.importers.devices import device_and_vendor
+from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
+
+_PAIR = re.compile(r"([A-Za-z_]+)=((?:\[[^\]]*\]|[^,\[\]])+)(?:,|$)")
+_LORA = re.compile(r"(.+?)_((?:FUSED_MOE_LORA_W(?:13|2)_)?(?:SHRINK|EXPAND)(?:_TRUE|_FALSE)?)\.json")
+_LORA_LEVELS = ("max_loras", "num_slices", "m", "k", "n", "i")
+_SUFFIX = re.compile(r"(_down)?\.json$")
+# What a name leaves out where it is the default.
+_DEFAULTS = {
+    "fused_moe": {"dtype": "none", "block_shape": "none"},
+    "block_fp8": {"dtype": "none", "block_shape": "none"},
+    "selective_state_update": {"cache_dtype": "none"},
+}
+_NUMBER = re.compile(r"[0-9]{1,15}")
+
+
+def recognises(file: Foreign) -> bool:
+    return "device_name=" in file.name or _LORA.fullmatch(file.name) is not None
+
+
+def import_vllm(files: Sequence[Foreign], options: Options) -> Imported:
+    found = Collected("vllm", winners_only=True)
+    kinds = set()
+    for file in files:
+        kind, device, features = _name(file)
+        kinds.add(kind)
+        place = device_and_vendor(file.file, device, options.device, options.vendor)
+        data = a(file, parse_json(file), dict, "")
+        rows = _nested(file, data, (), 0) if kind.startswith("lora") else _flat(file, data, kind)
+        for size, config in rows:
+            found.add(found.scenario(place[1], place[0], {**features, **size}), config, None)
+    if len(kinds) > 1:
+        raise UsageError(f"the files are of {', '.join(sorted(kinds))}", hint="import one kernel at a time")
+    found.kernel = kinds.pop()
+    return found.imported(options)
+
+
+def _name(file: Foreign) -> tuple[str, str, dict[str, str]]:
+    """The kernel, the device, and the features that the file's name says."""
+    if lora := _LORA.fullmatch(file.name):
+        return f"lora_{lora[2].lower()}", lora[1].replace("_", " "), {}
+    stem, down = _SUFFIX.sub("", file.name), file.name.endswith("_down.json")
+    pairs = _PAIR.findall(stem)
+    told = {k: v.replace(", ", ",") for k, v in pairs}
+    kind = "fused_moe" if "E" in told else "selective_state_update" if "headdim" in told else "block_fp8"
+    if ",".join(f"{k}={v}" for k, v in pairs) != stem or "device_name" not in told or len(told) < len(pairs):
+        raise file.error(
+            f"the name {quoted(file.name)} does not say its problem",
+            hint="expected E=8,N=3584,device_name=NVIDIA_H200[,dtype=..][,block_shape=[..]].json or the like",
+        )
+    device = told.pop("device_name").replace("_", " ")
+    features = {**_DEFAULTS[kind], **{k: cell(file, v, f"the file's name: {k}") for k, v in told.items()}}
+    if kind == "fused_moe":
+        features["per_channel_quant"] = told.get("per_channel_quant", "False")
+    return kind + "_down" * down, device, features
+
+
+def _flat(file: Foreign, data: dict[str, Any], kind: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    size = "effective_batch" if kind == "selective_state_update" else "M"
+    for key, config in data.items():
+        if key == "triton_version":
+            continue
+        if not _NUMBER.fullmatch(key):
+            raise file.error(f"found the key {quoted(key)}, expected a number of tokens", at=key)
+        yield {size: str(int(key))}, _config(file, config, key)
+
+
+def _nested(
+    file: Foreign, data: dict[str, Any], path: tuple[str, ...], level: int
+) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """LoRA: one level of keys for each of _LORA_LEVELS, the last only in files of fused MoE."""
+    for key, value in data.items():
+        here = (*path, key)
+        entry = a(file, value, dict, ".".join(here), key)
+        if not _NUMBER.fullmatch(key) or level >= len(_LORA_LEVELS):
+            raise file.error(f"found {quoted('.'.join(here))}, expected {', '.join(_LORA_LEVELS)}", at=key)
+        if any(isinstance(v, dict) for v in entry.values()):
+            yield from _nested(file, entry, here, level + 1)
+        elif len(here) < len(_LORA_LEVELS) - 1:
+            raise file.error(f"{quoted('.'.join(here))} ends after {len(here)} levels", at=key)
+        else:
+            sizes = [str(int(k)) for k in here]
+            yield dict(zip(_LORA_LEVELS, sizes, strict=False)), _config(file, entry, ".".join(here))
+
+
+def _config(file: Foreign, data: Any, key: str) -> dict[str, str]:
+    config = a(file, data, dict, key, key)
+    cells = {k: cell(file, v, f"{key}.{k}", key) for k, v in config.items() if v is not None}
+    if not cells:
+        raise file.error("the config is empty", at=key, path=key)
+    return cells

@@ -1,0 +1,85 @@
+"""What [log] says of a table's layout: constant columns, and tables with a column a config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from heurgen.base.errors import LogError, quoted
+from heurgen.logs.cells import ABSENT, Cells, Codes
+from heurgen.spec.kernel_spec import KernelSpec
+
+
+def arranged(cells: Cells, spec: KernelSpec) -> Cells:
+    """The cells as a long table with all columns that the spec says to be there.
+
+    Raises:
+        LogError: a column of [log.wide] is missing, a column that melting makes is there, or no cell is filled.
+    """
+    if spec.log.wide:
+        cells = _melted(cells, spec)
+    for role, value in spec.log.constants:
+        name = getattr(spec.log, role)
+        texts, codes = (
+            {**cells.texts, name: [value]},
+            {**cells.codes, name: np.zeros(cells.n, dtype=np.int64)},
+        )
+        files = tuple(f if name in f.header else replace(f, header=(*f.header, name)) for f in cells.files)
+        cells = replace(cells, files=files, texts=texts, codes=codes)
+    return cells
+
+
+def _melted(cells: Cells, spec: KernelSpec) -> Cells:
+    """A row for each filled cell of the config columns: its parameters, and its text as the time."""
+    wide = spec.log.wide
+    _check(cells, spec)
+    names = [column for column, _ in wide]
+    made = sorted({name for _, values in wide for name, _ in values})
+    texts = {n: t for n, t in cells.texts.items() if n not in names}
+    n, width = cells.n, len(wide)
+    # Row i of the long table is cell (i // width, i % width) of the wide one.
+    row, column = np.repeat(np.arange(n), width), np.tile(np.arange(width), n)
+    codes = {name: cells.codes[name][row] for name in texts}
+    texts[spec.log.time], codes[spec.log.time] = _times(cells, names)
+    for name in made:
+        found = [dict(values).get(name, "") for _, values in wide]
+        texts[name] = list(dict.fromkeys(found))
+        codes[name] = np.array([texts[name].index(t) for t in found], dtype=np.int64)[column]
+    blank = texts[spec.log.time].index("") if "" in texts[spec.log.time] else -2
+    keep = (codes[spec.log.time] != blank) & (codes[spec.log.time] != ABSENT)
+    if not keep.any():
+        raise LogError("every cell of the columns in [log.wide] is blank", file=cells.files[0].path)
+    row, column = row[keep], column[keep]
+    codes = {name: c[keep] for name, c in codes.items()}
+    files = tuple(
+        replace(f, header=(*(h for h in f.header if h not in names), *made, spec.log.time))
+        for f in cells.files
+    )
+    return Cells(files, cells.copies, texts, codes, row, tuple(names[c] for c in column.tolist()))
+
+
+def _times(cells: Cells, names: list[str]) -> tuple[list[str], Codes]:
+    """The texts of all config columns as one, and the codes of every cell, row by row."""
+    place: dict[str, int] = {}
+    columns = []
+    for name in names:
+        own = [place.setdefault(text, len(place)) for text in cells.texts[name]]
+        columns.append(np.array([*own, ABSENT], dtype=np.int64)[cells.codes[name]])
+    return list(place), np.column_stack(columns).reshape(-1)
+
+
+def _check(cells: Cells, spec: KernelSpec) -> None:
+    for column, _ in spec.log.wide:
+        if column not in cells.texts:
+            raise LogError(
+                "the header lacks this column of [log.wide]", file=cells.files[0].path, row=1, column=column
+            )
+    for name in (spec.log.time, *(p.name for p in spec.parameters)):
+        if name in cells.texts and name not in dict(spec.log.wide):
+            raise LogError(
+                f"the wide table has a column {quoted(name)}, which its config columns stand for",
+                file=cells.files[0].path,
+                row=1,
+                hint="rename it, or name another with [log] time",
+            )

@@ -1,0 +1,93 @@
+"""`heurgen init --wide`: a spec for a table with a column a config, each cell a time."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.logs import column_names
+from heurgen.logs.cells import Cells
+from heurgen.logs.importers.common import counted, described, safe_name, usable_name
+from heurgen.logs.importers.devices import vendor_of
+from heurgen.spec.draft_toml import Draft, Entry
+from heurgen.spec.kernel_spec import number, vendor_problem
+from heurgen.spec.log_columns import LogColumns, WideColumn, is_throughput
+
+_PAIR = re.compile(r"([A-Za-z_][A-Za-z_0-9-]*?)\s*[=:]\s*([A-Za-z0-9_.+-]+)")
+
+
+def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str | None) -> Draft:
+    """Columns that are features (or bookkeeping) by name, or as said; each other column of numbers is a config.
+
+    A config column's name is read as its parameters (`BLOCK_M=64,num_warps=4`); any other name is the value of one
+    parameter, `config`.
+
+    Raises:
+        LogError: fewer than two columns can be configs, or none a feature.
+        UsageError: `vendor` is neither a column nor a vendor.
+    """
+    place = {
+        key: next((c for c in table.texts if c.lower() in column_names.BOOKKEEPING[key]), None)
+        for key in ("vendor", "device", "scenario")
+    }
+    if vendor in table.texts:
+        place["vendor"] = vendor
+    taken = {c for c in place.values() if c is not None}
+    rest = [c for c in table.texts if c not in taken]
+    configs = [c for c in rest if c not in features and (features or not _is_input(c)) and _times(table, c)]
+    inputs = list(features) or [
+        c for c in rest if c not in configs and usable_name(c) and "" not in table.texts[c]
+    ]
+    if len(configs) < 2 or not inputs:
+        what = "fewer than two columns look like configs" if inputs else "no column looks like a feature"
+        raise LogError(what, file=path, hint="say which columns are the features: --features NAME,...")
+    wide = _columns(configs)
+    parameters = list(dict.fromkeys(name for _, values in wide for name, _ in values))
+    values = {p: {dict(v).get(p, "") for _, v in wide} for p in parameters}
+    names: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
+    words = sorted({t for c in configs for t in table.texts[c] if t and number(t) is None})
+    # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
+    read: Any = {"time": "throughput", "objective": "max"} if all(map(is_throughput, configs)) else {}
+    return Draft(
+        name=safe_name(re.sub(r"\..*", "", re.split(r"[/\\]", path)[-1])),
+        features=tuple(Entry(described(c, table.texts[c]), "guess; confirm") for c in inputs),
+        parameters=tuple(
+            Entry(described(p, v, optional="" in v), "guess; confirm") for p, v in values.items()
+        ),
+        log=LogColumns(
+            **names, constants=_vendor(table, place, vendor), failures=tuple(words), wide=wide, **read
+        ),
+        log_remarks=() if place["device"] else (("device", "the table has no such column; say which"),),
+        header=(f"Drafted by heurgen init --wide from {counted(len(wide), 'config')}.",),
+        left_out=tuple((c, "no number and no feature") for c in rest if c not in configs and c not in inputs),
+    )
+
+
+def _is_input(name: str) -> bool:
+    return column_names.is_feature(name) or column_names.is_label(name)
+
+
+def _times(table: Cells, column: str) -> bool:
+    found = [number(t) for t in table.texts[column] if t]
+    return sum(v is not None and v > 0 for v in found) * 2 > len(found)
+
+
+def _columns(configs: list[str]) -> tuple[WideColumn, ...]:
+    read = {c: tuple((safe_name(n), v) for n, v in _PAIR.findall(c)) for c in configs}
+    distinct = {tuple(sorted(v)) for v in read.values()}
+    if all(read.values()) and len(distinct) == len(configs):
+        return tuple(read.items())
+    return tuple((c, (("config", c),)) for c in configs)
+
+
+def _vendor(table: Cells, place: dict[str, str | None], said: str | None) -> tuple[tuple[str, str], ...]:
+    if place["vendor"] is not None:
+        return ()
+    if said is not None and (problem := vendor_problem(said)) is not None:
+        raise UsageError(f"found --vendor {quoted(said)}, expected a column, or {problem}")
+    devices = table.texts.get(place["device"] or "", [])
+    vendors = {said} if said else {vendor_of(d) for d in devices}
+    vendor = vendors.pop() if len(vendors) == 1 else None
+    found = (("vendor", vendor),) if vendor else ()
+    return found if place["device"] else (*found, ("device", "unknown"))

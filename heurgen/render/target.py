@@ -1,0 +1,70 @@
+"""What every target of `heurgen emit` takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heurgen import ir
+from heurgen.base.errors import EmitError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks of a target; a target takes some of it (`heurgen.render.registry`).
+
+    `command` is the text after "Regenerate:", fixed text of ours. `vendor`, `device` and `capability` choose a
+    selector, `parameters` some of its parameters. `at` has, per file of a folder, the values of features and of the
+    launcher's own fields that the file is for. `names` says what the launcher's fields are called in the model.
+    `approximate` allows answers other than the model's where the launcher's format cannot say them.
+    """
+
+    command: str = "heurgen emit MODEL.json"
+    vendor: str | None = None
+    device: str | None = None
+    capability: str | None = None
+    parameters: tuple[str, ...] = ()
+    at: tuple[Mapping[str, str], ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    approximate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """`files`: path inside the output folder -> text; the one key "" where the target is a single file."""
+
+    files: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def one_file(text: str) -> Rendered:
+    return Rendered({"": text})
+
+
+def one_selector(module: ir.HeuristicModule, request: Request) -> ir.Selector:
+    """The selector that a target for one vendor answers with.
+
+    Raises:
+        UsageError: the model has several vendors and none is named, or the device has no selector of its own.
+        ModelError: the vendor is unknown.
+    """
+    vendor = request.vendor
+    if vendor is None:
+        if len(module.vendors) > 1:
+            raise UsageError(
+                f"the model has selectors for {', '.join(module.vendors)}", hint="choose one with --vendor"
+            )
+        vendor = module.vendors[0]
+    return module.selector(vendor, request.device, request.capability)
+
+
+def only_ints(values: Mapping[str, ir.Value], where: str) -> dict[str, int]:
+    """The values of a config, all of them ints.
+
+    Raises:
+        EmitError: a value is none.
+    """
+    for name, value in values.items():
+        if type(value) is not int:
+            raise EmitError(f"{name} takes the value {value!r}, expected ints: {where} reads nothing else")
+    return {name: value for name, value in values.items() if type(value) is int}

@@ -1,0 +1,128 @@
+"""IR -> vLLM's config files of its fused-MoE kernel (SGLang reads the same files from folders of its own).
+
+The output folder is what VLLM_TUNED_CONFIG_FOLDER names. A file is for one E, N, device, dtype and block shape; its
+entries are for numbers of tokens M, and vLLM takes the entry nearest to a launch's M. Entries at both ends of every
+step make that nearest entry the model's own answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from heurgen import ir
+from heurgen.base.errors import EmitError, UsageError, quoted
+from heurgen.render import config_files
+from heurgen.render.axis import Step, steps
+from heurgen.render.target import Rendered, Request, one_selector, only_ints
+
+TARGET = "vllm-moe"
+REQUIRED = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M")
+PARAMETERS = (
+    *REQUIRED,
+    *(
+        "SPLIT_K",
+        "num_warps",
+        "num_stages",
+        "num_ctas",
+        "waves_per_eu",
+        "matrix_instr_nonkdim",
+        "kpack",
+        "grf_mode",
+    ),
+)
+FIELDS = ("M", "E", "N", "dtype", "block_shape")
+# 16-bit weights have no dtype in the file's name.
+_UNNAMED = frozenset(
+    ("", "none", "auto", "bf16", "fp16", "bfloat16", "float16", "torch.bfloat16", "torch.float16")
+)
+
+
+def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
+    """One file per situation and device, and the manifest.
+
+    Raises:
+        UsageError: a file's E or N is unknown, or a feature that matters has no value.
+        EmitError: a parameter is none of vLLM's, or a name cannot be a file's.
+    """
+    selector = one_selector(module, request)
+    axis = config_files.axis_feature(module, "M", request.names)
+    files: dict[str, str] = {}
+    about: dict[str, dict[str, Any]] = {}
+    for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
+        fixed = config_files.fixed_features(module, selector, axis, request.names, at)
+        found = steps(module, selector, axis, fixed)
+        body = {str(m): _config(step, request) for step in found for m in _ends(step)}
+        for device in config_files.devices(selector, request):
+            path = file_name(_fields(at, fixed, request.names), device)
+            files[path] = config_files.dumps(body)
+            about[path] = {"device": device, "for": fixed}
+    text = config_files.manifest(module, selector, TARGET, axis, files, about)
+    return Rendered({**files, config_files.MANIFEST: text})
+
+
+def _ends(step: Step) -> tuple[int, ...]:
+    """The entries of a step: its first and its last M, so that no M is nearer to another step's entry."""
+    if step.last is None or step.last == step.first:
+        return (step.first,)
+    return (step.first, step.last)
+
+
+def _config(step: Step, request: Request) -> dict[str, int]:
+    named = config_files.renamed(step.config, request.names, PARAMETERS, REQUIRED, "vLLM's fused MoE")
+    return only_ints(named, "vLLM")
+
+
+def _fields(at: Mapping[str, str], fixed: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The parts of a file's name: from --at, else from the features of the same names."""
+    return {field: at.get(field, fixed.get(names.get(field, field))) for field in FIELDS[1:]}
+
+
+def file_name(fields: Mapping[str, Any], device: str) -> str:
+    """The name that vLLM's `get_config_file_name` looks for.
+
+    Raises:
+        UsageError: E or N is missing or no positive int.
+        EmitError: the device or the dtype has characters that no such file has.
+    """
+    e, n = (_size(fields, name) for name in ("E", "N"))
+    # As vLLM names it; every card with H200 in its name shares one file.
+    name = re.sub(r"[\s/]+", "_", device)
+    name = "NVIDIA_H200" if "H200" in name.split("_") else name
+    text = f"E={e},N={n},device_name={_safe(name)}"
+    dtype = str(fields.get("dtype") or "")
+    if dtype.lower() not in _UNNAMED:
+        text += f",dtype={_safe(dtype)}"
+    if blocks := _block_shape(str(fields.get("block_shape") or "")):
+        text += f",block_shape=[{blocks[0]},{blocks[1]}]"
+    return f"{text}.json"
+
+
+def _block_shape(text: str) -> tuple[int, int] | None:
+    """`[128,128]` as its numbers; None for weights that are not quantised by blocks."""
+    if text.lower() in ("", "none"):
+        return None
+    found = re.fullmatch(r"\[([1-9][0-9]{0,6}), ?([1-9][0-9]{0,6})\]", text)
+    if not found:
+        raise UsageError(f"block_shape is {quoted(text)}, expected [N,K] with two positive ints")
+    return int(found[1]), int(found[2])
+
+
+def _size(fields: Mapping[str, Any], name: str) -> int:
+    value = fields.get(name)
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if number < 1:
+        raise UsageError(
+            f"a file of vLLM's is for one {name}, found {quoted(value)}", hint=f"say it: --at {name}=NUMBER"
+        )
+    return number
+
+
+def _safe(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.()+-]*", name) or len(name) > 100:
+        raise EmitError(f"{quoted(name)} cannot be a part of a file's name")
+    return name

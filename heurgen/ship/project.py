@@ -1,0 +1,367 @@
+"""The project file heurgen.toml: which logs give which shipped model and module; `build` and `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heurgen.base.errors import LogError, ModelError, SpecError, UsageError, quoted
+from heurgen.base.reading import read_utf8
+from heurgen.base.toml import Table, read_toml
+from heurgen.base.writing import check_outputs, write_all
+from heurgen.ir import HeuristicModule, schema
+from heurgen.logs.importers.declared import Declared, import_declared, read_declared
+from heurgen.ship.proofs import Proof, inputs_hash, lock_path, lock_text, model_key, read_proofs, text_hash
+
+if TYPE_CHECKING:
+    from heurgen.audit.score import Score
+    from heurgen.logs.tuning_log import TuningLog
+    from heurgen.ship.training import GroupBy
+    from heurgen.spec.kernel_spec import KernelSpec
+
+PROJECT_FILE = "heurgen.toml"
+COMMAND = f"heurgen build {PROJECT_FILE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """One `[[heuristic]]`: paths (made relative to the project file) and how to train.
+
+    `external`: the logs come from elsewhere and may be absent; `log_hash` ("" where none is recorded) tells
+    whether others lie in their place. `note` enters the provenance. `dejavu`: the logs are triton-dejavu
+    caches. `options` are fields of `FitOptions`.
+    With a `vendor` the module holds Triton functions of its `parameters` (all but floats, where empty).
+    """
+
+    logs: tuple[Path, ...]
+    spec: Path
+    model: Path
+    module: Path
+    external: bool
+    cards: tuple[Path, ...]
+    group_by: GroupBy
+    log_hash: str
+    note: str
+    dejavu: Declared | None
+    options: Mapping[str, Any]
+    vendor: str | None = None
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def unseen(self) -> tuple[Path, ...]:
+        """The external logs that are absent."""
+        return tuple(path for path in self.logs if self.external and not path.exists())
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A heuristic's texts, as its logs give them. `score` is on those logs; None where they are absent.
+
+    `inputs` is the hash of what the model was made of, "" where that is absent; `proved`: it was not trained
+    again, since the lock has these inputs and this model.
+    """
+
+    heuristic: Heuristic
+    module: HeuristicModule
+    model_text: str
+    module_text: str
+    score: Score | None
+    notes: tuple[str, ...]
+    inputs: str = ""
+    proved: bool = False
+
+
+# --- reading the project file -----------------------------------------------------------------------------
+
+_KEYS = (
+    *("logs", "spec", "model", "module", "cards", "external", "log_hash", "note", "group_by", "dejavu"),
+    *(
+        "strategy",
+        "max_depth",
+        "max_leaves",
+        "max_configs",
+        "prefer",
+        "shortlist",
+        "target",
+        "vendor",
+        "parameters",
+    ),
+)
+
+
+def read_project(path: str | Path) -> tuple[Heuristic, ...]:
+    """Read a project file.
+
+    Raises:
+        SpecError: it cannot be read, or an entry is not as described; names the file and the key.
+    """
+    if not Path(path).exists():
+        hint = "name the project file, or run in its folder"
+        raise SpecError("cannot be read: No such file or directory", file=path, hint=hint)
+    top = read_toml(path)
+    top.only("heuristic")
+    entries = top.tables("heuristic")
+    if not entries:
+        raise top.error("has no [[heuristic]]")
+    heuristics = tuple(_read_heuristic(entry, Path(path).parent) for entry in entries)
+    _check_outputs(heuristics, Path(path))
+    return heuristics
+
+
+def _read_heuristic(entry: Table, folder: Path) -> Heuristic:
+    entry.only(*_KEYS)
+    expected = '"auto", "vendor" or "device"'
+    group_by = entry.text("group_by", "auto", expected=expected)
+    if group_by not in ("auto", "vendor", "device"):
+        raise entry.wrong("group_by", expected)
+    vendor, parameters = _read_triton(entry)
+    return Heuristic(
+        logs=_paths(entry, "logs", folder, needed=True),
+        spec=folder / _path(entry, "spec"),
+        model=folder / _path(entry, "model"),
+        module=folder / _path(entry, "module"),
+        external=entry.flag("external", False),
+        cards=_paths(entry, "cards", folder),
+        group_by=group_by,  # type: ignore[arg-type]
+        log_hash=_line(entry, "log_hash"),
+        note=_line(entry, "note"),
+        dejavu=read_declared(entry.table("dejavu")) if "dejavu" in entry else None,
+        options=_read_options(entry),
+        vendor=vendor,
+        parameters=parameters,
+    )
+
+
+def _read_options(entry: Table) -> dict[str, Any]:
+    options: dict[str, Any] = {key: entry.text(key) for key in ("strategy", "prefer") if key in entry}
+    numbers = ("max_depth", "max_leaves", "max_configs", "shortlist")
+    return options | {key: entry.integer(key) for key in numbers if key in entry}
+
+
+def _read_triton(entry: Table) -> tuple[str | None, tuple[str, ...]]:
+    """The vendor and the parameters of a Triton module, as `heurgen emit` takes them; (None, ()) for Python."""
+    target = entry.text("target", "python", expected='"python" or "triton"')
+    if target not in ("python", "triton"):
+        raise entry.wrong("target", '"python" or "triton"')
+    if target == "python":
+        for key in ("vendor", "parameters"):
+            if key in entry:
+                raise entry.wrong(key, 'none without target = "triton"')
+        return None, ()
+    vendor = entry.text("vendor", expected="the vendor of the Triton functions")
+    return vendor, entry.texts("parameters", (), expected="a list of parameters")
+
+
+def _path(entry: Table, key: str) -> str:
+    found = entry.text(key, expected="a path")
+    if not found or not found.isprintable():
+        raise entry.wrong(key, "a path")
+    return found
+
+
+def _paths(entry: Table, key: str, folder: Path, needed: bool = False) -> tuple[Path, ...]:
+    found = entry.texts(key, expected="a list of paths") if needed or key in entry else ()
+    if any(not x or not x.isprintable() for x in found) or (needed and not found):
+        raise entry.wrong(key, "a list of paths")
+    return tuple(folder / x for x in found)
+
+
+def _line(entry: Table, key: str) -> str:
+    found = entry.text(key, "", expected="a line of text")
+    if found and not found.isprintable():
+        raise entry.wrong(key, "a line of text")
+    return found
+
+
+def _check_outputs(heuristics: tuple[Heuristic, ...], file: Path) -> None:
+    """No model and no module is an input of any heuristic, nor another output."""
+    inputs = [file, *(p for h in heuristics for p in (*h.logs, h.spec, *h.cards))]
+    try:
+        check_outputs([lock_path(file), *(p for h in heuristics for p in (h.model, h.module))], inputs)
+    except UsageError as error:
+        raise SpecError(f"{error.file} {error.message}", file=file, hint=error.hint) from error
+
+
+# --- build and check --------------------------------------------------------------------------------------
+
+
+def make(heuristic: Heuristic, proof: Proof | None = None) -> Made:
+    """Train and render one heuristic; from its shipped model where the logs are external and absent.
+
+    It is not trained where `proof` has its inputs and the shipped model's text.
+
+    Raises:
+        HeurgenError: logs, spec or options are bad; the logs are not those of `log_hash`.
+        ModelError: the logs are absent, and the shipped model is not what was trained on them.
+    """
+    if heuristic.unseen:
+        module = _shipped(heuristic)
+        hashed = " and log hash" if heuristic.log_hash else ""
+        note = (
+            f"{heuristic.model}: the training was not repeated, since {heuristic.unseen[0]} is absent; "
+            f"checked: the model's checksum{hashed}, and that the module is what it renders to"
+        )
+        return Made(heuristic, module, schema.to_json(module), _rendered(module, heuristic), None, (note,))
+    from heurgen.audit.score import score
+    from heurgen.logs.card import read_devices, read_tools
+    from heurgen.logs.costs import cost_tables
+    from heurgen.ship.training import from_tables
+    from heurgen.spec.kernel_spec import read_spec
+    from heurgen.trees import FitOptions
+
+    spec = read_spec(heuristic.spec)
+    log = _read_log(heuristic, spec)
+    tables = cost_tables(log, spec, group_by=heuristic.group_by)
+    options, tools = FitOptions(**heuristic.options), read_tools(heuristic.cards)
+    devices = read_devices(heuristic.cards)
+    facts = {name: asdict(found) for name, found in devices.items()}
+    also = {"group_by": heuristic.group_by, "note": heuristic.note, "tools": tools, "devices": facts}
+    inputs = inputs_hash(log.content_hash, spec, {**asdict(options), **also})
+    shipped = _proved(heuristic, proof) if proof and proof.inputs == inputs else None
+    module = shipped or from_tables(
+        tables, log, spec, options=options, group_by=heuristic.group_by, tools=tools, devices=devices
+    )
+    if heuristic.note:
+        module = replace(module, provenance={**module.provenance, "note": heuristic.note})
+    replayed = score(module, [t for t in tables if t.device_name is None])
+    texts = schema.to_json(module), _rendered(module, heuristic)
+    return Made(heuristic, module, *texts, replayed, log.notes, inputs, shipped is not None)
+
+
+def _proved(heuristic: Heuristic, proof: Proof) -> HeuristicModule | None:
+    """The shipped model, if it is the proof's to the byte."""
+    try:
+        text = read_utf8(heuristic.model, ModelError, schema.MAX_BYTES)
+        return schema.from_json(text) if text_hash(text) == proof.model else None
+    except ModelError:
+        return None
+
+
+def _rendered(module: HeuristicModule, heuristic: Heuristic) -> str:
+    if heuristic.vendor is not None:
+        from heurgen.render.triton import render_triton
+
+        return render_triton(module, heuristic.vendor, heuristic.parameters)
+    from heurgen.render.python import render_python
+
+    return render_python(module, COMMAND)
+
+
+def _shipped(heuristic: Heuristic) -> HeuristicModule:
+    """The model of a heuristic whose logs are absent, as far as it can be trusted without them."""
+
+    def fail(message: str) -> ModelError:
+        hint = "restore it, or run heurgen build where its external logs are"
+        return ModelError(message, file=heuristic.model, hint=hint)
+
+    if not schema.is_untouched(read_utf8(heuristic.model, ModelError, schema.MAX_BYTES)):
+        raise fail("its checksum does not fit: edited by hand")
+    module = schema.read_model(heuristic.model)
+    for key, expected in (("log_hash", heuristic.log_hash), ("note", heuristic.note)):
+        found = module.provenance.get(key, "")
+        if expected != found and (expected or key == "note"):
+            raise fail(f"its {key} is {quoted(found, 80)}, the project file has {quoted(expected, 80)}")
+    return module
+
+
+def _read_log(heuristic: Heuristic, spec: KernelSpec) -> TuningLog:
+    from heurgen.logs.tuning_log import parse_log, read_logs
+
+    if heuristic.dejavu is None:
+        log = read_logs(heuristic.logs, spec)
+    else:
+        imported = import_declared(heuristic.logs, heuristic.dejavu)
+        log = parse_log(f"{heuristic.logs[0]} as imported", imported.csv_text(), spec)
+        log = replace(log, notes=(*imported.notes, *log.notes))
+    if heuristic.log_hash not in ("", log.content_hash):
+        raise LogError(
+            f"the logs have the content hash {log.content_hash}, the project file {heuristic.log_hash}",
+            file=heuristic.logs[0],
+            hint="other logs, another spec, or other settings of the import; if they are meant, update log_hash",
+        )
+    return log
+
+
+def build(
+    path: str | Path, progress: Callable[[str], None] = lambda _: None
+) -> list[tuple[Made, dict[Path, bool]]]:
+    """Make every heuristic, then write what changed. Per heuristic: path -> whether it was written.
+
+    Raises:
+        HeurgenError: nothing was written.
+    """
+    path = Path(path)
+    heuristics, proofs = read_project(path), read_proofs(path)
+    made = []
+    for heuristic in heuristics:
+        progress(f"{heuristic.model}")
+        made.append(make(heuristic, proofs.get(model_key(heuristic.model, path))))
+    names = {model_key(h.model, path) for h in heuristics}
+    proofs = {name: proof for name, proof in proofs.items() if name in names}
+    proofs |= {
+        model_key(m.heuristic.model, path): Proof(m.inputs, text_hash(m.model_text)) for m in made if m.inputs
+    }
+    texts = {file: text for m in made for file, text in _texts(m)}
+    written = write_all({**texts, lock_path(path): lock_text(proofs)})
+    return [(m, {file: written[file] for file, _ in _texts(m)}) for m in made]
+
+
+def _texts(made: Made) -> list[tuple[Path, str]]:
+    return [(made.heuristic.model, made.model_text), (made.heuristic.module, made.module_text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A shipped file that is not what it should be."""
+
+    path: Path
+    problem: str
+    diff: str = ""
+
+
+def check(path: str | Path, retrain: bool = False) -> tuple[list[Drift], list[str]]:
+    """Findings and notes over everything that the project file names; writes nothing.
+
+    With `retrain`, what the lock proves current is trained too.
+
+    Raises:
+        HeurgenError: logs, specs or the project file are bad.
+    """
+    findings: list[Drift] = []
+    notes: list[str] = []
+    proofs = {} if retrain else read_proofs(Path(path))
+    for heuristic in read_project(path):
+        try:
+            made = make(heuristic, proofs.get(model_key(heuristic.model, Path(path))))
+        except ModelError as error:
+            if not heuristic.unseen:
+                raise
+            findings.append(Drift(heuristic.model, error.message))
+            continue
+        notes += made.notes
+        findings += _differences(made)
+    return findings, notes
+
+
+def _differences(made: Made) -> Iterator[Drift]:
+    from heurgen.base.writing import diff
+
+    for file, text in _texts(made):
+        if not file.exists():
+            yield Drift(file, "is missing; run heurgen build")
+        elif changed := diff(file, text):
+            yield Drift(file, "differs from what the logs give; run heurgen build", changed)
+
+
+def is_built(path: str | Path) -> bool:
+    """Whether a project file, in the file's folder or above it, makes this module: then `build` makes it again."""
+    module = Path(path).absolute()
+    for folder in module.parents:
+        if (folder / PROJECT_FILE).is_file():
+            try:
+                return any(h.module.absolute() == module for h in read_project(folder / PROJECT_FILE))
+            except SpecError:
+                return False
+    return False

@@ -1,0 +1,142 @@
+"""What a trained selector should be read with: the curve of its sizes, limits that bind, regions without a config."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from heurgen import ir
+from heurgen.audit import recorded
+from heurgen.base.errors import printable
+from heurgen.base.text import counted, percent
+from heurgen.ir import Selector
+
+if TYPE_CHECKING:
+    from heurgen.logs.costs import CostTable
+
+
+def warnings(selector: Selector) -> Iterator[str]:
+    """What is wrong with what ships, one line each."""
+    bad = [
+        leaf for leaf in ir.leaves(selector.tree) if leaf.n_ok is not None and leaf.n_ok < leaf.n_scenarios
+    ]
+    if bad:
+        missing = sum(leaf.n_scenarios - (leaf.n_ok or 0) for leaf in bad)
+        regions = f"{counted(len(bad), 'region')} of {sum(1 for _ in ir.leaves(selector.tree))}"
+        yield (
+            f"{_owner(selector)}: no config covers {regions} whole: what ships there failed or was never measured in "
+            f"{missing} of {counted(sum(leaf.n_scenarios for leaf in bad), 'scenario')}"
+        )
+    for line in selector.choice.get("devices", ()):
+        yield f"{_owner(selector)}: {line}"
+
+
+def grouping(table: CostTable) -> list[str]:
+    """How many scenarios repeat a shape, in one line; none where each is of its own."""
+    n = int(table.group.max()) + 1
+    if n == table.n_scenarios:
+        return []
+    return [
+        f"  {counted(table.n_scenarios, 'scenario')} in {counted(n, 'group')} of equal {', '.join(table.grouped)}"
+    ]
+
+
+def device_forms(selector: Selector) -> list[str]:
+    """The forms that were compared for the devices of a vendor, and what a device that is not in the log gets."""
+    found, unknown = selector.choice.get("device_forms"), selector.choice.get("unknown_device")
+    if not found or not unknown:
+        return []
+    n = len(selector.devices)
+    width = max(len(form["form"]) for form in found["compared"])
+    lines = [f"  {n} devices, held out in {found['folds']} folds, {counted(found['repeats'], 'time')}:"]
+    for form in found["compared"]:
+        mark = " <- ships" if form["form"] == found["chosen"] else ""
+        lines.append(f"    {form['form']:{width}s}  {_figures(form)}, {form['leaves']} leaves{mark}")
+    if names := found["device_features"]:
+        lines.append(f"    device features: {', '.join(names)}")
+    each = "; ".join(
+        f"{d['device']} (as {d['answered_by']}) {_figures(d, brief=True)}" for d in unknown["devices"]
+    )
+    return [*lines, f"  on a device that was not measured: {_figures(unknown)}; {each}"]
+
+
+def _figures(record: Mapping[str, Any], brief: bool = False) -> str:
+    mean = record.get("geomean_slowdown")
+    if mean is None:
+        return f"the winner on {percent(record['agreement'])}" if "agreement" in record else "nothing valid"
+    if brief:
+        return f"{mean:.4f}"
+    text = f"geomean {mean:.4f}, p95 {record['p95_slowdown']:.3f}, max {record['max_slowdown']:.2f}"
+    bad = record.get("invalid_share")
+    return f"{text}, {percent(bad)} invalid" if bad else text
+
+
+def curve(selector: Selector) -> list[str]:
+    """The held-out slowdown against number of configs and leaves, in at most three lines."""
+    told: list[Mapping[str, Any]] = list(selector.choice.get("curve", ()))
+    if not told or not selector.costs_known:
+        return []
+    cells = [
+        (str(c["max_configs"]), f"{c['leaves']:.0f}", f"{math.exp(c['mean_log_slowdown']):.4f}") for c in told
+    ]
+    width = [max(map(len, cell)) for cell in cells]
+    names = ("configs", "leaves", "held out")
+    return [
+        f"  {name:8s} " + " ".join(cell[i].rjust(w) for cell, w in zip(cells, width, strict=True))
+        for i, name in enumerate(names)
+    ]
+
+
+def held_out(selector: Selector, table: CostTable) -> list[str]:
+    """The figures over launches that training held out, and which of the table's scenarios did worst, in one line."""
+    found, _ = recorded.held_out(selector)
+    if found is None or found.geomean_slowdown is None or not selector.costs_known:
+        return []
+    text = f"  held out: geomean {found.geomean_slowdown:.4f}"
+    if found.p95_slowdown is not None and found.max_slowdown is not None:
+        text += f", p95 {found.p95_slowdown:.3f}, max {found.max_slowdown:.2f}"
+    if found.invalid_share:
+        text += f", {percent(found.invalid_share)} invalid"
+    worst = recorded.held_out_worst(selector)[:1]
+    for item in worst if selector.n_scenarios == table.n_scenarios else ():
+        slow = "invalid" if item.slowdown is None else f"{item.slowdown:.2f}x"
+        text += f"; worst: {_scenario(selector, table, item.row)}: {slow}"
+    listed = selector.choice.get("shortlist")
+    return [text] if listed is None else [text, _shortlist(listed)]
+
+
+def _shortlist(record: Mapping[str, Any]) -> str:
+    alone, best = record.get("choice_geomean_slowdown"), record.get("geomean_slowdown")
+    if alone is None or best is None:
+        return f"  held out, best of the shortlist of {record['size']}: nothing of it succeeded"
+    return (
+        f"  held out, best of the shortlist of {record['size']}: geomean {best:.4f}, p95 {record['p95_slowdown']:.3f}, "
+        f"max {record['max_slowdown']:.2f}; the choice alone on these folds {alone:.4f}"
+    )
+
+
+def _scenario(selector: Selector, table: CostTable, row: int) -> str:
+    """A scenario by its id and the features that the tree tests first."""
+    values = table.features_of(row)
+    tested = (node.feature for node in ir.nodes(selector.tree) if not isinstance(node, ir.Leaf))
+    names = dict.fromkeys(name for name in (*tested, *values) if name in values)
+    told = ", ".join(f"{name} {printable(values[name])}" for name in list(names)[:3])
+    return f"scenario {printable(table.scenario[row])} ({told})" if table.scenario[row] else told
+
+
+def beyond(selector: Selector) -> str | None:
+    """What the default limits cost, where they bind."""
+    found = selector.choice.get("beyond")
+    if not found or not selector.costs_known:
+        return None
+    better = math.exp(found["mean_log_slowdown"])
+    now = math.exp(selector.choice["held_out"]["mean_log_slowdown"])
+    return (
+        f"{_owner(selector)}: the limits bind: depth {found['max_depth']} and {found['leaves']:.0f} leaves would give "
+        f"{better:.4f} held out, not {now:.4f} (--max-depth, --max-leaves)"
+    )
+
+
+def _owner(selector: Selector) -> str:
+    return selector.vendor if selector.device is None else f"{selector.vendor}, {selector.device}"

@@ -1,0 +1,67 @@
+"""Versions that shipped heuristics were measured with, beside those that are installed here."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from heurgen.logs.card import read_tools
+
+if TYPE_CHECKING:
+    from heurgen.ship.project import Heuristic
+
+# What a kernel's times depend on. The card's torch may name its build: 2.11.0+cu130.
+_PACKAGES = ("triton", "torch")
+
+
+def installed() -> dict[str, str]:
+    """Tool -> its version here; without those that are not here."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    if driver := _driver():
+        found["driver"] = driver
+    return found
+
+
+def stale(heuristics: Sequence[Heuristic], here: Mapping[str, str] | None = None) -> list[str]:
+    """A warning for each heuristic whose logs were measured with other versions, or that nobody can tell.
+
+    Raises:
+        SpecError: a card cannot be read.
+    """
+    here = installed() if here is None else here
+    warnings = []
+    for heuristic in heuristics:
+        tools = read_tools(heuristic.cards)
+        others = [
+            f"{tool} {' and '.join(tools[tool])}, here is {have}"
+            for tool, have in here.items()
+            if tool in tools and _plain(have) not in map(_plain, tools[tool])
+        ]
+        if others:
+            warnings.append(
+                f"{heuristic.model.name} was measured with {'; '.join(others)}: "
+                "heurgen tune --verify says what that costs"
+            )
+        elif not tools:
+            warnings.append(f"{heuristic.model.name}: no card says what its logs were measured with")
+    return warnings
+
+
+def _plain(text: str) -> str:
+    return text.partition("+")[0]
+
+
+def _driver() -> str | None:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer[0] if answer else None

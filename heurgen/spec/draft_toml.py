@@ -1,0 +1,143 @@
+"""Kernel spec -> TOML text: what `init` and `import --write-spec` leave behind for a person to confirm.
+
+Every string may be hostile: strings and keys are escaped by TOML's rules, comments hold printable text alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from heurgen.base import toml
+from heurgen.base.errors import printable
+from heurgen.ir import expr
+from heurgen.spec.kernel_spec import Column, DerivedColumn, KernelSpec, LogColumns
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A feature or parameter with a remark; one that is not `active` is written as a comment."""
+
+    column: Column
+    remark: str = ""
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A kernel spec on its way to a file.
+
+    `header` are comment lines at the top, `left_out` pairs of a column and why it has no role, `log_remarks`
+    pairs of a [log] key and a remark (a key with a remark is written even where it has its default).
+    """
+
+    name: str
+    features: tuple[Entry, ...]
+    parameters: tuple[Entry, ...]
+    derived: tuple[DerivedColumn, ...] = ()
+    log: LogColumns = field(default_factory=LogColumns)
+    group: tuple[str, ...] = ()
+    name_remark: str = ""
+    header: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+    log_remarks: tuple[tuple[str, str], ...] = ()
+
+
+def spec_to_toml(spec: KernelSpec) -> str:
+    """The spec as TOML; reading it gives back an equal spec.
+
+    Raises:
+        SpecError: a string holds a lone surrogate, which TOML cannot write.
+    """
+    return to_toml(
+        Draft(
+            name=spec.name,
+            features=tuple(map(Entry, spec.features)),
+            parameters=tuple(map(Entry, spec.parameters)),
+            derived=spec.derived,
+            log=spec.log,
+            group=spec.group,
+        )
+    )
+
+
+def to_toml(draft: Draft) -> str:
+    """The draft as TOML text; the same draft gives the same bytes.
+
+    Raises:
+        SpecError: a string holds a lone surrogate, which TOML cannot write.
+    """
+    return "\n".join(_lines(draft)) + "\n"
+
+
+def _lines(draft: Draft) -> Iterator[str]:
+    yield from (toml.comment(line) for line in draft.header)
+    if draft.group:
+        yield from (
+            f"group = {toml.value(draft.group)}  # scenarios equal in these are held out together",
+            "",
+        )
+    yield "[kernel]"
+    yield f"name = {toml.string(draft.name)}{_remark(draft.name_remark)}"
+    yield ""
+    yield "[features]  # order = argument order of generated functions"
+    yield from map(_entry, draft.features)
+    if draft.derived:
+        yield ""
+        yield "[derived]"
+        for derived in draft.derived:
+            yield f"{toml.key(derived.name)} = {toml.string(expr.to_text(derived.expression))}"
+    yield ""
+    yield "[parameters]"
+    yield from map(_entry, draft.parameters)
+    log = list(_log(draft))
+    if log:
+        yield from ("", "[log]", *log)
+    if draft.left_out:
+        yield ""
+        yield "# Columns without a role:"
+        for name, why in draft.left_out:
+            yield toml.comment(f"  {name}: {why}")
+
+
+def _entry(entry: Entry) -> str:
+    column = entry.column
+    parts = [f"type = {toml.string(column.type)}"]
+    for bound in ("min", "max"):
+        value = getattr(column, bound)
+        if value is not None:
+            parts.append(f"{bound} = {toml.number(value)}")
+    if column.values:
+        parts.append(f"values = {toml.value(column.values)}")
+    if column.aliases:
+        parts.append(f"aliases = {toml.value(dict(column.aliases))}")
+    if column.unknown != "fallback":
+        parts.append(f"unknown = {toml.string(column.unknown)}")
+    if column.optional:
+        parts.append("optional = true")
+    if column.vendors:
+        parts.append(f"vendors = {toml.value(column.vendors)}")
+    parts += [f"{k} = {toml.string(v)}" for k, v in (("unit", column.unit), ("doc", column.doc)) if v]
+    line = f"{toml.key(column.name)} = {{ {', '.join(parts)} }}"
+    return (line if entry.active else toml.comment(line)) + _remark(entry.remark)
+
+
+def _log(draft: Draft) -> Iterator[str]:
+    remarks, log, default = dict(draft.log_remarks), draft.log, LogColumns()
+    constants = dict(log.constants)
+    for name in ("vendor", "device", "time", "status", "scenario", "noise", "unit", "objective", "failures"):
+        found = {"const": constants[name]} if name in constants else getattr(log, name)
+        if found != getattr(default, name) or (name in remarks and found is not None):
+            text = toml.number(found) if isinstance(found, float) else toml.value(found)
+            yield f"{name} = {text}{_remark(remarks.get(name, ''))}"
+    if log.winners_only:
+        yield "winners_only = true  # every row is the winner of its scenario: slowdown is unknown"
+    if log.wide:
+        yield ""
+        yield "[log.wide]  # a column a config: its parameters"
+        for column, values in log.wide:
+            yield f"{toml.key(column)} = {toml.value(dict(values))}"
+
+
+def _remark(text: str) -> str:
+    return f"  # {printable(text)}" if text else ""

@@ -1,0 +1,209 @@
+"""`[log]` of a kernel spec: where a log keeps its bookkeeping, and how its times are to be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from heurgen.base.errors import SpecError, quoted
+from heurgen.base.toml import Table
+
+Unit = Literal["s", "ms", "us", "ns"]
+# Milliseconds of one unit.
+MS: Mapping[Unit, float] = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
+_UNIT_WORDS: Mapping[str, Unit] = {
+    **dict.fromkeys(("ms", "msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("us", "µs", "μs", "usec", "usecs", "micros", "microsecond", "microseconds"), "us"),
+    **dict.fromkeys(("ns", "nsec", "nsecs", "nanos", "nanosecond", "nanoseconds"), "ns"),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+}
+_TIME_WORDS = frozenset("time timing times latency duration runtime elapsed ms us ns walltime".split())
+_THROUGHPUT = re.compile(
+    r"(?:^|[^a-z0-9])(?:[kmgtpe]?flops?(?:ps)?|[kmgt]?i?bps|[kmgt]i?b[_/ ]?s|[gtm]ops|throughput|tput|bandwidth|bw|"
+    r"qps|tps|rps|fps|iops|speedup|mfu|hfu|utili[sz]ation|efficiency|rate)(?:$|[^a-z0-9])"
+    r"|(?:^|[^a-z0-9])per[_ ]?(?:s|sec|secs|second|seconds|ms|us|minute|min)(?:$|[^a-z])"
+    r"|[a-z]/(?:s|sec|second)(?:$|[^a-z])"
+    r"|(?:tokens?|toks?|samples?|items?|iters?|requests?|images?|elements?|elems?|cells)_?(?:ps|_s)(?:$|[^a-z])"
+)
+_KEYS = ("vendor", "device", "time", "status", "scenario")
+# What a column of the log can be replaced by one value for.
+_CONSTANTS = ("vendor", "device")
+WideColumn = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumns:
+    """Names of the bookkeeping columns, and what else reading needs to know.
+
+    noise         relative noise where a log has no repeats
+    unit          of the time column; None: what its name says ("time_us"), else ms
+    objective     "max": the time column holds a throughput, and 1 / it is read as a time
+    failures      texts of the time column, whatever their case, that are failures ("" is a blank cell)
+    winners_only  every row is the winner of a scenario of its own; its time may be blank, slowdown is unknown
+    constants     ("vendor", "nvidia"): the log has no such column, and this is what it would hold
+    wide          a column a config: (column, its parameters and their texts); each cell is a time, a blank one
+                  was not measured
+    """
+
+    vendor: str = "vendor"
+    device: str = "device"
+    time: str = "time_ms"
+    status: str = "status"
+    scenario: str = "scenario"
+    noise: float = 0.02
+    unit: Unit | None = None
+    objective: Literal["min", "max"] = "min"
+    failures: tuple[str, ...] = ()
+    winners_only: bool = False
+    constants: tuple[tuple[str, str], ...] = ()
+    wide: tuple[WideColumn, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.vendor, self.device, self.time, self.status, self.scenario)
+
+    @property
+    def to_ms(self) -> float:
+        """What a cell of the time column is multiplied by."""
+        return MS[self.unit or unit_of(self.time) or "ms"]
+
+
+def _words(name: str) -> list[str]:
+    """`latency (ms)`, `kernelTimeUs` -> words in lower case."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return [w for w in re.split(r"[^a-z0-9µμ]+", snake) if w]
+
+
+def unit_of(name: str) -> Unit | None:
+    """The unit of time that a column's name ends in ("time_us", "latency (ms)", "us_mean"), if any."""
+    words = _words(name)
+    found = [_UNIT_WORDS[w] for w in words if w in _UNIT_WORDS and (w != "s" or len(words) > 1)]
+    return None if not found or is_throughput(name) else found[-1]
+
+
+def names_time(name: str) -> bool:
+    """Whether a name says that it is a time."""
+    return not is_throughput(name) and (
+        bool(_TIME_WORDS.intersection(_words(name))) or unit_of(name) is not None
+    )
+
+
+def is_throughput(name: str) -> bool:
+    """Whether a name says that more is better: tflops, gbps, tokens_per_s, GB/s and the like."""
+    return _THROUGHPUT.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()) is not None
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def read_log_columns(table: Table, max_noise: float) -> LogColumns:
+    """The `[log]` table of a spec.
+
+    Raises:
+        SpecError: a key is unknown, a value is none that it can have, or the time column is a throughput
+            by its name and `objective` does not say so.
+    """
+    default = LogColumns()
+    table.only(*_KEYS, "noise", "unit", "objective", "failures", "winners_only", "wide")
+    names, constants = {}, []
+    for key in _KEYS:
+        if key in _CONSTANTS and isinstance(table.data.get(key), Mapping):
+            constants.append((key, _constant(table.table(key))))
+            continue
+        expected = (
+            'the name of a column, or { const = "nvidia" }' if key in _CONSTANTS else "the name of a column"
+        )
+        names[key] = table.text(key, getattr(default, key), expected=expected)
+        if not names[key] or names[key] != names[key].strip():
+            raise table.wrong(key, expected)
+    expected = "a finite number that is not negative, such as 0.02"
+    found = LogColumns(
+        **names,
+        noise=float(table.number("noise", default.noise, low=0, high=max_noise, expected=expected)),
+        unit=_one_of(table, "unit", tuple(MS), None),
+        objective=_one_of(table, "objective", ("min", "max"), "min"),
+        failures=table.texts("failures", (), expected='a list of texts such as ["OOM", "nan"]'),
+        winners_only=table.flag("winners_only", False),
+        constants=tuple(constants),
+        wide=_wide(table.table("wide")),
+    )
+    _check_objective(table, found)
+    return found
+
+
+def _constant(table: Table) -> str:
+    table.only("const")
+    value = table.text("const")
+    if not value or value != value.strip():
+        raise table.wrong("const", "text without spaces around it")
+    return value
+
+
+def _one_of(table: Table, key: str, allowed: tuple[str, ...], default: str | None) -> Any:
+    if key not in table:
+        return default
+    expected = f"one of {', '.join(allowed)}"
+    if table.text(key, expected=expected) not in allowed:
+        raise table.wrong(key, expected)
+    return table.data[key]
+
+
+def _check_objective(table: Table, log: LogColumns) -> None:
+    if log.objective == "min" and is_throughput(log.time):
+        hint = 'write objective = "max" in [log], or name the column of the time'
+        message = f"{quoted(log.time)} is a throughput by its name, and would be read as a time"
+        raise table.error(message, "time", hint)
+    if log.objective == "max" and names_time(log.time):
+        hint = 'objective = "max" is for a throughput; name its column with time = ...'
+        raise table.error(f"the column {quoted(log.time)} is a time by its name", "objective", hint)
+    if log.objective == "max" and log.unit is not None:
+        raise table.error('unit does not go with objective = "max"', "unit")
+
+
+def _wide(table: Table) -> tuple[WideColumn, ...]:
+    found = []
+    for column in table:
+        entry = table.table(column, hint="write { BLOCK_M = 64, num_warps = 4 }")
+        if not entry.data:
+            raise table.wrong(column, "the parameters of the config")
+        found.append((column, tuple((name, _cell(entry, name)) for name in entry)))
+    return tuple(found)
+
+
+def _cell(table: Table, name: str) -> str:
+    value = table.data[name]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, int | float | str) or value == "":
+        raise table.wrong(name, "a number, true, false or text")
+    return value if isinstance(value, str) else repr(value)
+
+
+def check_wide(table: Table, log: LogColumns, parameters: tuple[str, ...], others: tuple[str, ...]) -> None:
+    """What [log.wide] names must be parameters of the spec, and no column may have another role.
+
+    Raises:
+        SpecError: it is otherwise.
+    """
+    seen: dict[tuple[tuple[str, str], ...], str] = {}
+    for column, values in log.wide:
+        if log.objective == "min" and is_throughput(column):
+            raise _wide_error(
+                table,
+                column,
+                f"{quoted(column)} is a throughput by its name, and would be read as a time; "
+                'write objective = "max" and time = "throughput" in [log]',
+            )
+        if column in others or column in log.names:
+            raise _wide_error(table, column, f"{quoted(column)} has another role in the spec")
+        for name, _ in values:
+            if name not in parameters:
+                raise _wide_error(table, column, f"{quoted(name)} is no parameter")
+        if (other := seen.setdefault(tuple(sorted(values)), column)) != column:
+            raise _wide_error(table, column, f"{quoted(other)} is of the same config")
+
+
+def _wide_error(table: Table, column: str, message: str) -> SpecError:
+    return table.table("wide").error(message, column)

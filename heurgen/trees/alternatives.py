@@ -1,0 +1,126 @@
+"""What a leaf would ship next, and what a tuner that tries few configs should try there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from heurgen import ir
+from heurgen.logs.costs import CostTable
+from heurgen.trees import constants
+from heurgen.trees.build import route
+from heurgen.trees.problem import UNIT, Floats, Ints, config_order
+
+
+def with_alternatives(selector: ir.Selector, table: CostTable, rows: Ints, size: int) -> ir.Selector:
+    """The selector with every leaf's runner-up (where costs are known) and shortlist of `size` configs (0: none)."""
+    columns = _columns(selector, table)
+    order = np.array(config_order(table), dtype=np.int64)
+    found: list[tuple[_Next | None, list[int]]] = []
+    by_place, leaves = numbered(selector.tree)
+    at = route(by_place, table.columns, table.X[rows])
+    for i, leaf in enumerate(leaves):
+        own, choice = rows[at == i], columns[leaf.config]
+        runner = _runner_up(table, own, order, choice) if table.costs_known and len(own) else None
+        found.append((runner, _shortlist(table, own, order, choice, size) if size else []))
+    used = {c for runner, listed in found for c in (*listed, *([] if runner is None else [runner.column]))}
+    extra = [c for c in order.tolist() if c in used - set(columns)]
+    number = {c: i for i, c in enumerate([*columns, *extra])}
+    ready = iter(
+        replace(
+            leaf,
+            runner_up=None if runner is None else runner.named(number),
+            shortlist=tuple(number[c] for c in listed),
+        )
+        for leaf, (runner, listed) in zip(leaves, found, strict=True)
+    )
+    tree = relabelled(selector.tree, ready)
+    return replace(selector, tree=tree, alternatives=tuple(table.configs[c] for c in extra))
+
+
+def listed_costs(selector: ir.Selector, table: CostTable, rows: Ints) -> Floats:
+    """Log-slowdown [N, K] of each row's shortlist, the choice first; inf where it did not succeed or the list ends."""
+    columns = {config: i for i, config in enumerate(table.configs)}
+    by_place, leaves = numbered(selector.tree)
+    at = route(by_place, table.columns, table.X[rows])
+    costs = np.full((len(rows), max(1, *(len(leaf.shortlist) for leaf in leaves))), np.inf)
+    for i, leaf in enumerate(leaves):
+        listed = [columns[selector.listed[c]] for c in leaf.shortlist or (leaf.config,)]
+        costs[at == i, : len(listed)] = table.log_slowdown[np.ix_(rows[at == i], listed)]
+    return np.where(np.isfinite(costs), costs, np.inf)
+
+
+def _columns(selector: ir.Selector, table: CostTable) -> list[int]:
+    number = {config: i for i, config in enumerate(table.configs)}
+    return [number[config] for config in selector.configs]
+
+
+def numbered(tree: ir.Node) -> tuple[ir.Node, list[ir.Leaf]]:
+    """The tree with every leaf's config its number, left to right, and the leaves."""
+    leaves = list(ir.leaves(tree))
+    return relabelled(tree, iter(ir.Leaf(i) for i in range(len(leaves)))), leaves
+
+
+def relabelled(node: ir.Node, leaves: Iterator[ir.Leaf]) -> ir.Node:
+    if isinstance(node, ir.Leaf):
+        return next(leaves)
+    left = relabelled(node.left, leaves)
+    return replace(node, left=left, right=relabelled(node.right, leaves))
+
+
+# --- one leaf -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    column: int
+    slowdown: float
+    n_ok: int
+    tie: bool
+
+    def named(self, number: dict[int, int]) -> ir.RunnerUp:
+        return ir.RunnerUp(number[self.column], self.slowdown, self.n_ok, self.tie)
+
+
+def _runner_up(table: CostTable, rows: Ints, order: Ints, choice: int) -> _Next | None:
+    """The config that succeeds in most of the rows after the choice, of equals the fastest; None: there is no other.
+
+    A tie: over the rows where both succeeded it loses less than the noise of one measurement, on average.
+    """
+    logs = table.log_slowdown[np.ix_(rows, order)]
+    ok = np.isfinite(logs)
+    units = np.where(ok, np.rint(np.where(ok, logs, 0.0) * UNIT), 0.0).sum(axis=0)
+    others = np.flatnonzero(ok.any(axis=0) & (order != choice))
+    if not len(others):
+        return None
+    count = ok.sum(axis=0)
+    best = int(min(others.tolist(), key=lambda i: (-count[i], units[i] / count[i], i)))
+    known = sorted(logs[ok[:, best], best].tolist())
+    own = table.log_slowdown[rows, choice]
+    both = ok[:, best] & np.isfinite(own)
+    loss = math.fsum((logs[both, best] - own[both]).tolist())
+    noise = math.fsum(np.log1p(table.noise[rows[both]]).tolist())
+    tie = bool(both.any()) and loss <= noise
+    return _Next(int(order[best]), math.exp(math.fsum(known) / len(known)), len(known), tie)
+
+
+def _shortlist(table: CostTable, rows: Ints, order: Ints, choice: int, size: int) -> list[int]:
+    """The choice, then greedily what lowers the mean of the best log-slowdown most, among configs that never failed
+    on the rows and succeeded somewhere; of equals the one that costs least alone.
+    """
+    logs = table.log_slowdown[np.ix_(rows, order)]
+    ok = np.isfinite(logs)
+    costs = np.rint(np.where(ok, np.where(ok, logs, 0.0), constants.LEARNER.uncovered) * UNIT)
+    free = ok.any(axis=0) & ~np.isinf(logs).any(axis=0) & (order != choice)
+    alone, best, listed = costs.sum(axis=0), costs[:, order == choice], [choice]
+    while len(listed) < size and free.any():
+        left = np.flatnonzero(free)
+        together = np.minimum(costs[:, left], best).sum(axis=0)
+        found = int(left[np.lexsort((left, alone[left], together))[0]])
+        listed.append(int(order[found]))
+        free[found] = False
+        best = np.minimum(best, costs[:, found : found + 1])
+    return listed

@@ -1,0 +1,164 @@
+"""Guards: tests that keep a config from launches of a kind on which it was never seen to work.
+
+A leaf serves more than its scenarios. Its config may have succeeded in all of them while its region, through the
+luck of a few scenarios, also takes in launches that the config does not apply to. On MIOpen's find-db a solver for
+stride 1 wins the leaf `filter_h <= 1, batch > 63`: the two training problems there with stride 2 went to the other
+side of the last test, and nothing on the leaf's path says stride 1. A guard says it: `stride_h <= 1`, else a config
+that works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heurgen.trees import constants
+from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, height, n_leaves, tips
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
+from heurgen.trees.refine import with_max_leaves
+
+# Of the leaves allowed, one in so many may make way for guards.
+SHARE = 4
+# Scenarios beyond a guard from which its config is chosen, where a node above has so many.
+ENOUGH = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limit:
+    """A cut beyond which no scenario is covered by some configs.
+
+    cut      what is within goes left; right where `within_left` is False
+    beyond   bool [n]  which scenarios lie beyond
+    configs  bool [C]  which configs stop there
+    """
+
+    cut: Cut
+    within_left: bool
+    beyond: Bools
+    configs: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Guard:
+    """A limit to put above the node at the end of `path` (True: left); what it saves; the leaf for what is beyond."""
+
+    path: tuple[bool, ...]
+    limit: Limit
+    saved: float
+    tip: Tip
+
+
+def guarded(p: Problem, tree: Tree, known: list[Limit], price: float, depth: int, max_leaves: int) -> Tree:
+    """The tree with guards where they are likely to save more than `price`, in cost units, within both limits of size.
+
+    No scenario is routed otherwise. Where leaves are short, the weakest branches make way for guards.
+    """
+    found = _found(p, tree, known, price)
+    over = n_leaves(tree) + len(found) - max_leaves
+    if over > 0:
+        tree = with_max_leaves(p, tree, max(n_leaves(tree) - over, max_leaves - max_leaves // SHARE))
+        found = _found(p, tree, known, price)
+    found = sorted(found, key=lambda g: -g.saved)[: max(0, max_leaves - n_leaves(tree))]
+    return _with(tree, (), found, depth)
+
+
+def _with(tree: Tree, path: tuple[bool, ...], guards: list[_Guard], depth: int) -> Tree:
+    if isinstance(tree, Branch):
+        left = _with(tree.left, (*path, True), guards, depth)
+        tree = Branch(tree.cut, left, _with(tree.right, (*path, False), guards, depth))
+    for g in guards:
+        if g.path == path and len(path) + height(tree) < depth:
+            sides = (tree, g.tip) if g.limit.within_left else (g.tip, tree)
+            tree = Branch(g.limit.cut, *sides)
+    return tree
+
+
+def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Guard]:
+    """The guards that are likely to save more than the price: each above the highest node without a scenario beyond."""
+    if not known or isinstance(tree, Tip):
+        return []
+    beyond = np.column_stack([limit.beyond for limit in known])
+    real = np.flatnonzero(p.real)
+    found: list[_Guard] = []
+
+    def walk(node: Branch, rows: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
+        left = goes_left(p, real[rows], node.cut)
+        count = beyond[rows].sum(axis=0)
+        above = [*above, rows]
+        for side, below, own in ((True, node.left, rows[left]), (False, node.right, rows[~left])):
+            inside = beyond[own].sum(axis=0)
+            share = len(own) / len(rows)
+            stops = np.zeros(len(p.configs), dtype=bool)
+            stops[[tip.config for tip in tips(below)]] = True
+            asked = [
+                (_saved(int(count[i]), share), i)
+                for i in np.flatnonzero((count > 0) & (inside == 0)).tolist()
+                if known[i].cut.column != node.cut.column and bool((known[i].configs & stops).any())
+            ]
+            held = np.zeros(len(real), dtype=bool)
+            for saved, i in sorted(((s, i) for s, i in asked if s > price), key=lambda a: (-a[0], a[1])):
+                kept_off = rows[beyond[rows, i]]
+                if not held[kept_off].all():
+                    held[kept_off] = True
+                    tip = best_tip(p, real[_nearest(above, beyond[:, i])])
+                    found.append(_Guard((*path, side), known[i], saved, tip))
+            if isinstance(below, Branch):
+                walk(below, own, (*path, side), above)
+
+    walk(tree, np.arange(len(real)), (), [])
+    return found
+
+
+def _saved(beyond: int, share: float) -> float:
+    """What a guard is likely to save at a node with a share of its parent's scenarios, `beyond` of which are beyond.
+
+    Had the cut nothing to do with the limit, beyond * share of them would be here. That none is makes it the less
+    likely the more they are: about exp(-beyond * share), by products alone, which round alike everywhere.
+    """
+    expected = beyond * share
+    damped = 1.0 + expected / 2
+    return constants.LEARNER.invalid * UNIT * expected / (damped * damped * damped * damped)
+
+
+def _nearest(above: list[Ints], beyond: Bools) -> Ints:
+    """The scenarios beyond of the lowest node above that has ENOUGH of them, else of the root."""
+    for rows in reversed(above):
+        own = rows[beyond[rows]]
+        if len(own) >= ENOUGH:
+            return own
+    return above[0][beyond[above[0]]]
+
+
+# --- limits -------------------------------------------------------------------------------------------------
+
+
+def limits(p: Problem) -> list[Limit]:
+    """The limits of every config in every given number column, where chance would not explain them.
+
+    Where a config covers a share of all scenarios, `LEARNER.guard_evidence` times the reciprocal of the share must lie
+    beyond: were it applicable there, that many of them would be expected to be covered.
+    """
+    real = np.flatnonzero(p.real)
+    X, covered = p.X[real], p.covered[real]
+    share = covered.mean(axis=0)
+    found: dict[tuple[int, bool, float], Bools] = {}
+    for column, description in enumerate(p.columns):
+        if description.derived or description.type == "category":
+            continue
+        x = X[:, column]
+        for config in np.flatnonzero((share > 0) & (share < 1)).tolist():
+            own = x[covered[:, config]]
+            for low, edge in ((True, float(own.max())), (False, float(own.min()))):
+                beyond = x > edge if low else x < edge
+                if beyond.sum() * share[config] >= constants.LEARNER.guard_evidence:
+                    stops = found.setdefault((column, low, edge), np.zeros(len(share), dtype=bool))
+                    stops[config] = True
+    return [_limit(X[:, column], column, low, edge, found[column, low, edge]) for column, low, edge in found]
+
+
+def _limit(x: Floats, column: int, within_left: bool, edge: float, configs: Bools) -> Limit:
+    beyond = x > edge if within_left else x < edge
+    other = float(x[beyond].min() if within_left else x[beyond].max())
+    cut = Cut(column, edge, other) if within_left else Cut(column, other, edge)
+    return Limit(cut, within_left, beyond, configs)

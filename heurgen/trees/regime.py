@@ -1,0 +1,89 @@
+"""Every rule of training that depends on the size of a log, decided once from the whole table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heurgen.trees import constants
+from heurgen.trees.options import FitOptions
+from heurgen.trees.problem import Problem, groups
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """What folds and fit of one table share, so that what is validated is what ships.
+
+    n_groups     groups of scenarios that are held out together
+    repeats      divisions of the groups into folds
+    counts       numbers of configs that are compared, ascending
+    max_depth, max_leaves   the caller's limits, else the defaults for so many scenarios
+    prices       prices of a leaf that are compared, ascending
+    patience     numbers of configs in a row that must fail to pay before the search ends
+    interpolate  whether points between scenarios are added
+    few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
+                 held-out mean to be trusted alone
+    compares_tails  whether the scenarios are many enough for a held-out p95 to say something
+    every_depth  whether every depth up to the limit is fitted
+    tolerance    mean log-slowdown within which fewer configs and leaves win
+    """
+
+    n_scenarios: int
+    n_groups: int
+    repeats: int
+    counts: tuple[int, ...]
+    max_depth: int
+    max_leaves: int
+    prices: tuple[float, ...]
+    patience: int
+    interpolate: bool
+    few: bool
+    compares_tails: bool
+    every_depth: bool
+    tolerance: float
+
+    @property
+    def validates(self) -> bool:
+        """Whether there are groups enough to hold some out."""
+        return self.n_groups >= constants.LEARNER.min_groups
+
+
+def regime(p: Problem, options: FitOptions) -> Regime:
+    """The regime of a whole table (never of a fold's part)."""
+    c = constants.LEARNER
+    n, n_groups = p.n_real, int(groups(p).max()) + 1
+    few = n <= c.small and not p.labels_only
+    counts = _counts(n, min(options.max_configs or c.pool, c.pool, len(p.configs)))
+    return Regime(
+        n_scenarios=n,
+        n_groups=n_groups,
+        repeats=max(1, min(c.max_repeats, c.scenarios_to_fit // n_groups)),
+        counts=counts,
+        max_depth=options.max_depth or c.depths[(n > 1000) + (n > c.abundant)],
+        max_leaves=options.max_leaves or _leaves(n, options.max_depth),
+        prices=c.few_prices if few and options.prefer != "small" else c.prices,
+        patience=len(counts) if few else c.patience,
+        interpolate=n <= c.interpolated and not p.labels_only,
+        few=few,
+        compares_tails=n >= c.tailed and not p.labels_only,
+        every_depth=n <= c.every_depth,
+        tolerance=_tolerance(n, options),
+    )
+
+
+def _counts(n: int, most: int) -> tuple[int, ...]:
+    c = constants.LEARNER
+    compared = c.coarse_counts if n > c.abundant else c.counts
+    return (*(k for k in compared if k < most), most)
+
+
+def _leaves(n: int, max_depth: int | None) -> int:
+    """The default limit; of a depth that was asked for every leaf, up to that of 6 tests."""
+    c = constants.LEARNER
+    return max(c.leaves, n // c.scenarios_per_leaf, 1 << min(max_depth or 0, 6))
+
+
+def _tolerance(n: int, options: FitOptions) -> float:
+    c = constants.LEARNER
+    if options.prefer == "small":
+        return c.small_tolerance
+    return c.large_tolerance if n > c.small else c.tolerance

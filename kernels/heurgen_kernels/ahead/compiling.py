@@ -1,0 +1,172 @@
+"""Launches that compile and launch nothing, and compilation shared among processes.
+
+What a launch compiles is taken from Triton itself, at the point where it found nothing in memory: so what is compiled
+here and what a launch asks for cannot differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from triton._C.libtriton import get_cache_invalidating_env_vars
+from triton.compiler.compiler import make_backend
+from triton.runtime.cache import get_cache_key, get_cache_manager
+from triton.runtime.jit import JITFunction
+
+from ..device.mixed import mixed_kernel
+from ..device.naive import naive_kernel
+from ..device.q_block import q_block_kernel
+from ..device.split_kv import split_kv_kernel
+from ..device.static_grid import static_grid_kernel
+from ..device.warp_specialized import warp_specialized_kernel
+
+KERNELS = (
+    naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel, warp_specialized_kernel,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One compilation as Triton asks for it. kernel: (module, name). constants may hold @triton.jit functions, by
+    (module, name) too.
+    """
+
+    kernel: tuple[str, str]
+    signature: dict[str, Any]
+    constants: dict[Any, Any]
+    attributes: dict[Any, Any]
+    options: dict[str, Any]
+    target: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A @triton.jit function on its way to another process."""
+
+    module: str
+    name: str
+
+
+def refer(value: Any) -> Any:
+    return Reference(value.module, value.fn.__qualname__) if isinstance(value, JITFunction) else value
+
+
+@contextmanager
+def instead_of(name: str, act: Callable[..., Any]) -> Iterator[None]:
+    """Inside, on this thread, `act(kernel, original, *args, **kwargs)` takes the place of a method of all kernels."""
+    thread = threading.get_ident()
+
+    def replacement(kernel: Any) -> Callable[..., Any]:
+        original = getattr(kernel, name)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != thread:
+                return original(*args, **kwargs)
+            return act(kernel, original, *args, **kwargs)
+
+        return method
+
+    before = [(kernel, vars(kernel).get(name)) for kernel in KERNELS]
+    for kernel in KERNELS:
+        setattr(kernel, name, replacement(kernel))
+    try:
+        yield
+    finally:
+        for kernel, method in before:
+            if method is None:
+                delattr(kernel, name)
+            else:
+                setattr(kernel, name, method)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Inside, launches of this thread compile and load, and launch nothing."""
+
+    def run(kernel: Any, original: Any, *args: Any, warmup: bool, **kwargs: Any) -> Any:
+        return original(*args, warmup=True, **kwargs)
+
+    with instead_of("run", run):
+        yield
+
+
+@contextmanager
+def collecting() -> Iterator[list[Job]]:
+    """Inside, launches of this thread neither compile nor launch; the list gets what they would have compiled."""
+    jobs: dict[Any, Job] = {}
+
+    def compile(kernel: Any, original: Any, key: Any, signature: Any, device: Any, constants: Any, options: Any,
+                attributes: Any, warmup: bool) -> None:  # fmt: skip
+        target = kernel.device_caches[device][2]
+        jobs[kernel.fn.__qualname__, key] = Job(
+            (kernel.module, kernel.fn.__qualname__), signature, {k: refer(v) for k, v in constants.items()},
+            attributes, dict(options.__dict__), (target.backend, target.arch, target.warp_size),
+        )  # fmt: skip
+
+    collected: list[Job] = []
+    with ExitStack() as stack:
+        stack.enter_context(compiling())
+        stack.enter_context(instead_of("_do_compile", compile))
+        yield collected
+    collected.extend(jobs.values())
+
+
+def not_on_disk(jobs: list[Job]) -> list[Job]:
+    """The jobs that Triton's cache on disk has no kernel for."""
+    from .worker import parts
+
+    variables = get_cache_invalidating_env_vars()
+    missing = []
+    for job in jobs:
+        source, target = parts(job)
+        backend = make_backend(target)
+        options = backend.parse_options({**job.options, **source.parse_options()})
+        key = get_cache_key(source, backend, options, env_vars=variables)
+        folder = get_cache_manager(hashlib.sha256(key.encode()).hexdigest())
+        if not folder.get_group(f"{source.name[:150]}.json"):
+            missing.append(job)
+    return missing
+
+
+def share(jobs: list[Job], processes: int) -> None:
+    """Compiles into Triton's cache on disk, in so many processes; what one fails at is left to whoever launches it.
+
+    The processes are programs of their own, which a server's daemonic workers may start too. They use no GPU.
+    """
+    waiting, lock = list(jobs), threading.Lock()
+
+    def feed() -> None:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "heurgen_kernels.ahead.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "CUDA_VISIBLE_DEVICES": ""},
+        )  # fmt: skip
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with child:
+            while True:
+                with lock:
+                    job = waiting.pop(0) if waiting else None
+                if job is None:
+                    break
+                try:
+                    pickle.dump(job, child.stdin)
+                    child.stdin.flush()
+                    pickle.load(child.stdout)
+                except (OSError, EOFError, pickle.UnpicklingError):
+                    break  # the process ended: the others, or the launch, compile what is left
+            child.stdin.close()
+
+    threads = [threading.Thread(target=feed, daemon=True) for _ in range(min(processes, len(jobs)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,96 @@
+"""What the calls of a model's attention layers look like, without their lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The tensors of a model's calls: what `paged_attention` compiles for, besides lengths and configs.
+
+    num_query_heads, num_kv_heads, head_size, page_size   of one rank
+    dtype         of q and of new K and V; q_dtype where q alone is quantised
+    cache_dtype   of the pages, None for dtype; an fp8 cache comes with k_scale and v_scale
+    out_dtype     None for dtype; an fp8 output comes with output_scale
+    fresh         with new K and V at hand: False for batches without cached tokens (`has_prefix=False`), True for
+                  others; () where they are always read from pages. fresh_from: their least max_seqlen_q
+    pages         whether calls without new K and V come too
+    causal, window, softcap, alibi   whether calls have them; sinks is their dtype, None where there are none
+    *_strides     in elements, None for contiguous: q, out and new K and V (tokens, heads), pages (pages, tokens,
+                  heads); both of K's and V's are equal, as in vLLM's one tensor for both
+    """
+
+    num_query_heads: int
+    num_kv_heads: int
+    head_size: int
+    page_size: int
+    dtype: torch.dtype = torch.bfloat16
+    q_dtype: torch.dtype | None = None
+    cache_dtype: torch.dtype | None = None
+    out_dtype: torch.dtype | None = None
+    fresh: tuple[bool, ...] = ()
+    fresh_from: int = 1
+    pages: bool = True
+    causal: bool = True
+    window: bool = False
+    softcap: bool = False
+    alibi: bool = False
+    sinks: torch.dtype | None = None
+    q_strides: tuple[int, int] | None = None
+    out_strides: tuple[int, int] | None = None
+    new_strides: tuple[int, int] | None = None
+    page_strides: tuple[int, int, int] | None = None
+
+
+def example(layout: Layout, device: torch.device, fresh: bool) -> dict[str, Any]:
+    """Keywords of `paged_attention` for one token of one sequence: a call that compiles as the layout's do.
+
+    All but the lengths and the config. fresh: with new K and V.
+    """
+    heads, heads_kv, size = layout.num_query_heads, layout.num_kv_heads, layout.head_size
+    cache_dtype, out_dtype = layout.cache_dtype or layout.dtype, layout.out_dtype or layout.dtype
+    q_dtype = layout.q_dtype or layout.dtype
+
+    def tensor(shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: torch.dtype) -> torch.Tensor:
+        if strides is None:
+            return torch.zeros(shape, dtype=dtype, device=device)
+        room = 1 + sum((n - 1) * stride for n, stride in zip(shape, (*strides, 1), strict=True))
+        flat = torch.zeros(room, dtype=dtype, device=device)
+        return flat.as_strided(shape, (*strides, 1))
+
+    def whole(*values: int) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int32, device=device)
+
+    def one() -> torch.Tensor:
+        return torch.ones((), dtype=torch.float32, device=device)
+
+    def page() -> torch.Tensor:
+        return tensor((1, layout.page_size, heads_kv, size), layout.page_strides, cache_dtype)
+
+    def new() -> torch.Tensor | None:
+        return tensor((1, heads_kv, size), layout.new_strides, layout.dtype) if fresh else None
+
+    scaled, quantised = cache_dtype != layout.dtype, out_dtype.itemsize == 1
+    return {
+        "q": tensor((1, heads, size), layout.q_strides, q_dtype),
+        "key_cache": page(), "value_cache": page(), "key": new(), "value": new(),
+        "out": tensor((1, heads, size), layout.out_strides, out_dtype),
+        "block_table": whole(0).view(1, 1), "cu_seqlens_q": whole(0, 1), "seq_lens": whole(1),
+        "scale": size**-0.5, "causal": layout.causal,
+        "window": _window(layout), "softcap": 30.0 if layout.softcap else 0.0,
+        "alibi_slopes": torch.ones(heads, dtype=torch.float32, device=device) if layout.alibi else None,
+        "sinks": None if layout.sinks is None else torch.zeros(heads, dtype=layout.sinks, device=device),
+        "q_scale": one() if q_dtype != layout.dtype else None, "k_scale": one() if scaled else None,
+        "v_scale": one() if scaled else None, "output_scale": one() if quantised else None,
+    }  # fmt: skip
+
+
+def _window(layout: Layout) -> tuple[int, int]:
+    """As vLLM's layers give it: a window of queries that see what follows them is symmetric."""
+    if not layout.window:
+        return (-1, -1)
+    return (127, -1) if layout.causal else (127, 127)

@@ -1,0 +1,182 @@
+"""`warm_up`: everything that the selectors can answer for a model, compiled and loaded before the first launch."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..api import paged_attention
+from ..config import Config, normalise
+from ..defaults import GRAPH
+from ..host.call import DTYPE_NAMES
+from ..host.hardware import Device, device_of
+from ..host.plan import SCRATCH_LIMIT
+from ..host.segments import block_rows, with_segments
+from ..host.select import FEATURES, NO_WINDOW, bind
+from .answers import Range, answers
+from .compiling import collecting, compiling, not_on_disk, share
+from .layouts import Layout, example
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """What a warm-up did. launches: kinds of launch it went through; compiled: kernels that were not in Triton's
+    cache; seconds of wall time.
+    """
+
+    launches: int
+    compiled: int
+    seconds: float
+
+
+def warm_up(
+    layouts: Iterable[Layout],
+    *,
+    max_num_seqs: int,
+    max_num_batched_tokens: int,
+    max_seqlen: int,
+    heuristics: Any = None,
+    graphs: Iterable[Config] = (GRAPH,),
+    device: torch.device | str | None = None,
+    processes: int | None = None,
+) -> WarmUp:
+    """Compiles all that launches of these layouts can ask for, so that none of them compiles.
+
+    max_num_seqs, max_num_batched_tokens, max_seqlen   sequences and new tokens of a batch, tokens of a sequence (new
+                  and cached), at most
+    heuristics    as in `paged_attention`
+    graphs        configs that decodes from pages are launched with besides, as under recorded graphs
+    device        the current GPU where None
+    processes     that compile at the same time; None for as many as there are processors, 1 for this one alone
+
+    Kernels come from Triton's cache on disk where they are in it. Tensors of the later launches must be aligned to 16
+    bytes, as torch's and vLLM's are; others compile when they come.
+
+    ValueError for heuristics that do more with their features than compare and compute.
+    """
+    started = time.perf_counter()
+    place = torch.device("cuda", torch.cuda.current_device()) if device is None else torch.device(device)
+    found = device_of(place)
+    select = bind(heuristics, found.vendor)
+    batch = {
+        "num_seqs": (1, max_num_seqs), "total_query_tokens": (1, max_num_batched_tokens),
+        "max_seqlen_q": (1, max_num_batched_tokens), "max_seqlen_k": (1, max_seqlen),
+        "total_seqlen_k": (1, max_num_seqs * max_seqlen), "avg_seqlen_q": (0, max_num_batched_tokens),
+    }  # fmt: skip
+    calls = []
+    for layout in dict.fromkeys(layouts):
+        for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
+            fresh = has_prefix is not None
+            call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
+            least = layout.fresh_from if fresh else 1
+            features = {
+                **batch,
+                **features_of(layout, found, fresh),
+                "max_seqlen_q": (least, max_num_batched_tokens),
+            }
+            kinds = launches(features, select, () if fresh else tuple(graphs))
+            calls += [
+                {**call, "max_seqlen_q": max_q, "max_seqlen_k": 1, "config": config}
+                for max_q, config in kinds
+            ]
+    with collecting() as jobs:
+        for call in calls:
+            paged_attention(**call)
+    missing = not_on_disk(jobs)
+    share(missing, len(os.sched_getaffinity(0)) if processes is None else processes)
+    with compiling():
+        for call in calls:
+            paged_attention(**call)
+    return WarmUp(len(calls), len(missing), time.perf_counter() - started)
+
+
+def features_of(layout: Layout, device: Device, fresh: bool) -> dict[str, Any]:
+    """What a layout says of `host.select.FEATURES`."""
+    return {
+        "num_query_heads": layout.num_query_heads, "num_kv_heads": layout.num_kv_heads,
+        "head_size": layout.head_size, "page_size": layout.page_size,
+        "dtype": DTYPE_NAMES[layout.cache_dtype or layout.dtype], "fresh": fresh,
+        "window": (1, NO_WINDOW - 1) if layout.window else NO_WINDOW, "softcap": layout.softcap,
+        "sinks": layout.sinks is not None, "multiprocessors": device.processors,
+    }  # fmt: skip
+
+
+def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) -> list[tuple[int, Config]]:
+    """(max_seqlen_q, config) of every kind of launch: calls of one kind run the same compiled kernel.
+
+    What is compiled follows from the longest query in steps: one token; a few, that one Q block holds; more.
+    """
+    group = features["num_query_heads"] // features["num_kv_heads"]
+    ordered = {name: features[name] for name in FEATURES}
+    kinds: dict[tuple[int, Config], None] = {}
+    most_seqs, (least_q, most_q) = features["num_seqs"][1], features["max_seqlen_q"]
+    batches = [{"max_seqlen_q": (1, 1), "total_query_tokens": (1, most_seqs)}] if least_q == 1 else []
+    batches += [{"max_seqlen_q": (max(least_q, 2), most_q)}] if most_q > 1 else []
+    for these in batches:
+        for answer in answers(select, {**ordered, **these}):
+            low, high = answer.within["max_seqlen_q"]
+            if not possible(answer.within):
+                continue
+            for config in divided(answer.config, crowded(answer.config, features)):
+                for max_q in steps(config, group, int(low), int(high)):
+                    kinds[max_q, config] = None
+    for config in graphs:
+        for max_q in steps(config, group, 1, block_rows(config.BLOCK_M, group) // group):
+            kinds[max_q, config] = None
+    return list(kinds)
+
+
+def possible(within: Mapping[str, tuple[float, float]]) -> bool:
+    """Whether some batch that a launch accepts lies within."""
+    high = {name: most for name, (_, most) in within.items()}
+    low = {name: least for name, (least, _) in within.items()}
+    return bool(
+        low["total_seqlen_k"] <= high["num_seqs"] * high["max_seqlen_k"]
+        and low["total_query_tokens"] <= high["num_seqs"] * high["max_seqlen_q"]
+    )
+
+
+def divided(config: Any, crowded: bool) -> list[Config]:
+    """A config as launches run it: keys in one part and in several, where it leaves their number to the launch.
+
+    crowded: two parts may have no room for their results; a launch then halves their number down to one.
+    """
+    parts = getattr(config, "num_segments", None) or 1
+    given = {name: getattr(config, name, None) for name in Config._fields}
+    one = normalise({**given, "num_segments": 1, "programs_per_sm": 0})
+    if getattr(config, "programs_per_sm", 0):
+        return [with_segments(one, 1), one._replace(num_segments=2), *((one,) if crowded else ())]
+    if isinstance(parts, Range) or parts > 1:
+        return [one._replace(num_segments=2), *((one,) if crowded else ())]
+    return [one]
+
+
+def crowded(config: Any, features: Mapping[str, Any]) -> bool:
+    """Whether the largest batch leaves no room for two parts; sizes as in `host.plan.scratch_fits`."""
+    heads_kv = features["num_kv_heads"]
+    group = features["num_query_heads"] // heads_kv
+    rows = block_rows(config.BLOCK_M, group)
+    most_seqs, most_tokens = features["num_seqs"][1], features["total_query_tokens"][1]
+    items = (most_tokens // (rows // group) + most_seqs) * heads_kv
+    width = (1 << (features["head_size"] - 1).bit_length()) + 2
+    return bool(2 * items * rows * width * 4 > SCRATCH_LIMIT)
+
+
+def steps(config: Config, group: int, low: int, high: int) -> list[int]:
+    """One max_seqlen_q of each step (see `launches`) that low to high touch.
+
+    Where one Q block holds a sequence, a step is a power of two of its rows, see `host.plan.kept_rows`.
+    """
+    block_q = block_rows(config.BLOCK_M, group) // group
+    rows, last = 1 << (group - 1).bit_length(), 0
+    edges = []
+    while last < block_q:
+        edges.append((last + 1, min(rows // group, block_q)))
+        rows, last = 2 * rows, edges[-1][1]
+    edges = [(1, 1), *((max(first, 2), last) for first, last in edges if last > 1), (block_q + 1, high)]
+    return [max(first, low) for first, last in edges if max(first, low) <= min(last, high)]

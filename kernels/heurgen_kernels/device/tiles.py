@@ -1,0 +1,301 @@
+"""What every kernel shares: loading K and V tiles, masks, the online softmax, and the last steps of a row.
+
+Conventions. A *row* of a block is one (query token, query head) pair: row r holds token r // G and head r % G of the
+G query heads that share a KV head. Positions are key positions; inside `attend_source` they are relative to the
+origin of their source (0 for the cached pages, the first new token for fresh K and V). Scores live in the log2 domain
+(exp2 is one instruction); M starts at a large negative number, not -inf, so that a row that sees no key gives 0 and
+never NaN.
+"""
+
+import triton
+import triton.language as tl
+
+# Where a tile comes from.
+PAGES = tl.constexpr(0)  # through the block table
+ROWS = tl.constexpr(1)  # contiguous [tokens, heads, head_size]
+
+LOWEST = tl.constexpr(-1.0e38)
+LOG2E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def find_sequence(cu_ptr, target, num_seqs, BLOCK_Q: tl.constexpr, IMPLICIT: tl.constexpr):
+    """The last sequence whose first Q block is <= target: binary search, then one vector step over 64
+    entries.
+
+    IMPLICIT: `cu_ptr` holds cumulative query lengths and cu[s] // BLOCK_Q + s stands for the cumulative
+    Q-block tensor (an upper bound that needs no extra launch); otherwise it is that tensor (see metadata.py).
+    """
+    low = 0
+    high = num_seqs
+    while high - low > 64:
+        middle = (low + high) // 2
+        value = tl.load(cu_ptr + middle)
+        if IMPLICIT:
+            value = value // BLOCK_Q + middle
+        if value <= target:
+            low = middle
+        else:
+            high = middle
+    index = low + tl.arange(0, 64)
+    values = tl.load(cu_ptr + index, mask=index < high, other=0)
+    if IMPLICIT:
+        values = values // BLOCK_Q + index
+    return low + tl.sum(((values <= target) & (index < high)).to(tl.int32), 0) - 1
+
+
+@triton.jit
+def longest(seq_lens_ptr, num_seqs, WIDTH: tl.constexpr):
+    """max(seq_lens), read on the device: one vector load per WIDTH sequences."""
+    best = 0
+    for first in range(0, num_seqs, WIDTH):
+        index = first + tl.arange(0, WIDTH)
+        best = tl.maximum(best, tl.max(tl.load(seq_lens_ptr + index, mask=index < num_seqs, other=0), 0))
+    return best
+
+
+@triton.jit
+def load_tile(
+    src, desc, table, row0, page_here, col0, start, limit, SOURCE: tl.constexpr, PARTIAL: tl.constexpr,
+    TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
+    S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
+):  # fmt: skip
+    """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from
+    `limit` on are 0.
+    """
+    offs_t = tl.arange(0, TILE)
+    offs_d = tl.arange(0, D_PAD)
+    if TMA and not PARTIAL:
+        if SOURCE == PAGES:
+            row0 += page_here * (S_PAGE // S_TOK) + start % PAGE
+        else:
+            row0 += start
+        return desc.load([row0, col0])
+    if SOURCE == PAGES:
+        if PAGE % TILE == 0:
+            page = tl.load(table + start // PAGE).to(tl.int64)
+            offset = page * S_PAGE + (start % PAGE + offs_t) * S_TOK
+        elif TILE % PAGE == 0:
+            # start is a multiple of TILE, hence of PAGE: only the page numbers change from tile to tile
+            entries = table + start // PAGE + offs_t // PAGE
+            if PARTIAL:
+                page = tl.load(entries, mask=start + offs_t < limit, other=0).to(tl.int64)
+            else:
+                page = tl.load(entries).to(tl.int64)
+            offset = page * S_PAGE + (offs_t % PAGE) * S_TOK
+        else:
+            position = start + offs_t
+            if PARTIAL:
+                page = tl.load(table + position // PAGE, mask=position < limit, other=0).to(tl.int64)
+            else:
+                page = tl.load(table + position // PAGE).to(tl.int64)
+            offset = page * S_PAGE + (position % PAGE) * S_TOK
+    else:
+        offset = (start + offs_t).to(tl.int64) * S_TOK
+    pointers = src + offset[:, None] + offs_d[None, :]
+    if PARTIAL:
+        keep = (start + offs_t < limit)[:, None]
+        if D != D_PAD:
+            keep = keep & (offs_d < D)[None, :]
+        return tl.load(pointers, mask=keep, other=0.0)
+    if D != D_PAD:
+        return tl.load(pointers, mask=(offs_d < D)[None, :], other=0.0)
+    return tl.load(pointers)
+
+
+@triton.jit
+def keep_mask(
+    position, limit, q_pos, left, right, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
+):  # fmt: skip
+    """Which keys a row may see. `right` bounds keys ahead of the query: 0 is causal."""
+    last = limit - 1
+    if CAUSAL:  # one comparison per score
+        last = tl.minimum(q_pos + right, limit - 1)[:, None]
+    keep = position[None, :] <= last
+    if WINDOW:
+        keep = keep & (position[None, :] >= q_pos[:, None] - left)
+    return keep
+
+
+@triton.jit
+def attend_tiles(
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, first, last, limit, q_pos, left, right, qk_scale,
+    cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr, TMA: tl.constexpr,
+    PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr,
+    K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+):  # fmt: skip
+    """The online softmax over the tiles that start at first, first + TILE, .. < last.
+
+    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are not read.
+    qk_scale is scale * log2(e), or with SOFTCAP 2 * scale * log2(e) / cap, and cap then is cap * log2(e).
+    """
+    AHEAD: tl.constexpr = TMA and SOURCE == PAGES and not PARTIAL
+    page = 0
+    if AHEAD:
+        page = tl.load(table + first // PAGE, mask=first < last, other=0)
+    for start in range(first, last, TILE):
+        here = page
+        if AHEAD:  # a tile ahead, so that no descriptor load waits for its page number
+            page = tl.load(table + (start + TILE) // PAGE, mask=start + TILE < last, other=0)
+        k = load_tile(
+            k_src, k_desc, table, row0, here, col0, start, limit, SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD,
+            K_PAGE, K_TOK,
+        )  # fmt: skip
+        s = tl.dot(q, k.to(q.dtype).T)
+        position = start + tl.arange(0, TILE)
+        if SOFTCAP:
+            # cap * tanh(y) as cap - 2 cap / (e^2y + 1): saturates cleanly on both sides
+            s = cap - 2.0 * cap / (tl.exp2(s * qk_scale) + 1.0)
+        elif ALIBI:
+            s = s * qk_scale
+        if ALIBI:
+            s += slope[:, None] * (position[None, :] - q_pos[:, None]).to(tl.float32)
+        if MASKED:
+            s = tl.where(keep_mask(position, limit, q_pos, left, right, CAUSAL, WINDOW), s, float("-inf"))
+        if SOFTCAP or ALIBI:
+            m_new = tl.maximum(M, tl.max(s, 1))
+            p = tl.exp2(s - m_new[:, None])
+        else:
+            # one fused multiply-add per score: the maximum is scaled, not the scores
+            m_new = tl.maximum(M, tl.max(s, 1) * qk_scale)
+            p = tl.exp2(s * qk_scale - m_new[:, None])
+        alpha = tl.exp2(M - m_new)
+        L = L * alpha + tl.sum(p, 1)
+        acc = acc * alpha[:, None]
+        v = load_tile(
+            v_src, v_desc, table, row0, here, col0, start, limit, SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD,
+            V_PAGE, V_TOK,
+        )  # fmt: skip
+        acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
+        M = m_new
+    return acc, M, L
+
+
+@triton.jit
+def attend_source(
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, low, high, p_first, p_last, q_pos, left, right,
+    qk_scale, cap, slope, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
+    D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr,
+    V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+):  # fmt: skip
+    """All keys low <= k < high of one source that any row sees: masked lead, unmasked bulk, masked tail.
+
+    low is a multiple of TILE for PAGES. p_first and p_last are the positions of the block's first and last
+    token.
+    """
+    start = low
+    lead_end = low
+    bulk_high = high
+    key_high = high
+    if WINDOW:
+        start = tl.maximum(low, low + tl.maximum(p_first - left - low, 0) // TILE * TILE)
+        lead_end = start + tl.cdiv(tl.maximum(p_last - left - start, 0), TILE) * TILE
+    if CAUSAL:
+        bulk_high = tl.minimum(high, p_first + right + 1)
+        key_high = tl.minimum(high, p_last + right + 1)
+    if WINDOW and q.shape[0] <= 32:
+        # few tiles and little arithmetic: one masked loop starts sooner than three
+        lead_end = start
+        bulk_high = start
+    bulk_end = lead_end + tl.maximum(bulk_high - lead_end, 0) // TILE * TILE
+    if WINDOW and q.shape[0] > 32:
+        acc, M, L = attend_tiles(
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, start, tl.minimum(lead_end, key_high),
+            high, q_pos, left, right, qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE,
+            K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        )  # fmt: skip
+    if not WINDOW or q.shape[0] > 32:
+        acc, M, L = attend_tiles(
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, lead_end, bulk_end, high, q_pos, left,
+            right, qk_scale, cap, slope, False, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE,
+            V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        )  # fmt: skip
+    if TMA and CAUSAL:
+        # the diagonal: whole tiles of real keys, so that descriptors may load them and only scores are masked
+        diagonal_end = (
+            bulk_end + tl.maximum(tl.minimum(high, key_high + TILE - 1) - bulk_end, 0) // TILE * TILE
+        )
+        acc, M, L = attend_tiles(
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, diagonal_end, high, q_pos,
+            left, right, qk_scale, cap, slope, True, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
+            V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        )  # fmt: skip
+        bulk_end = diagonal_end
+    return attend_tiles(
+        acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, key_high, high, q_pos, left, right,
+        qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL,
+        WINDOW, SOFTCAP, ALIBI,
+    )  # fmt: skip
+
+
+@triton.jit
+def score_scales(scale, softcap, q_scale_ptr, k_scale_ptr, SOFTCAP: tl.constexpr):
+    """(qk_scale, cap) for `attend_tiles`; the scales of fp8 Q and K are folded in."""
+    if q_scale_ptr is not None:
+        scale = scale * tl.load(q_scale_ptr)
+    if k_scale_ptr is not None:
+        scale = scale * tl.load(k_scale_ptr)
+    if SOFTCAP:
+        return scale * (2.0 * LOG2E) / softcap, softcap * LOG2E
+    return scale * LOG2E, softcap
+
+
+@triton.jit
+def finish(
+    acc, M, L, heads, row_ok, sinks_ptr, v_scale_ptr, out_scale_ptr, FRESH: tl.constexpr, FP8_MAX: tl.constexpr
+):  # fmt: skip
+    """Normalise: sinks join the denominator once, V's scale and the output's scale are applied, fp8 is
+    clamped.
+
+    With FRESH, V's scale was applied to the cached part alone (see `attend_block`).
+    """
+    if sinks_ptr is not None:
+        sink = tl.load(sinks_ptr + heads, mask=row_ok, other=0.0).to(tl.float32) * LOG2E
+        m_new = tl.maximum(M, sink)
+        alpha = tl.exp2(M - m_new)
+        L = L * alpha + tl.exp2(sink - m_new)
+        acc = acc * alpha[:, None]
+    factor = 1.0 / tl.where(L == 0.0, 1.0, L)
+    if v_scale_ptr is not None and not FRESH:
+        factor = factor * tl.load(v_scale_ptr)
+    if out_scale_ptr is not None:
+        factor = factor / tl.load(out_scale_ptr)
+    acc = acc * factor[:, None]
+    if FP8_MAX > 0:
+        acc = tl.minimum(tl.maximum(acc, -FP8_MAX), FP8_MAX)
+    return acc
+
+
+@triton.jit
+def reduce_parts(
+    acc_ptr, m_ptr, l_ptr, row, count, ROWS_READ: tl.constexpr, row_step, CHUNK: tl.constexpr, D_PAD: tl.constexpr,
+):  # fmt: skip
+    """Combine `count` partial results of rows row .. row + ROWS_READ, CHUNK segments at a time, as one
+    vector step.
+
+    Partial accumulators are [segment, row_step, D_PAD] float32, maxima and sums [segment, row_step].
+    Loads bypass L1: other programs of the same launch wrote them.
+    """
+    rows = row + tl.arange(0, ROWS_READ)
+    offs_d = tl.arange(0, D_PAD)
+    M = tl.full([ROWS_READ], LOWEST, tl.float32)
+    L = tl.zeros([ROWS_READ], tl.float32)
+    acc = tl.zeros([ROWS_READ, D_PAD], tl.float32)
+    for first in range(0, count, CHUNK):
+        segment = first + tl.arange(0, CHUNK)
+        index = segment[:, None] * row_step + rows[None, :]
+        there = (segment < count)[:, None] & (rows < row_step)[None, :]
+        m = tl.load(m_ptr + index, mask=there, other=LOWEST, cache_modifier=".cg")
+        part_l = tl.load(l_ptr + index, mask=there, other=0.0, cache_modifier=".cg")
+        part = tl.load(
+            acc_ptr + index[:, :, None] * D_PAD + offs_d[None, None, :],
+            mask=there[:, :, None], other=0.0, cache_modifier=".cg",
+        )  # fmt: skip
+        m_new = tl.maximum(M, tl.max(m, 0))
+        weight = tl.exp2(m - m_new[None, :])
+        alpha = tl.exp2(M - m_new)
+        L = L * alpha + tl.sum(part_l * weight, 0)
+        acc = acc * alpha[:, None] + tl.sum(part * weight[:, :, None], 0)
+        M = m_new
+    return acc, M, L

@@ -1,0 +1,179 @@
+"""The consumers: four warps each, 64 rows of every Q block that the producer hands over."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
+
+from .attend import HALF, LOWEST, attend_item, pass_tiles
+from .items import numbers_below, tile_counts, uniform
+from .produce import JOB_SIZE, JOBS
+
+LOG2E = gl.constexpr(1.4426950408889634)
+COMBINED = gl.constexpr(128)  # columns of parts that are added at once
+FOUR_WARPS = gl.constexpr(gl.BlockedLayout([1], [32], [4], [0]))
+
+
+@gluon.jit
+def store_part(acc, M, L, part_ptr, part_rows, row, D: gl.constexpr, O_LAYOUT: gl.constexpr):
+    """Leave a segment's unnormalised rows in the scratch, from its row `row` on."""
+    rows = row + gl.arange(0, HALF, gl.SliceLayout(1, O_LAYOUT)).to(gl.int64)
+    columns = gl.arange(0, D, gl.SliceLayout(0, O_LAYOUT))
+    gl.store(part_ptr + rows[:, None] * D + columns[None, :], acc)
+    gl.store(part_ptr + part_rows.to(gl.int64) * D + rows, M)
+    gl.store(part_ptr + part_rows.to(gl.int64) * (D + 1) + rows, L)
+
+
+@gluon.jit
+def combine_parts(
+    part_ptr, part_rows, row, segments, first: gl.constexpr, WIDTH: gl.constexpr, STEP: gl.constexpr, D: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """(acc, M, L) over all segments of the rows row .. and columns first .. first + WIDTH; a segment's rows are STEP
+    apart.
+    """
+    columns = first + gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))
+    M = gl.full([HALF], LOWEST, gl.float32, gl.SliceLayout(1, LAYOUT))
+    L = gl.zeros([HALF], gl.float32, gl.SliceLayout(1, LAYOUT))
+    acc = gl.zeros([HALF, WIDTH], gl.float32, LAYOUT)
+    for segment in range(segments):
+        rows = row + segment * STEP + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT)).to(gl.int64)
+        m = gl.load(part_ptr + part_rows.to(gl.int64) * D + rows, cache_modifier=".cg")
+        total = gl.load(part_ptr + part_rows.to(gl.int64) * (D + 1) + rows, cache_modifier=".cg")
+        part = gl.load(part_ptr + rows[:, None] * D + columns[None, :], cache_modifier=".cg")
+        m_new = gl.maximum(M, m)
+        acc = acc * gl.exp2(M - m_new)[:, None] + part * gl.exp2(m - m_new)[:, None]
+        L = L * gl.exp2(M - m_new) + total * gl.exp2(m - m_new)
+        M = m_new
+    return acc, M, L
+
+
+@gluon.jit
+def finished(acc, M, L, sinks_ptr, first_head, WHICH: gl.constexpr, G: gl.constexpr, LAYOUT: gl.constexpr):
+    """The normalised rows; sinks join the denominator once."""
+    if sinks_ptr is not None:
+        rows = WHICH * HALF + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
+        sink = gl.load(sinks_ptr + first_head + rows % G).to(gl.float32) * LOG2E
+        m_new = gl.maximum(M, sink)
+        L = L * gl.exp2(M - m_new) + gl.exp2(sink - m_new)
+        acc = acc * gl.exp2(M - m_new)[:, None]
+    return acc * (1.0 / gl.where(L == 0.0, 1.0, L))[:, None]
+
+
+@gluon.jit
+def pick(job, number: gl.constexpr):
+    """One number of a job."""
+    return uniform(gl.sum(gl.where(gl.arange(0, JOB_SIZE, FOUR_WARPS) == number, job, 0), 0))
+
+
+@gluon.jit
+def row_places(head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr,
+               LAYOUT: gl.constexpr):  # fmt: skip
+    """(token in the batch, query head, row is real) of a consumer's rows."""
+    rows = WHICH * HALF + numbers_below(HALF, LAYOUT)
+    token = block * BLOCK_Q + rows // G
+    return token0 + token, head * G + rows % G, (token < q_len) & (rows < BLOCK_Q * G)
+
+
+@gluon.jit
+def consume(
+    q_ptr, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers,
+    job_barriers, jobs, left, right, inner, qk_scale, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr,
+    TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, Q_TOK: gl.constexpr,
+    Q_HEAD: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr,
+    SOFTCAP: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+):  # fmt: skip
+    """A consumer: rows 64 * WHICH .. of each Q block that the producer hands over. D: the head size HEAD, padded."""
+    job_ready, job_empty = job_barriers
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE, 16])
+    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
+    WHOLE: gl.constexpr = gl.BlockedLayout([1, 8], [256 // D, D // 8], [4, 1], [1, 0])
+    q = q_buffers.index(WHICH)
+    done = 0
+    item = 0
+    count = 0
+    while count >= 0:
+        slot = item % JOBS
+        mbarrier.wait(job_ready.index(slot), item // JOBS & 1)
+        job = jobs.index(slot).load(FOUR_WARPS)
+        head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
+        context, begin = pick(job, 4), pick(job, 5)
+        place, segments, segment = pick(job, 7), pick(job, 8), pick(job, 9)
+        count = pick(job, 6)
+        mbarrier.arrive(job_empty.index(slot))
+        item += 1
+        if (count >= 0) & (block * BLOCK_Q + WHICH * HALF // G >= q_len):
+            pass_tiles(barriers, done, count, STAGES)
+        elif count >= 0:
+            tokens, heads, row_ok = row_places(
+                head, token0, block, q_len, WHICH, G, BLOCK_Q, gl.SliceLayout(1, WHOLE)
+            )
+            columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
+            keep = row_ok[:, None]
+            if HEAD != D:
+                keep = keep & (columns < HEAD)[None, :]
+            offsets = tokens.to(gl.int64) * Q_TOK + heads * Q_HEAD
+            q.store(gl.load(q_ptr + offsets[:, None] + columns[None, :], mask=keep, other=0.0))
+            fence_async_shared()
+            score_rows = WHICH * HALF + numbers_below(HALF, gl.SliceLayout(1, S_LAYOUT))
+            tiles = tile_counts(
+                block, q_len, context, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, FRESH, PREFIX
+            )
+            acc, row_max, row_sum = attend_item(
+                q, k_buffers, v_buffers, barriers, block * BLOCK_Q + score_rows // G,
+                gl.minimum(block * BLOCK_Q + BLOCK_Q, q_len) - 1, context, q_len, left, right, inner, qk_scale, tiles,
+                begin, count, done, TILE, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
+            )  # fmt: skip
+            M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
+            L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
+            ended = True
+            halved = False
+            if part_ptr is not None:  # noqa: SIM102
+                if segments > 1:
+                    STEP: gl.constexpr = 2 * HALF
+                    store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, D, O_LAYOUT)
+                    gl.thread_barrier()  # every thread's part is written before one thread counts it
+                    counter = count_ptr + 2 + 2 * (place - segment) + WHICH
+                    ended = gl.atomic_add(counter, 1, sem="acq_rel") == segments - 1
+                    if ended:
+                        gl.store(counter, 0)
+                        row = (place - segment) * STEP + WHICH * HALF
+                        if D <= COMBINED:
+                            acc, M, L = combine_parts(
+                                part_ptr, part_rows, row, segments, 0, D, STEP, D, O_LAYOUT
+                            )
+                        else:  # in two halves: all columns of the sum and of a part would spill
+                            halved = True
+                            PIECE: gl.constexpr = gl.NVMMADistributedLayout(
+                                [3, 0], [4, 1], [16, COMBINED, 16]
+                            )
+                            pieces = q_buffers._reinterpret(
+                                q_buffers.dtype, [2 * (D // COMBINED), HALF, COMBINED], q_buffers.layout
+                            )
+                            for number in gl.static_range(D // COMBINED):
+                                part, m, total = combine_parts(
+                                    part_ptr,
+                                    part_rows,
+                                    row,
+                                    segments,
+                                    number * COMBINED,
+                                    COMBINED,
+                                    STEP,
+                                    D,
+                                    PIECE,
+                                )
+                                part = finished(part, m, total, sinks_ptr, head * G, WHICH, G, PIECE)
+                                pieces.index(WHICH * (D // COMBINED) + number).store(part.to(q.dtype))
+            if ended:
+                # through shared memory, where Q is needed no more, so that a thread stores 16 bytes at once
+                if not halved:
+                    q.store(finished(acc, M, L, sinks_ptr, head * G, WHICH, G, O_LAYOUT).to(q.dtype))
+                tokens, heads, row_ok = row_places(
+                    head, token0, block, q_len, WHICH, G, BLOCK_Q, gl.SliceLayout(1, WHOLE)
+                )
+                columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
+                keep = row_ok[:, None]
+                if HEAD != D:
+                    keep = keep & (columns < HEAD)[None, :]
+                offsets = tokens.to(gl.int64) * O_TOK + heads * O_HEAD
+                gl.store(out_ptr + offsets[:, None] + columns[None, :], q.load(WHOLE), mask=keep)
+        done += gl.maximum(count, 0)

@@ -1,0 +1,135 @@
+"""Work items: a Q block of one KV head over one segment of its tiles. Which there are, and in which order."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+ONE_WARP = gl.constexpr(gl.BlockedLayout([4], [32], [1], [0]))
+
+
+@gluon.jit
+def uniform(value):
+    """The same number, which the assembler then knows to be the same in all threads of a warp."""
+    return gl.inline_asm_elementwise(
+        "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;", "=r,r", [value], dtype=gl.int32, is_pure=True, pack=1
+    )
+
+
+@gluon.jit
+def numbers_below(count: gl.constexpr, LAYOUT: gl.constexpr):
+    """0 .. count - 1, computed anew wherever it is called: kept in registers it would spill."""
+    numbers = gl.arange(0, count, LAYOUT)
+    return gl.inline_asm_elementwise(
+        "mov.b32 $0, $1;", "=r,r", [numbers], dtype=gl.int32, is_pure=False, pack=1
+    )
+
+
+@gluon.jit
+def find_sequence(cu_ptr, target, num_seqs, BLOCK_Q: gl.constexpr, IMPLICIT: gl.constexpr):
+    """As `tiles.find_sequence`: the last sequence whose first Q block is <= target."""
+    low = 0
+    high = num_seqs
+    while high - low > 128:
+        middle = (low + high) // 2
+        value = gl.load(cu_ptr + middle)
+        if IMPLICIT:
+            value = value // BLOCK_Q + middle
+        if value <= target:
+            low = middle
+        else:
+            high = middle
+    index = low + gl.arange(0, 128, ONE_WARP)
+    values = gl.load(cu_ptr + index, mask=index < high, other=0)
+    if IMPLICIT:
+        values = values // BLOCK_Q + index
+    return uniform(low + gl.sum(((values <= target) & (index < high)).to(gl.int32), 0) - 1)
+
+
+@gluon.jit
+def survey(cu_ptr, lens_ptr, num_seqs):
+    """(sequences at the front with one query token each, longest sequence, whether one of those at the front is it)."""
+    leading, decode, other = 0, 0, 0
+    for first in range(0, num_seqs, 128):
+        index = first + gl.arange(0, 128, ONE_WARP)
+        there = index < num_seqs
+        ends = gl.load(cu_ptr + index + 1, mask=there, other=0)
+        lengths = gl.load(lens_ptr + index, mask=there, other=0)
+        in_front = ends == index + 1
+        leading += gl.sum((in_front & there).to(gl.int32), 0)
+        decode = gl.maximum(decode, gl.max(gl.where(in_front, lengths, 0), 0))
+        other = gl.maximum(other, gl.max(gl.where(in_front, 0, lengths), 0))
+    return uniform(leading), uniform(gl.maximum(decode, other)), uniform((decode > other).to(gl.int32)) > 0
+
+
+@gluon.jit
+def in_turn(turn, decodes, numbers):
+    """The Q block that comes `turn`-th: the last one first, and each second turn one of the decodes in front.
+
+    Long items go first, so that the programs end together: late blocks of a prompt are its longest.
+    """
+    pairs = gl.minimum(decodes, numbers - decodes)
+    number = gl.where(turn % 2 == 0, numbers - 1 - turn // 2, turn // 2)
+    rest = gl.where(decodes > pairs, turn - pairs, numbers - 1 - (turn - pairs))
+    return gl.where(turn < 2 * pairs, number, rest)
+
+
+@gluon.jit
+def tile_counts(
+    block, q_len, context, left, right, BLOCK_Q: gl.constexpr, TILE: gl.constexpr, CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+):  # fmt: skip
+    """Tiles of a Q block: (masked new, whole new, masked cached, whole cached, passed new, passed cached).
+
+    New tokens have tiles of their own. Tiles that lie before the windows of all rows are passed; those that some row
+    sees a part of count as whole here, `behind_window` finds them.
+    """
+    first = block * BLOCK_Q
+    last = gl.minimum(first + BLOCK_Q, q_len) - 1
+    low, offset = q_len, 0
+    if not FRESH:
+        low, offset = context + q_len, context
+    high = low
+    if CAUSAL:
+        high = gl.minimum(low, offset + last + right + 1)
+        low = gl.minimum(low, offset + first + right + 1)
+    passed, page_passed = 0, 0
+    if WINDOW:
+        passed = gl.maximum(gl.minimum(offset + first - left, high), 0) // TILE
+        page_passed = gl.maximum(gl.minimum(context + first - left, context), 0) // TILE
+    whole = gl.maximum(low // TILE - passed, 0)
+    masked = (high + TILE - 1) // TILE - passed - whole
+    if not FRESH:
+        return 0, 0, masked, whole, 0, passed
+    if not PREFIX:
+        return masked, whole, 0, 0, passed, 0
+    page_whole = gl.maximum(context // TILE - page_passed, 0)
+    page_masked = (context + TILE - 1) // TILE - page_passed - page_whole
+    return masked, whole, page_masked, page_whole, passed, page_passed
+
+
+@gluon.jit
+def tile_place(t, tiles, FRESH: gl.constexpr, PREFIX: gl.constexpr):
+    """(of the new tokens?, its number there) of the t-th tile: masked ones first, in each group the last one first."""
+    new_masked, new_whole, page_masked, page_whole, passed, page_passed = tiles
+    if not FRESH:
+        return False, page_passed + page_masked + page_whole - 1 - t
+    if not PREFIX:
+        return True, passed + new_masked + new_whole - 1 - t
+    late = t - new_masked - page_masked
+    new = (t < new_masked) | ((late >= 0) & (late < new_whole))
+    in_new = gl.where(t < new_masked, new_masked + new_whole - 1 - t, new_whole - 1 - late)
+    in_pages = gl.where(
+        late < 0, page_masked + page_whole - 1 - (t - new_masked), page_whole - 1 - (late - new_whole)
+    )
+    return new, gl.where(new, in_new + passed, in_pages + page_passed)
+
+
+@gluon.jit
+def behind_window(
+    t, last, context, left, tiles, TILE: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr
+):
+    """Whether the window of token `last`, the last one of a block, begins behind the first key of the t-th tile."""
+    new, index = tile_place(t, tiles, FRESH, PREFIX)
+    offset = context
+    if FRESH:
+        offset = gl.where(new, 0, context)
+    return index * TILE < last + offset - left

@@ -1,0 +1,158 @@
+"""The producer: one warp that finds items and loads their K and V through tensor descriptors."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+
+from .items import ONE_WARP, find_sequence, in_turn, survey, tile_counts, tile_place, uniform
+
+# 128 bytes, the widest swizzle: a tile lies in shared memory as columns of 64 two-byte elements.
+COLUMNS = gl.constexpr(64)
+JOBS = gl.constexpr(2)  # items between the producer and the consumers
+JOB_SIZE = gl.constexpr(16)
+
+
+@gluon.jit
+def copy_rows(desc, row, col, view, number, ready, ROWS: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr):
+    """Rows row .. row + ROWS into chunk `number` of the first column of `view`, and its like of the other columns."""
+    for column in gl.static_range(D // COLUMNS):
+        chunk = view.index(number + column * (TILE // ROWS))
+        tma.async_copy_global_to_shared(desc, [row, col + column * COLUMNS], ready, chunk)
+
+
+@gluon.jit
+def load_tile(
+    t, turn, desc, new_desc, buffers, ready, empty, table, row0, col0, new_row0, new_col0, page_high, tiles,
+    PAGE: gl.constexpr, PAGE_ROWS: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr,
+    STAGES: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+):  # fmt: skip
+    """Tile t of K or V, the `turn`-th tile of this program, into its buffer, once both consumers have left it."""
+    COUNT: gl.constexpr = D // COLUMNS
+    CHUNKS: gl.constexpr = TILE // CHUNK
+    new, index = tile_place(t, tiles, FRESH, PREFIX)
+    slot = turn % STAGES
+    bar = ready.index(slot)
+    mbarrier.wait(empty.index(slot), (turn // STAGES & 1) ^ 1)
+    mbarrier.expect(bar, TILE * D * 2)
+    if FRESH:  # noqa: SIM102
+        if new:
+            view = buffers._reinterpret(buffers.dtype, [STAGES * COUNT, TILE, COLUMNS], buffers.layout)
+            copy_rows(new_desc, new_row0 + index * TILE, new_col0, view, slot * COUNT, bar, TILE, TILE, D)
+    if PREFIX:  # noqa: SIM102
+        if not new:
+            view = buffers._reinterpret(
+                buffers.dtype, [STAGES * COUNT * CHUNKS, CHUNK, COLUMNS], buffers.layout
+            )
+            for chunk in gl.static_range(CHUNKS):
+                # chunks behind the last key are read from its page: their scores are masked, their V is zeroed
+                position = gl.minimum(index * TILE + chunk * CHUNK, (page_high - 1) // CHUNK * CHUNK)
+                row = row0 + gl.load(table + position // PAGE) * PAGE_ROWS + position % PAGE
+                copy_rows(desc, row, col0, view, slot * COUNT * CHUNKS + chunk, bar, CHUNK, TILE, D)
+
+
+@gluon.jit
+def hand_over(
+    jobs,
+    job_ready,
+    job_empty,
+    item,
+    head,
+    token0,
+    block,
+    q_len,
+    context,
+    begin,
+    count,
+    place,
+    segments,
+    segment,
+):
+    """Describe an item to the consumers; count < 0 ends their work."""
+    slot = item % JOBS
+    mbarrier.wait(job_empty.index(slot), (item // JOBS & 1) ^ 1)
+    index = gl.arange(0, JOB_SIZE, ONE_WARP)
+    job = gl.where(index == 0, head, gl.where(index == 1, token0, gl.where(index == 2, block, q_len)))
+    job = gl.where(index == 4, context, gl.where(index == 5, begin, gl.where(index == 6, count, job)))
+    job = gl.where(index == 7, place, gl.where(index == 8, segments, gl.where(index == 9, segment, job)))
+    jobs.index(slot).store(job)
+    mbarrier.arrive(job_ready.index(slot))
+
+
+@gluon.jit
+def produce(
+    k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr, cu_ptr,
+    blocks_ptr, lens_ptr, count_ptr, left, right, table_stride, num_seqs, max_segments, numbers, HKV: gl.constexpr,
+    BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr,
+    NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+):  # fmt: skip
+    """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them."""
+    k_ready, k_empty, v_ready, v_empty = barriers
+    job_ready, job_empty = job_barriers
+    PAGE_ROWS: gl.constexpr = K_PAGE // K_TOK
+    decodes, longest, decodes_are_long = survey(cu_ptr, lens_ptr, num_seqs)
+    if WINDOW and CAUSAL:
+        longest = gl.minimum(longest, left + right + BLOCK_Q + TILE)
+    per_segment = gl.maximum((longest + TILE * max_segments - 1) // (TILE * max_segments), 1)
+    if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
+        decodes += decodes // BLOCK_Q
+    decodes = gl.where(decodes_are_long, decodes, 0)
+    loaded = 0
+    item = 0
+    work = gl.program_id(0)
+    while work < numbers * HKV * max_segments:
+        head = work % HKV
+        segment = work // HKV % max_segments
+        number = in_turn(work // (HKV * max_segments), decodes, numbers)
+        work = uniform(gl.num_programs(0) + gl.atomic_add(count_ptr, 1))
+        if blocks_ptr is not None:
+            sequence = find_sequence(blocks_ptr, number, num_seqs, BLOCK_Q, False)
+            token0 = gl.load(cu_ptr + sequence)
+            block = number - gl.load(blocks_ptr + sequence)
+        else:
+            sequence = find_sequence(cu_ptr, number, num_seqs, BLOCK_Q, True)
+            token0 = gl.load(cu_ptr + sequence)
+            block = number - token0 // BLOCK_Q - sequence
+        q_len = gl.load(cu_ptr + sequence + 1) - token0
+        context = gl.load(lens_ptr + sequence) - q_len
+        tiles = tile_counts(block, q_len, context, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, FRESH, PREFIX)
+        new_masked, new_whole, page_masked, page_whole, _passed, _page_passed = tiles
+        total = new_masked + new_whole + page_masked + page_whole
+        segments = gl.minimum(gl.maximum((total + per_segment - 1) // per_segment, 1), max_segments)
+        if (block * BLOCK_Q < q_len) & (segment < segments):
+            begin = total * segment // segments
+            count = total * (segment + 1) // segments - begin
+            place = (number * HKV + head) * max_segments + segment
+            hand_over(
+                jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place,
+                segments, segment,
+            )  # fmt: skip
+            item += 1
+            table = table_ptr + sequence.to(gl.int64) * table_stride
+            page_high = context
+            if not FRESH:
+                page_high = context + q_len
+            row0 = 0
+            col0 = head * K_HEAD
+            if K_HEAD >= K_TOK:
+                row0 = head * (K_HEAD // K_TOK)
+                col0 = 0
+            for turn in range(count + 1):
+                if turn < count:
+                    load_tile(
+                        begin + turn, loaded + turn, k_desc, new_k_desc, k_buffers, k_ready, k_empty, table, row0,
+                        col0, token0, head * NEW_HEAD, page_high, tiles, PAGE, PAGE_ROWS, CHUNK, TILE, D, STAGES,
+                        FRESH, PREFIX,
+                    )  # fmt: skip
+                if turn > 0:
+                    load_tile(
+                        begin + turn - 1, loaded + turn - 1, v_desc, new_v_desc, v_buffers, v_ready, v_empty, table,
+                        row0, col0, token0, head * NEW_HEAD, page_high, tiles, PAGE, PAGE_ROWS, CHUNK, TILE, D,
+                        STAGES, FRESH, PREFIX,
+                    )  # fmt: skip
+            loaded += count
+    hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0)
+    # the last program to stop leaves the counters as it found them
+    if gl.atomic_add(count_ptr + 1, 1) == gl.num_programs(0) - 1:
+        gl.store(count_ptr, 0)
+        gl.store(count_ptr + 1, 0)

@@ -1,0 +1,113 @@
+"""A compiled kernel bound to its launcher, so that a launch neither dispatches nor encodes descriptors again.
+
+Triton 3.6's launcher encodes each tensor descriptor anew at every launch, in Python (about 4 us each). What it makes
+of one is an opaque CUtensorMap, by value: it holds no memory, so it may be kept by address and shape, and handed to
+the C function below. Where Triton's internals are not those of 3.6, or the kernel wants scratch of Triton's own, its
+launcher is called as it is, and the log says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import getclosurevars, isfunction
+from typing import Any
+
+import triton
+
+from ..caches import Cache
+
+# The versions of Triton that the kernels are tested with; others may run, through Triton's own launcher.
+SUPPORTED = ("3.6",)
+_log = logging.getLogger("heurgen_kernels")
+# What Triton 3.6's C function takes before a kernel's own arguments: grid, stream, function, two flags, two
+# scratches, packed metadata, launch metadata, two hooks.
+CONVENTION = "iiiKKppOOOOOO"
+# Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
+SLOTS = ((1, 2), (3, 4))
+# Pairs of descriptors that a plan keeps of each source: more than a model has layers, about 1 KB each.
+ENCODED = 512
+
+
+def _encoded() -> tuple[Cache[tuple[int, ...], tuple[Any, ...]], ...]:
+    """Of pages, of new tokens."""
+    return Cache(ENCODED), Cache(ENCODED)
+
+
+@dataclass(slots=True)
+class Bound:
+    """launch(x, y, z, stream, *head, *arguments of the kernel). encode: the arguments that stand for a descriptor of
+    pages (source 0) or new tokens (1), K's or V's (0 or 1); None where the launcher encodes.
+    """
+
+    launch: Callable[..., Any]
+    head: tuple[Any, ...]
+    encode: Callable[[int, int, Any], list[Any]] | None = None
+    encoded: tuple[Cache[tuple[int, ...], tuple[Any, ...]], ...] = field(default_factory=_encoded)
+
+    def descriptors(
+        self, source: int, key: tuple[int, ...], build: Callable[..., tuple[Any, Any]], *given: Any
+    ) -> tuple[Any, ...]:
+        """The arguments that stand for the two descriptors of `build(*given)`. source: 0 pages, 1 new tokens.
+
+        key: addresses and rows, which is all that tells two descriptors of a plan's source apart.
+        """
+        if self.encode is None:
+            return build(*given)
+        known = self.encoded[source].get(key)
+        if known is None:
+            k, v = build(*given)
+            flat = (*self.encode(source, 0, k), *self.encode(source, 1, v))
+            known = self.encoded[source].keep(key, flat)
+        return known
+
+
+def bind(compiled: Any, tma: tuple[bool, bool]) -> Bound:
+    """tma: whether the kernel has descriptors of pages, of new tokens."""
+    run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
+    raw = _raw(run, tma)
+    if raw is None:
+        say_once(triton.__version__, type(run).__name__)
+        return Bound(run, (function, packed, None, None, None))
+    launch, encode = raw
+    flags = (run.launch_cooperative_grid, run.launch_pdl)
+    return Bound(launch, (function, *flags, None, None, packed, None, None, None), encode)
+
+
+@cache
+def say_once(version: str, launcher: str) -> None:
+    """What is lost without the launcher that is known."""
+    _log.warning(
+        "launches go through Triton %s's own %s: they are right, but descriptors are encoded anew at each, which costs "
+        "microseconds of host time. Supported and tested, bound past that launcher: Triton %s on NVIDIA GPUs",
+        version, launcher, ", ".join(SUPPORTED),
+    )  # fmt: skip
+
+
+def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, Callable[[int, int, Any], list[Any]] | None] | None:
+    """(the C function, `Bound.encode`); None where anything is unknown."""
+    module = sys.modules.get(type(run).__module__)
+    if type(run).__name__ != "CudaLauncher" or getattr(module, "_BASE_ARGS_FORMAT", None) != CONVENTION:
+        return None
+    if not all(hasattr(run, name) for name in ("launch", "launch_cooperative_grid", "launch_pdl")):
+        return None
+    if getattr(run, "global_scratch_size", 1) or getattr(run, "profile_scratch_size", 1):
+        return None
+    launch = run.launch
+    if not any(tma):
+        return launch, None
+    inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
+    slots = [slot for has, pair in zip(tma, SLOTS, strict=True) if has for slot in pair]
+    metadata: tuple[Any, ...] = tuple(inside.get("tensordesc_meta") or ())
+    make = getattr(module, "make_tensordesc_arg", None)
+    if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata) != len(slots):
+        return None
+    if "launcher" not in inside or make is None or None in metadata:
+        return None
+    of_slot = dict(zip(slots, metadata, strict=True))
+    return inside["launcher"], lambda source, which, descriptor: make(
+        descriptor, of_slot[SLOTS[source][which]]
+    )

@@ -1,0 +1,60 @@
+"""What a launch has to know of the device it is for."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from ..caches import Cache, shared
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device as the launch path sees it: what a plan follows from, besides the call and the config.
+
+    vendor      nvidia | amd
+    capability  (major, minor) of CUDA's compute capability; None for AMD, and for a CPU, where kernels are interpreted
+    processors  streaming multiprocessors or compute units
+    """
+
+    vendor: str
+    capability: tuple[int, int] | None
+    processors: int
+
+    @property
+    def hopper(self) -> bool:
+        return self.capability is not None and self.capability[0] == 9
+
+    @property
+    def descriptors(self) -> bool:
+        """Whether tensor descriptors (TMA) exist."""
+        return self.capability is not None and self.capability >= (9, 0)
+
+
+VENDOR = "amd" if torch.version.hip is not None else "nvidia"
+# Stands for a CPU: as many processors as an H100 or H200 has.
+INTERPRETER = Device(VENDOR, None, 132)
+
+_devices: Cache[torch.device, Device] = shared()
+
+
+def device_of(device: torch.device) -> Device:
+    """What torch says of a device; INTERPRETER for one that is no GPU."""
+    if device.type != "cuda":
+        return _devices.get(device) or _devices.keep(device, INTERPRETER)
+    found = _devices.get(device)
+    if found is None:
+        capability = torch.cuda.get_device_capability(device) if VENDOR == "nvidia" else None
+        processors = torch.cuda.get_device_properties(device).multi_processor_count
+        found = _devices.keep(device, Device(VENDOR, capability, processors))
+    return found
+
+
+def on_device(place: torch.device) -> AbstractContextManager[object]:
+    """The place as torch's current device, where it is a GPU and another one is: Triton launches on the current one."""
+    if place.type != "cuda" or place.index == torch.cuda.current_device():
+        return nullcontext()
+    guard: AbstractContextManager[object] = torch.cuda.device(place)
+    return guard

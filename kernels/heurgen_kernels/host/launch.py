@@ -1,0 +1,229 @@
+"""From tensors and a config to a launch.
+
+A `Plan` is everything about a launch that does not change from call to call with the same layout: the
+kernel, its constexprs, the grid's shape and, after the first call, the compiled kernel. Later calls skip Triton's
+dispatch (about 20 us for this many arguments) and go straight to the compiled kernel's launcher.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+import torch
+from triton import knobs
+from triton.runtime.jit import JITFunction
+
+from ..caches import Cache, shared
+from ..config import Config
+from ..device import block, mixed, naive, q_block, split_kv, static_grid, tiles
+from ..device.arguments import Tensors
+from ..device.split_kv import reduce_kernel, split_kv_kernel
+from ..device.warp_specialized import attend, consume, items, kernel, produce
+from . import plan as plan_module
+from .bound import Bound, bind
+from .call import Call
+from .descriptors import new_descriptors, page_descriptors
+from .occupancy import resident_programs
+from .plan import (
+    Plan,
+    addresses_of,
+    launch_grid,
+    make_plan,
+    plan_key,
+    reduce_chunk,
+    scratch_fits,
+)
+from .scratch import counters
+from .segments import cut
+
+SPECIALISED = (items, produce, attend, consume, kernel)
+
+
+@cache
+def settle_cache_keys() -> None:
+    """Hash all kernels in one order, callees first, before the first of them is compiled: 24 ms.
+
+    Triton 3.6 takes the constexpr globals of a callee into the hash of its caller only where the callee was hashed
+    before: the key in the disk cache then depends on which kernel a process compiled first, and kernels compiled in
+    parallel by a tuner's workers would be compiled again.
+    """
+    for module in (tiles, block, q_block, split_kv, static_grid, mixed, naive, *SPECIALISED):
+        for function in vars(module).values():
+            if isinstance(function, JITFunction):
+                function.cache_key  # noqa: B018
+
+
+_plans: Cache[tuple[Any, ...], Plan] = shared()
+# Whether launches of this thread or task go past Triton's dispatch where they can.
+_binding: ContextVar[bool] = ContextVar("binding", default=True)
+# Triton's launch hooks: a profiler adds to these chains, or puts something else in their place. The settings are read
+# through their dict, since Triton's own attributes cost half a microsecond.
+_ENTER, _EXIT, _KNOBS = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook, vars(knobs.runtime)
+_current_device = getattr(torch._C, "_cuda_getDevice", lambda: -1)  # torch for a CPU has none
+_said: Cache[tuple[str, int], bool] = shared()
+_log = logging.getLogger("heurgen_kernels")
+
+
+def launch(call: Call, config: Config) -> torch.Tensor:
+    """Run one config, on the device of the tensors, whichever is the current one. Nothing is read back from it."""
+    layout = call.layout
+    if layout.index >= 0 and layout.index != _current_device():
+        with torch.cuda.device(layout.index):
+            return launch(call, config)
+    if layout.tokens == 0 or layout.num_seqs == 0:
+        return call.out
+    if config.programs_per_sm:
+        config = cut(config, call)
+    addresses = addresses_of(call)
+    key = plan_key(call, config, addresses)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans.keep(key, make_plan(call, config))
+    if call.blocks is not None and call.block_q != plan.block_q:
+        call.blocks = None  # the metadata is of other blocks: the kernel numbers them itself
+        return launch(call, config)
+    grid, items, blocks = launch_grid(plan, call)
+    if plan.segments > 1 and not scratch_fits(plan, items):
+        _say_once(plan.variant, items, config.num_segments)
+        return launch(call, config._replace(num_segments=config.num_segments // 2))
+    _run(plan, call, addresses, grid, items, blocks)
+    return call.out
+
+
+def _say_once(variant: str, items: int, segments: int) -> None:
+    """Of each kind of launch once: what is launched is not what the config says."""
+    if (variant, segments) not in _said:
+        _said.keep((variant, segments), True)
+        _log.warning(
+            "%s: %d parts of the keys of %d blocks would take over %d bytes of scratch; half as many parts are used",
+            variant, segments, items, plan_module.SCRATCH_LIMIT,
+        )  # fmt: skip
+
+
+def arguments_of(plan: Plan, call: Call, stream: int, items: int, blocks: int) -> tuple[tuple[Any, ...], ...]:
+    """(the members of Tensors from `alibi` on; NUMBERS and the variant's OWN_NUMBERS), scratch included.
+
+    items, blocks: of `launch_grid`.
+    """
+    layout = call.layout
+    part, count, rows = None, None, 0
+    if plan.segments > 1:
+        rows = items * plan.segments * plan.kept
+        part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=layout.place)
+    counted = plan.counters + plan.item_counters * items
+    if counted:
+        count = counters(layout.place, stream, counted)
+    rest = (call.alibi, call.sinks, call.q_scale, call.k_scale, call.v_scale, call.out_scale, part, count)
+    numbers: tuple[Any, ...] = (
+        rows, call.scale, call.softcap, call.left, call.right, layout.table_stride, layout.num_seqs,
+    )  # fmt: skip
+    if plan.kernel is split_kv_kernel:
+        numbers = (*numbers, plan.segments)
+    elif plan.variant in ("mixed", "warp_specialized"):
+        numbers = (*numbers, plan.segments, blocks)
+    elif plan.variant == "static_grid":
+        numbers = (*numbers, call.forced)
+    return rest, numbers
+
+
+def _run(
+    plan: Plan, call: Call, addresses: tuple[int, ...], grid: tuple[int, ...], items: int, blocks: int
+) -> None:
+    index = call.layout.index
+    stream = torch._C._cuda_getCurrentRawStream(index) if index >= 0 else 0
+    rest, numbers = arguments_of(plan, call, stream, items, blocks)
+    if plan.bound is not None and _binding.get() and not hooked():
+        _launch_bound(plan.bound, plan, call, addresses, (*grid, stream), rest, numbers)
+    else:
+        _dispatch(plan, call, grid, rest, numbers)
+    if plan.kernel is split_kv_kernel and plan.segments > 1 and not call.fused:
+        _reduce(plan, call, grid, rest, numbers[0])
+
+
+def hooked() -> bool:
+    """Whether a profiler wants to be told of launches: then they are Triton's own."""
+    return bool(
+        _ENTER.calls
+        or _EXIT.calls
+        or _KNOBS.get("launch_enter_hook", _ENTER) is not _ENTER
+        or _KNOBS.get("launch_exit_hook", _EXIT) is not _EXIT
+    )
+
+
+def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...], rows: int) -> None:
+    """The second launch of an unfused split: one program per row."""
+    kept = plan.kept
+    sizes, strides, features, block_m, tile, *_ = plan.constants
+    reduce_kernel[(grid[0], kept)](
+        tensors_of(call, rest), rows, call.left, call.right, call.layout.num_seqs, plan.segments, sizes, strides,
+        features, block_m, tile, kept, reduce_chunk(plan.d_pad, 4), plan.decode, num_warps=4,
+    )  # fmt: skip
+
+
+def tensors_of(call: Call, rest: tuple[Any, ...]) -> Tensors:
+    """rest: the members from `alibi` on."""
+    return Tensors(
+        call.q, call.k, call.v, call.new_k, call.new_v, call.out, call.table, call.cu, call.blocks, call.lens, *rest
+    )  # fmt: skip
+
+
+@contextmanager
+def unbound() -> Iterator[None]:
+    """Inside, launches of this thread or task go through Triton's own dispatch: for tools that turn it into
+    compilation alone.
+    """
+    token = _binding.set(False)
+    try:
+        yield
+    finally:
+        _binding.reset(token)
+
+
+def dispatched(plan: Plan, call: Call, rest: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All arguments of the plan's kernel, in the order of its signature."""
+    pages = page_descriptors(plan, call) if plan.tma[0] else (None, None)
+    new = new_descriptors(plan, call) if plan.tma[1] else (None, None)
+    return (tensors_of(call, rest), *pages, *new, *numbers, *plan.constants)
+
+
+def _dispatch(
+    plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...], numbers: tuple[Any, ...]
+) -> None:
+    """Triton's own dispatch, which compiles and launches; later launches are bound."""
+    settle_cache_keys()
+    compiled = plan.kernel[grid](*dispatched(plan, call, rest, numbers), **plan.options)
+    if (
+        plan.bound is None
+        and _binding.get()
+        and compiled is not None
+        and hasattr(compiled, "packed_metadata")
+    ):
+        plan.bound = bind(compiled, plan.tma)
+        if plan.variant == "static_grid":
+            plan.resident = resident_programs(compiled, plan.options["num_warps"], call.layout.place)
+
+
+def _launch_bound(
+    bound: Bound,
+    plan: Plan,
+    call: Call,
+    addresses: tuple[int, ...],
+    head: tuple[int, ...],
+    rest: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+) -> None:
+    """The tensors of every call go by address: for one with `data_ptr` the launcher would ask the driver."""
+    q, k, v, new_k, new_v, out, table, cu, lens = addresses
+    pages: tuple[Any, ...] = (None, None)
+    new: tuple[Any, ...] = (None, None)
+    if plan.tma[0]:
+        pages = bound.descriptors(0, (k, v, call.layout.pages), page_descriptors, plan, call)
+    if plan.tma[1]:
+        new = bound.descriptors(1, (new_k, new_v, call.layout.tokens), new_descriptors, plan, call)
+    tensors = (q, k, v, new_k, new_v, out, table, cu, call.blocks, lens, *rest)
+    bound.launch(*head, *bound.head, tensors, *pages, *new, *numbers, *plan.constants)

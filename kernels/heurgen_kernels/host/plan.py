@@ -1,0 +1,287 @@
+"""What does not change from call to call with the same layout: the kernel, its constexprs, the shape of the grid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from ..config import Config
+from ..device.arguments import Features, Sizes, Strides
+from ..device.mixed import mixed_kernel
+from ..device.naive import naive_kernel
+from ..device.q_block import q_block_kernel
+from ..device.split_kv import split_kv_kernel
+from ..device.static_grid import static_grid_kernel
+from ..device.warp_specialized import warp_specialized_kernel
+from .call import FP8, Call
+from .descriptors import descriptor_sources
+from .hardware import Device
+from .segments import block_count, block_rows
+
+# Partial results of split keys may take this much memory; beyond it fewer segments are used.
+SCRATCH_LIMIT = 1 << 30
+# Twelve warps, two consumers' and the producer's (rounded up to four), share the 65,536 registers of a processor.
+WARP_SPECIALIZED = {"num_warps": 4, "maxnreg": 168}
+SPLITS = ("split_kv", "static_grid", "mixed", "warp_specialized")
+TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+
+@dataclass(slots=True)
+class Plan:
+    """counters, item_counters: see `_counters`; kept: rows of a part; rows: of a descriptor of pages."""
+
+    kernel: Any
+    constants: tuple[Any, ...]
+    options: dict[str, Any]
+    block_q: int
+    heads_kv: int
+    segments: int
+    kept: int
+    d_pad: int
+    decode: bool
+    tma: tuple[bool, bool]
+    tile: int
+    variant: str
+    rows: int
+    counters: int
+    item_counters: int
+    bound: Any = None
+    # programs per processor of a static grid; corrected once the compiled kernel says how many fit
+    resident: int = 2
+
+
+def addresses_of(call: Call) -> tuple[int, ...]:
+    """Of q, K's and V's pages, the new K and V (0 for None), out, table, cu_seqlens_q, seq_lens."""
+    new_k, new_v = call.new_k, call.new_v
+    return (
+        call.q.data_ptr(), call.k.data_ptr(), call.v.data_ptr(), 0 if new_k is None else new_k.data_ptr(),
+        0 if new_v is None else new_v.data_ptr(), call.out.data_ptr(), call.table.data_ptr(), call.cu.data_ptr(),
+        call.lens.data_ptr(),
+    )  # fmt: skip
+
+
+def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[Any, ...]:
+    """Calls of one key run the same compiled kernel.
+
+    As many keys as layouts (tokens, sequences and pages left out), configs, alignments and classes of max_seqlen_q:
+    Q blocks have a power of two of rows, so how many bits the longest query's rows take says for blocks of any size
+    whether one holds all of them; and sequences of one token are a class of their own.
+    """
+    layout = call.layout
+    rows = (call.max_q * layout.group - 1).bit_length()
+    q, k, v, new_k, new_v, out, table, cu, lens = addresses
+    aligned: Any = not (q | k | v | new_k | new_v | out | table | cu | lens) & 15
+    if not aligned or call.alibi is not None or call.sinks is not None:
+        # a compiled kernel may assume 16-byte alignment that another call's tensors lack
+        more = (tensor.data_ptr() for tensor in (call.alibi, call.sinks) if tensor is not None)
+        aligned = tuple(address & 15 == 0 for address in (*addresses, *more))
+    return (
+        config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
+        rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
+        call.prefix, call.fused, aligned,
+    )  # fmt: skip
+
+
+def adapted(config: Config, call: Call) -> Config:
+    """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `before_hopper`."""
+    if config.variant == "warp_specialized" and not specialises(config, call):
+        config = Config("q_block", 64, 64 if call.q.shape[2] <= 128 else 32, 4, 2)
+    both = call.new_k is not None and call.prefix
+    config = unspilled(config, call.q.shape[2], both, call.left >= 0, call.softcap > 0)
+    capability = call.layout.device.capability
+    return before_hopper(config) if capability is not None and capability < (9, 0) else config
+
+
+def unspilled(config: Config, head_size: int, both: bool, window: bool, softcap: bool) -> Config:
+    """Tiles of 64 keys for warp_specialized where larger ones do not fit: heads wider than 128, for which two stages of
+    64 keys fill the shared memory; and where two of these come together, with which tiles of 128 spill some registers:
+    keys that are cut, keys of both pages and new tokens at hand, a window, a soft cap.
+    """
+    if config.variant != "warp_specialized":
+        return config
+    if head_size > 128:
+        return Config("warp_specialized", 128, 64, 4, 2, config.num_segments)
+    if config.TILE_SIZE < 128 or (config.num_segments > 1) + both + window + softcap < 2:
+        return config
+    return Config("warp_specialized", 128, 64, 4, 3, config.num_segments)
+
+
+def before_hopper(config: Config) -> Config:
+    """Blocks that spill without Hopper's matrix instructions, cut to 64 rows and 8 warps for wide tiles."""
+    if config.BLOCK_M < 64 or (config.BLOCK_M == 64 and config.TILE_SIZE < 64):
+        return config
+    variant = "q_block" if config.variant == "warp_specialized" else config.variant
+    return config._replace(variant=variant, BLOCK_M=64, TILE_SIZE=64, num_warps=8, num_stages=2)
+
+
+def specialises(config: Config, call: Call) -> bool:
+    """Whether the warp-specialised kernel can run the call: Hopper, two-byte elements, no feature that it lacks."""
+    if not call.layout.device.hopper or call.layout.group > config.BLOCK_M:
+        return False
+    plain = call.alibi is None and call.q.shape[2] >= 64
+    same = call.q.dtype == call.k.dtype == call.out.dtype and call.q.dtype in (torch.float16, torch.bfloat16)
+    pages, new = descriptor_sources(call, config, padded(call.q.shape[2]), 16)
+    return plain and same and (pages or not call.prefix) and (new or call.new_k is None)
+
+
+def padded(head_size: int) -> int:
+    """The power of two that a tile of K or V is wide."""
+    return max(int(triton.next_power_of_2(head_size)), 16)
+
+
+def make_plan(call: Call, config: Config) -> Plan:
+    """The plan of a call that was checked, for the device of its layout."""
+    config = adapted(config, call)
+    variant, tile, group = config.variant, config.TILE_SIZE, call.layout.group
+    block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
+    d_pad = padded(call.q.shape[2])
+    decode = call.max_q <= block_m // group
+    segments = config.num_segments if variant in SPLITS else 1
+    kept = kept_rows(variant, group, block_m, call.max_q * group)
+    rows = math.gcd(call.k.shape[1], tile) if variant == "warp_specialized" else tile
+    tma = descriptor_sources(call, config, d_pad, rows)
+    chunk = parts_at_once(config, kept * d_pad, decode)
+    kernel, more = _variant_constants(config, call, segments, kept, chunk, decode, small_m, rows)
+    constants = (*layout_constants(call, d_pad, tma), block_m, tile, *more)
+    options = _options(config, d_pad, call.layout.device)
+    return Plan(
+        kernel, constants, options, block_m // group, call.k.shape[2], segments, kept, d_pad, decode, tma, tile,
+        variant, rows, *_counters(variant, segments),
+    )  # fmt: skip
+
+
+def _counters(variant: str, segments: int) -> tuple[int, int]:
+    """How many counters a launch uses: so many, and so many for each of its items (see `launch_grid`).
+
+    As many as parts for each item whose keys are cut: its own, and one for each few neighbours among its parts. The
+    warp-specialised kernel has two of its own, and where keys are cut one for each consumer of an item, those of
+    successive items `2 * segments` apart.
+    """
+    if variant == "warp_specialized":
+        return 2, 2 * segments if segments > 1 else 0
+    return 0, segments if segments > 1 else 0
+
+
+def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Sizes, Strides, Features]:
+    """The constants of a call's layout and features, as all kernels take them."""
+    q, k, out = call.q, call.k, call.out
+    compute = out.dtype if q.dtype in FP8 else q.dtype
+    fp8_max = torch.finfo(out.dtype).max if out.dtype in FP8 else 0.0
+    new = call.new_k.stride()[:2] if call.new_k is not None else (0, 0)
+    return (
+        Sizes(call.layout.group, k.shape[2], k.shape[1], q.shape[2], d_pad),
+        Strides(*q.stride()[:2], *out.stride()[:2], *k.stride()[:3], *call.v.stride()[:3], *new),
+        Features(
+            FRESH=call.new_k is not None,
+            PREFIX=call.prefix,
+            TMA=tma[0],
+            TMA_NEW=tma[1],
+            CAUSAL=call.right >= 0,
+            WINDOW=call.left >= 0,
+            SOFTCAP=call.softcap > 0,
+            ALIBI=call.alibi is not None,
+            COMPUTE=TL_DTYPE.get(compute, tl.bfloat16),
+            FP8_MAX=fp8_max,
+        ),
+    )
+
+
+def kept_rows(variant: str, group: int, block_m: int, rows: int) -> int:
+    """Rows of a part of split keys. rows: query rows that the longest sequence has for a KV head."""
+    if variant == "mixed":
+        return block_rows(16, group)
+    return block_m if variant == "warp_specialized" else min(block_m, int(triton.next_power_of_2(rows)))
+
+
+def parts_at_once(config: Config, row: int, decode: bool) -> int:
+    """`reduce_chunk` for a config; 1 where more would spill: large blocks, the static grid with prompts."""
+    one = row >= 4096 or (config.variant == "static_grid" and not decode)
+    return 1 if one else reduce_chunk(row, config.num_warps)
+
+
+def reduce_chunk(row: int, num_warps: int) -> int:
+    """Parts that are combined in one vector step, of `row` elements each: 128 registers a thread, with four warps 64.
+
+    The last program of a decode waits for each step's loads: half as many cost 2.5 % over the decodes of one H200, a
+    quarter 5 %. With more, or with as many beside the wide tiles of four warps, fewer programs share a processor.
+    """
+    return max(1, min(4096 * num_warps, 8192) // row)
+
+
+def _variant_constants(
+    config: Config, call: Call, segments: int, kept: int, chunk: int, decode: bool, small_m: int, rows: int
+) -> tuple[Any, tuple[Any, ...]]:
+    """(kernel, the constexprs of its own)."""
+    variant = config.variant
+    if variant == "naive":
+        return naive_kernel, (call.max_q == 1,)
+    if variant == "q_block" or (variant == "split_kv" and segments == 1 and not decode):
+        return q_block_kernel, ()
+    if variant == "split_kv":
+        return split_kv_kernel, (kept, chunk, call.fused, decode)
+    if variant == "static_grid":
+        return static_grid_kernel, (segments, kept, chunk, decode, call.layout.device.processors, call.choose)
+    if variant == "mixed":
+        return mixed_kernel, (kept, chunk, small_m)
+    return warp_specialized_kernel, (config.num_stages, rows)
+
+
+def register_cap(config: Config, d_pad: int, hopper: bool) -> int | None:
+    """Registers per thread that the assembler is told, None for its own choice. NVIDIA alone.
+
+    Small blocks: all of 255; left to itself it stops earlier and spills a word or two. Blocks of 64 rows and 32 keys
+    on Hopper: three programs of four warps share a processor (168 is 65536 / (3 * 128), rounded down to 8), short
+    prompts gain; with fewer registers, larger tiles or split keys it would spill.
+    """
+    if d_pad > 128:
+        return None
+    if config.BLOCK_M <= 16 and (config.variant == "split_kv" or config.TILE_SIZE < 128):
+        return 255 if config.variant in ("split_kv", "q_block") else None
+    small = config.BLOCK_M == 64 and config.TILE_SIZE == 32 and config.num_warps == 4
+    return 168 if hopper and small and config.variant == "q_block" else None
+
+
+def _options(config: Config, d_pad: int, device: Device) -> dict[str, Any]:
+    if config.variant == "warp_specialized":
+        return WARP_SPECIALIZED
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    if device.vendor == "nvidia":
+        cap = register_cap(config, d_pad, device.hopper)
+        if cap is not None:
+            options["maxnreg"] = cap
+    else:
+        for name in ("waves_per_eu", "matrix_instr_nonkdim"):
+            if getattr(config, name) is not None:
+                options[name] = getattr(config, name)
+    return options
+
+
+def scratch_fits(plan: Plan, items: int) -> bool:
+    """Whether the partial results of `items` blocks (see `launch_grid`) have room."""
+    return items * plan.segments * plan.kept * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
+
+
+def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:
+    """(grid, scratch items, Q blocks that the programs share)."""
+    layout = call.layout
+    num_seqs = layout.num_seqs
+    numbers = block_count(plan.variant, plan.block_q, num_seqs, layout.tokens, call.max_q)
+    if plan.variant == "naive":
+        return (layout.heads * (num_seqs if call.max_q == 1 else layout.tokens), 1, 1), 0, 0
+    if plan.kernel is warp_specialized_kernel:
+        items = numbers * plan.heads_kv
+        return (min(layout.device.processors, items * plan.segments), 1, 1), items, numbers
+    if plan.kernel is q_block_kernel:
+        return (plan.heads_kv * numbers, 1, 1), 0, 0
+    if plan.variant == "split_kv":
+        return (plan.heads_kv * numbers, plan.segments, 1), numbers * plan.heads_kv, 0
+    if plan.variant == "static_grid":
+        items = numbers * plan.heads_kv
+        programs = min(plan.resident * layout.device.processors, items * plan.segments)
+        return (programs, 1, 1), items, 0
+    return (plan.heads_kv * (numbers + num_seqs * plan.segments), 1, 1), num_seqs * plan.heads_kv, numbers

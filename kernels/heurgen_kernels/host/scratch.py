@@ -1,0 +1,59 @@
+"""Counters of split keys: zeros that every launch leaves as zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+# Counters of one stream, and of one arena; a launch that needs more gets a buffer of its own size.
+COUNTERS = 1 << 20
+
+
+@dataclass(slots=True)
+class Arena:
+    """Zeros, `size` of them; for launches that are being recorded, the first `used` belong to some."""
+
+    zeros: torch.Tensor
+    size: int
+    used: int = 0
+
+
+_counters: dict[tuple[torch.device, int], Arena] = {}
+_arenas: dict[torch.device, list[Arena]] = {}
+
+
+def counters(device: torch.device, stream: int, count: int) -> torch.Tensor:
+    """At least `count` zeros that every launch leaves as zeros. One buffer per device and stream: launches on one
+    stream never overlap.
+
+    Recorded launches may: their graphs replay on any stream. Each takes counters of its own out of an arena.
+    """
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return recorded_counters(device, count)
+    found = _counters.get((device, stream))
+    if found is None or found.size < count:
+        # one that is outgrown is freed in the order of its stream
+        size = max(COUNTERS, count)
+        found = _counters[device, stream] = Arena(torch.zeros(size, dtype=torch.int32, device=device), size)
+    arenas = _arenas.setdefault(device, [])  # never freed: graphs may hold any of them
+    room = arenas[-1].size - arenas[-1].used if arenas else 0
+    if room < max(COUNTERS // 2, count):
+        size = max(COUNTERS, 2 * count)
+        arenas.append(Arena(torch.zeros(size, dtype=torch.int32, device=device), size))
+    return found.zeros
+
+
+def recorded_counters(device: torch.device, count: int) -> torch.Tensor:
+    """Counters that no other launch uses, from the arena that eager launches fill up.
+
+    Where it is spent, or nothing was launched before the recording, zeros of the graph's own pool: they are
+    written anew at every replay, which costs a node of the graph.
+    """
+    arenas = _arenas.get(device)
+    if not arenas or arenas[-1].used + count > arenas[-1].size:
+        return torch.zeros(count, dtype=torch.int32, device=device)
+    arena = arenas[-1]
+    first = arena.used
+    arena.used += -(-count // 4) * 4  # keeps the 16-byte alignment that a compiled kernel may assume
+    return arena.zeros[first : first + count]

@@ -1,0 +1,172 @@
+"""Which config to launch: the caller's, else the generated selector's, else the documented default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
+from operator import itemgetter
+from typing import Any
+
+from .. import heuristics as heuristics_folder
+from ..caches import Cache, shared
+from ..config import Config, normalise, normalised
+from ..defaults import CHOICE, default_config
+from ..device.static_grid import default_segments
+from ..heuristics import static_grid
+from .call import Call
+from .hardware import VENDOR
+
+FEATURES = (
+    "num_seqs",
+    "total_query_tokens",
+    "max_seqlen_q",
+    "max_seqlen_k",
+    "total_seqlen_k",
+    "window",
+    "softcap",
+    "num_query_heads",
+    "num_kv_heads",
+    "head_size",
+    "page_size",
+    "dtype",
+    "fresh",
+    "sinks",
+    "avg_seqlen_q",
+    "multiprocessors",
+)
+# What the feature `window` (keys that a token sees) is where there is none: more than any context has.
+NO_WINDOW = 1 << 30
+# Generated from decode batches that a device of the vendor measured.
+SEGMENTS = {"nvidia": static_grid.nvidia_num_segments}
+# AMD's selector has a module of its own: it is made from published winners, not from what we measured.
+SHIPPED = {"nvidia": "paged_attention", "amd": "paged_attention_amd"}
+
+
+@dataclass(slots=True)
+class Chooser:
+    """Heuristics, kept so that their id stays theirs; a callable of the values of FEATURES; the last question (a layout
+    and lengths) with its answer.
+    """
+
+    heuristics: Any
+    select: Callable[[tuple[Any, ...]], Any]
+    last: tuple[tuple[Any, ...], Config] = ((), Config())
+
+
+_choosers: Cache[int, Chooser] = shared()
+
+
+def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
+    """The config for a call. The layers of a model ask the same question in turn: the last answer is kept, unless it
+    can change (it is no named tuple): then the heuristics are asked again.
+
+    vendor: whose selector is asked; that of another than this machine's is bound anew each time.
+    """
+    chooser = _choosers.get(id(heuristics))
+    if chooser is None or vendor != VENDOR:
+        chooser = Chooser(heuristics, bind(heuristics, vendor))
+        if vendor == VENDOR:
+            _choosers.keep(id(heuristics), chooser)
+    layout, max_q, max_k, total_k = call.layout, call.max_q, call.max_k, call.total_k
+    window, softcap = call.left + 1 if call.left >= 0 else NO_WINDOW, call.softcap > 0
+    asked, last = (layout, max_q, max_k, total_k, window, softcap), chooser.last
+    if last[0] == asked:
+        return last[1]
+    # in the order of FEATURES, all known on the host
+    answer = chooser.select(
+        (layout.num_seqs, layout.tokens, max_q, max_k, total_k, window, softcap, *layout.features)
+    )
+    known = normalised.get(id(answer))
+    if known is not None:  # a named tuple that was seen before
+        chooser.last = (asked, known[1])
+        return known[1]
+    config = normalise(answer)
+    if isinstance(answer, tuple):
+        chooser.last = (asked, config)
+    return config
+
+
+def bind(heuristics: Any, vendor: str) -> Callable[[tuple[Any, ...]], Any]:
+    """The selector of heuristics (None: the shipped ones) for a vendor, as a callable of the values of FEATURES."""
+    return bind_shipped(vendor) if heuristics is None else _bind(heuristics, vendor)
+
+
+def shipped(vendor: str) -> Any:
+    """The generated module of this package, or None where there is none (then the default chooses)."""
+    name = f"{heuristics_folder.__name__}.{SHIPPED[vendor]}"
+    return import_module(name) if find_spec(name) else None
+
+
+def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
+    """The shipped selector within what its log can speak for, the default elsewhere.
+
+    Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
+    published winners are of a kernel that never does, so they know no better config there.
+    """
+    default, module = _default(vendor), shipped(vendor)
+    if module is None:
+        return default
+    select, pick = module.SELECTORS[vendor], _picker(module.SELECTORS[vendor])
+    head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
+
+    def choose(values: tuple[Any, ...]) -> Any:
+        if values[head_size] > widest:
+            return default(values)
+        if vendor == "amd" and (config := default(values)).variant == "split_kv":
+            return config
+        return select(*pick(values))
+
+    return choose
+
+
+def _default(vendor: str) -> Callable[[tuple[Any, ...]], Config]:
+    return lambda values: default_config(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))
+
+
+def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
+    """What the static grid asks inside the kernel: the caller's @triton.jit function or number, else the
+    generated function of this package, else the documented guess.
+
+    ValueError for a function whose arguments are not those of `defaults.CHOICE`.
+    """
+    given = getattr(heuristics, "choose_segments", None)
+    if given is None:
+        return SEGMENTS.get(vendor, default_segments)
+    names = getattr(given, "arg_names", None)
+    if type(given) is not int and (names is None or tuple(names) != CHOICE):
+        raise ValueError(f"choose_segments takes {names}, expected a @triton.jit function of {CHOICE}")
+    return given
+
+
+def _bind(heuristics: Any, vendor: str) -> Callable[[tuple[Any, ...]], Any]:
+    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable.
+
+    The default answers for a vendor that the module has no selector for.
+    """
+    selectors = getattr(heuristics, "SELECTORS", None)
+    if selectors is not None and vendor not in selectors:
+        return _default(vendor)
+    if selectors is not None:
+        generated, pick = selectors[vendor], _picker(selectors[vendor])
+        return lambda values: generated(*pick(values))
+    select = getattr(heuristics, "select", heuristics)
+    return lambda values: select(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))
+
+
+def _picker(select: Callable[..., Any]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """A generated selector takes its features by position; where they are in FEATURES is found once."""
+    names = list(signature(select).parameters)
+    unknown = [name for name in names if name not in FEATURES]
+    if unknown:
+        known = ", ".join(FEATURES)
+        raise ValueError(f"the heuristics ask for {unknown[0]!r}; a launch knows {known}")
+    if names == list(FEATURES[: len(names)]):
+        return itemgetter(slice(len(names)))
+    positions = [FEATURES.index(name) for name in names]
+    return lambda values: tuple(values[position] for position in positions)
+
+
+__all__ = ["FEATURES", "Config", "bind_shipped", "choose", "shipped"]

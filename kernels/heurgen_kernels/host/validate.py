@@ -1,0 +1,210 @@
+"""Checks before a launch: what is wrong, what was found and what would be right, as ValueError.
+
+Signatures (shapes, strides, dtypes, devices) found good are remembered: a call with one of them is checked for its
+numbers alone. Messages are built only when they are raised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..caches import Cache, shared
+from .call import FP8, Call, CallLayout, layout_of, signature_of
+from .hardware import Device
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+_good: Cache[tuple[Any, ...], CallLayout] = shared()
+
+
+def check(call: Call, device: Device | None = None) -> None:
+    """Sets the call's layout; ValueError where its tensors and numbers do not fit together.
+
+    device: lay the launch out as for this device, whatever the tensors are on (meta tensors, say): for tools and tests.
+    """
+    signature: tuple[Any, ...] = signature_of(call)
+    if device is not None:
+        signature = (device, *signature)
+    layout = _good.get(signature)
+    if layout is None:
+        check_all(call)
+        layout = _good.keep(signature, layout_of(call, device))
+    else:
+        check_lengths(call, layout.tokens, layout.num_seqs, layout.room, layout.host)
+        check_numbers(call.scale, call.softcap)
+    if call.total_k < 0:
+        call.total_k = assumed_total(layout.num_seqs, call.max_k)
+    call.layout = layout
+
+
+def assumed_total(num_seqs: int, max_seqlen_k: int) -> int:
+    """Tokens attended to where a caller does not say: one sequence as long as the longest, the others half of it.
+
+    Of the shares tried on the log of one H200 (0.5 to 1), half costs least: too few parts cost more than too many.
+    """
+    return (num_seqs + 1) * max_seqlen_k // 2
+
+
+def check_all(call: Call) -> None:
+    check_query(call.q, call.k, call.v)
+    check_new(call.q, call.k, call.new_k, call.new_v)
+    check_batch(call)
+    check_output(call.q, call.out, call.out_scale)
+    check_numbers(call.scale, call.softcap)
+    check_heads(call.q, alibi_slopes=call.alibi, sinks=call.sinks)
+    check_devices(
+        call.q, key_cache=call.k, value_cache=call.v, block_table=call.table, cu_seqlens_q=call.cu,
+        seq_lens=call.lens, key=call.new_k, value=call.new_v, out=call.out, alibi_slopes=call.alibi,
+        sinks=call.sinks, q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale,
+        output_scale=call.out_scale,
+    )  # fmt: skip
+
+
+def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor) -> None:
+    """q [tokens, query heads, head size]; caches [pages, page size, KV heads, head size]."""
+    if not (q.dim() == 3):
+        raise ValueError(f"q has shape {tuple(q.shape)}; expected [tokens, query heads, head size]")
+    for name, cache in (("key_cache", key_cache), ("value_cache", value_cache)):
+        if not (cache.dim() == 4):
+            raise ValueError(
+                f"{name} has shape {tuple(cache.shape)}; expected [pages, page size, KV heads, head size]"
+            )
+    if not (key_cache.shape == value_cache.shape):
+        raise ValueError(
+            f"key_cache {tuple(key_cache.shape)} and value_cache {tuple(value_cache.shape)} differ in shape"
+        )
+    size = q.shape[2]
+    if not (key_cache.shape[3] == size):
+        raise ValueError(f"head size is {size} in q and {key_cache.shape[3]} in the caches")
+    if not (16 <= size <= 256 and size % 8 == 0):
+        raise ValueError(f"head size is {size}; supported: multiples of 8 from 16 to 256")
+    heads, heads_kv = q.shape[1], key_cache.shape[2]
+    if not (heads_kv > 0 and heads % heads_kv == 0):
+        raise ValueError(f"{heads} query heads do not divide into {heads_kv} KV heads; expected a multiple")
+    for name, tensor in (("q", q), ("key_cache", key_cache), ("value_cache", value_cache)):
+        if not (tensor.stride(-1) == 1):
+            raise ValueError(f"{name} must be contiguous along the head size (stride {tensor.stride(-1)})")
+    if not (q.dtype in FLOATS or q.dtype in FP8):
+        raise ValueError(f"q is {q.dtype}; expected float16, bfloat16, float32 or fp8")
+    if not (key_cache.dtype == value_cache.dtype):
+        raise ValueError(f"key_cache is {key_cache.dtype}, value_cache {value_cache.dtype}")
+    if not (key_cache.dtype == q.dtype or key_cache.dtype in FP8):
+        raise ValueError(
+            f"the cache is {key_cache.dtype} and q is {q.dtype}; expected the same type, or an fp8 cache"
+        )
+
+
+def check_batch(call: Call) -> None:
+    block_table, cu_seqlens_q, seq_lens = call.table, call.cu, call.lens
+    for name, tensor, dims in (
+        ("block_table", block_table, 2),
+        ("cu_seqlens_q", cu_seqlens_q, 1),
+        ("seq_lens", seq_lens, 1),
+    ):
+        if not (tensor.dim() == dims):
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {dims} dimension(s)")
+        if not (tensor.dtype == torch.int32):
+            raise ValueError(f"{name} is {tensor.dtype}; expected int32")
+    num_seqs = seq_lens.shape[0]
+    if not (cu_seqlens_q.shape[0] == num_seqs + 1):
+        raise ValueError(
+            f"cu_seqlens_q has {cu_seqlens_q.shape[0]} entries for {num_seqs} sequences; "
+            f"expected {num_seqs + 1}"
+        )
+    if not (block_table.shape[0] >= num_seqs):
+        raise ValueError(f"block_table has {block_table.shape[0]} rows for {num_seqs} sequences")
+    if not (cu_seqlens_q.stride(0) == 1 and seq_lens.stride(0) == 1):
+        raise ValueError("cu_seqlens_q and seq_lens must be contiguous")
+    if not (block_table.stride(-1) == 1):
+        raise ValueError("block_table must be contiguous along its rows")
+    room = block_table.shape[1] * call.k.shape[1]
+    check_lengths(call, call.q.shape[0], num_seqs, room, seq_lens.device.type == "cpu")
+
+
+def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool) -> None:
+    """Lengths are checked by their declared maxima: reading them would synchronise with the device."""
+    max_seqlen_q, max_seqlen_k = call.max_q, call.max_k
+    if not (max_seqlen_q >= 0):
+        raise ValueError(f"max_seqlen_q is {max_seqlen_q}; expected 0 or more tokens")
+    if not (num_seqs * max_seqlen_q >= tokens or num_seqs == 0):
+        raise ValueError(
+            f"q holds {tokens} tokens; {num_seqs} sequences of at most max_seqlen_q = {max_seqlen_q} "
+            "hold fewer"
+        )
+    if not (max_seqlen_k >= 0):
+        raise ValueError(f"max_seqlen_k is {max_seqlen_k}; expected 0 or more tokens")
+    if not (-1 <= call.total_k <= num_seqs * max_seqlen_k):
+        raise ValueError(
+            f"total_seqlen_k is {call.total_k}; {num_seqs} sequences of at most max_seqlen_k = {max_seqlen_k} "
+            f"attend to 0 to {num_seqs * max_seqlen_k} tokens"
+        )
+    longest = max_seqlen_k
+    if host and num_seqs:
+        longest = max(longest, int(call.lens.max()))
+    if call.new_k is not None:
+        # new tokens need no pages; how many a long sequence has is known for a batch of one alone
+        longest -= max_seqlen_q if num_seqs == 1 else min(max_seqlen_q, longest)
+    if not (longest <= room):
+        raise ValueError(
+            f"max_seqlen_k is {max_seqlen_k} tokens; block_table has room for {room} "
+            f"({call.table.shape[1]} pages of {call.k.shape[1]})"
+        )
+
+
+def check_devices(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.device != q.device:
+            raise ValueError(
+                f"{name} is on {tensor.device} and q on {q.device}; all tensors must share a device"
+            )
+
+
+def check_new(
+    q: torch.Tensor, key_cache: torch.Tensor, key: torch.Tensor | None, value: torch.Tensor | None
+) -> None:
+    """key and value: [tokens, KV heads, head size], the new tokens' K and V in q's order."""
+    if not ((key is None) == (value is None)):
+        raise ValueError("key and value go together: one of them is None")
+    if key is None or value is None:
+        return
+    shape = (q.shape[0], *key_cache.shape[2:])
+    for name, tensor in (("key", key), ("value", value)):
+        if not (tuple(tensor.shape) == shape):
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {shape}")
+        if not (tensor.dtype == q.dtype):
+            raise ValueError(f"{name} is {tensor.dtype} and q is {q.dtype}; expected the same type")
+        if not (tensor.stride(-1) == 1):
+            raise ValueError(f"{name} must be contiguous along the head size")
+    if not (key.stride() == value.stride()):
+        raise ValueError(f"key has strides {key.stride()}, value {value.stride()}; expected the same")
+
+
+def check_output(q: torch.Tensor, out: torch.Tensor, output_scale: object) -> None:
+    if not (out.shape == q.shape):
+        raise ValueError(f"out has shape {tuple(out.shape)}; expected {tuple(q.shape)}, as q")
+    if not (out.stride(-1) == 1):
+        raise ValueError("out must be contiguous along the head size")
+    if not (out.dtype in FLOATS or out.dtype in FP8):
+        raise ValueError(f"out is {out.dtype}; expected float16, bfloat16, float32 or fp8")
+    if not ((out.dtype in FP8) == (output_scale is not None)):
+        raise ValueError(
+            f"out is {out.dtype} and output_scale is {'given' if output_scale is not None else 'None'}; "
+            "fp8 outputs need a scale, others take none"
+        )
+
+
+def check_numbers(scale: float, softcap: float) -> None:
+    if not (scale > 0 and scale < float("inf")):
+        raise ValueError(f"scale is {scale}; expected a positive number")
+    if not (0 <= softcap < float("inf")):
+        raise ValueError(f"softcap is {softcap}; expected 0 (off) or a positive number")
+
+
+def check_heads(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
+    for name, tensor in tensors.items():
+        if tensor is not None and not (tuple(tensor.shape) == (q.shape[1],) and tensor.is_contiguous()):
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, ({q.shape[1]},)"
+            )

@@ -1,0 +1,1 @@
+"""The kernels inside inference servers: vllm/, a plugin of vLLM; transformers.py, attention for Transformers."""

@@ -1,0 +1,185 @@
+"""The attention backend: vLLM's Triton backend, with launches of our kernels in place of its own.
+
+Everything but the launch is inherited: which layers, caches and batches there are, how pages are laid out and written.
+What our kernels do not have, and single batches that ask for it, goes to the inherited implementation.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from vllm import envs
+from vllm.logger import init_logger
+from vllm.platforms import current_platform
+from vllm.v1.attention.backends import registry
+from vllm.v1.attention.backends.triton_attn import (
+    TritonAttentionBackend,
+    TritonAttentionImpl,
+    TritonAttentionMetadataBuilder,
+)
+
+from ...api import paged_attention
+from . import enter
+from .batch import batch_of, features_of, graph_config
+from .seen import Seen
+from .support import LayerTraits, why_stock
+from .traffic import traffic_of
+from .warm import hook
+
+logger = init_logger("vllm.heurgen")
+FP8 = ("fp8", "fp8_e4m3")
+# The feature `window`, keys that a token sees, of layers without one: more than any context has.
+ALL_KEYS = 1 << 30
+
+
+class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
+    """One attention layer. `stock`: why the inherited implementation serves it, None where our kernels do."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        found = current_platform.get_device_capability() if current_platform.is_cuda() else None
+        self.stock = why_stock(
+            LayerTraits(
+                self.head_size, self.kv_cache_dtype, str(getattr(self.attn_type, "value", self.attn_type)),
+                None if found is None else (found.major, found.minor), bool(self.use_alibi_sqrt),
+                self.chunk_lookback, bool(envs.VLLM_BATCH_INVARIANT),
+            )
+        )  # fmt: skip
+        self.seen = Seen()
+        self._told: set[str] = set()
+        self._cache: torch.Tensor | None = None
+        self._pages: tuple[torch.Tensor, torch.Tensor]
+        if self.stock is not None:
+            self._tell(self.stock)
+            return
+        # queries are computed with in 16 bits either way: rounding them to fp8 first would only lose
+        self.supports_quant_query_input = False
+        # new K and V are those of the queries' tokens, unless the pages are another layer's or an encoder's
+        self.takes_new = self.attn_type == "decoder" and self.kv_sharing_target_layer_name is None
+
+    def forward(
+        self,
+        layer: Any,
+        query: torch.Tensor,
+        key: torch.Tensor | None,
+        value: torch.Tensor | None,
+        kv_cache: torch.Tensor,
+        attn_metadata: Any,
+        output: torch.Tensor,
+        output_scale: torch.Tensor | None = None,
+        output_block_scale: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """As TritonAttentionImpl.forward. Pages are already written, new tokens' too."""
+        stock = self.stock or why_stock_batch(attn_metadata, query, output_block_scale)
+        if stock is not None:
+            if attn_metadata is None and self.stock is None:
+                self.seen.note(query, key, value, output)
+            elif stock != self.stock and stock is not PROFILING:
+                self._tell(stock)
+            return super().forward(
+                layer, query, key, value, kv_cache, attn_metadata, output, output_scale, output_block_scale
+            )
+        batch, config = attn_metadata.heurgen, None
+        if batch.frozen:
+            config = graph_config(
+                attn_metadata.seq_lens.shape[0], attn_metadata.max_query_len, self.num_heads, self.num_kv_heads,
+                self.head_size,
+            )  # fmt: skip
+        query, new_k, new_v, out = self.seen.uniform(
+            batch.tokens, query, key if self.takes_new and batch.fresh else None, value, output
+        )
+        pages_k, pages_v = self.pages(kv_cache)
+        fp8 = self.kv_cache_dtype in FP8
+        causal, left = attn_metadata.causal, self.sliding_window[0]
+        paged_attention(
+            query, pages_k, pages_v, attn_metadata.block_table, attn_metadata.query_start_loc,
+            attn_metadata.seq_lens, max_seqlen_q=attn_metadata.max_query_len, max_seqlen_k=attn_metadata.max_seq_len,
+            scale=self.scale, total_seqlen_k=batch.total_seqlen_k, key=new_k, value=new_v, causal=causal,
+            window=(left, -1 if causal else left), softcap=self.logits_soft_cap, alibi_slopes=self.alibi_slopes,
+            sinks=self.sinks, k_scale=layer._k_scale if fp8 else None, v_scale=layer._v_scale if fp8 else None,
+            output_scale=output_scale, has_prefix=None if new_k is None else False, out=out, config=config,
+        )  # fmt: skip
+        return output
+
+    def pages(self, kv_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """K's and V's pages [pages, tokens, KV heads, head size], views of vLLM's one tensor for both."""
+        if kv_cache is not self._cache:
+            k, v = kv_cache.transpose(1, 2).split(self.head_size, dim=-1)
+            if self.kv_cache_dtype in FP8 and k.dtype != self.fp8_dtype:
+                k, v = k.view(self.fp8_dtype), v.view(self.fp8_dtype)
+            self._cache, self._pages = kv_cache, (k, v)
+        return self._pages
+
+    def _tell(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            logger.info_once("heurgen leaves attention layers to vLLM's Triton kernels: %s", reason)
+
+
+PROFILING = "no metadata: vLLM measures memory"
+
+
+def why_stock_batch(metadata: Any, query: torch.Tensor, output_block_scale: Any) -> str | None:
+    """Why a batch goes to vLLM's kernels though its layer is ours; None where it does not."""
+    if metadata is None:
+        return PROFILING
+    if isinstance(metadata.causal, torch.Tensor):
+        return "causal for some sequences alone"
+    if metadata.mm_prefix_range_tensor is not None:
+        return "images that see what follows them"
+    if metadata.rswa_prefix_lens is not None:
+        return "windows behind a prefix that stays visible (R-SWA)"
+    if output_block_scale is not None:
+        return "outputs quantised in blocks"
+    return None if query.dtype in (torch.float16, torch.bfloat16) else f"queries of type {query.dtype}"
+
+
+class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: ignore[misc]
+    """vLLM's metadata with a `Batch` in its attribute `heurgen`."""
+
+    def __init__(
+        self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device
+    ) -> None:
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        hook()
+        layers = getattr(vllm_config.compilation_config, "static_forward_context", {})
+        impl = getattr(layers.get(layer_names[0]), "impl", None)
+        left = impl.sliding_window[0] if impl is not None else -1
+        self._layer = {
+            "num_query_heads": self.num_heads_q, "num_kv_heads": self.num_heads_kv, "head_size": self.headdim,
+            "page_size": self.block_size, "dtype": str(kv_cache_spec.dtype).removeprefix("torch."),
+            "window": left + 1 if left >= 0 else ALL_KEYS, "softcap": bool(getattr(impl, "logits_soft_cap", 0)),
+            "sinks": getattr(impl, "sinks", None) is not None,
+        }  # fmt: skip
+        self._traffic = traffic_of(os.environ)
+
+    def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
+        # pages of a common prefix are read like others: vLLM's cascade would copy lengths to the host
+        metadata = super().build(0, common_attn_metadata, fast_build)
+        metadata.heurgen = batch_of(common_attn_metadata, frozen=False)
+        if self._traffic is not None:
+            self._traffic(features_of(metadata.heurgen, common_attn_metadata, self._layer))
+        return metadata
+
+    def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:
+        metadata = super().build_for_cudagraph_capture(common_attn_metadata)
+        metadata.heurgen = batch_of(common_attn_metadata, frozen=True)
+        return metadata
+
+
+class HeurgenAttentionBackend(TritonAttentionBackend):  # type: ignore[misc]
+    """Takes every layer that vLLM's Triton backend takes: what our kernels lack, its own do."""
+
+    @staticmethod
+    def get_name() -> str:
+        return enter(registry)
+
+    @staticmethod
+    def get_impl_cls() -> type[HeurgenAttentionImpl]:
+        return HeurgenAttentionImpl
+
+    @staticmethod
+    def get_builder_cls() -> type[HeurgenAttentionMetadataBuilder]:
+        return HeurgenAttentionMetadataBuilder

@@ -1,0 +1,76 @@
+"""What the host knows of a batch: found once, when vLLM builds its metadata, and the same for all layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...config import Config
+from ...defaults import GRAPH
+from ...host.segments import block_rows
+
+# Partial results of one recorded decode, in bytes: all layers of a graph use the same memory.
+GRAPH_SCRATCH = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """tokens          new tokens; what lies behind them in q is a server's padding
+    total_seqlen_k  tokens attended to by all sequences, or an upper bound; None where the host does not know
+    fresh           a batch of prompts without cached tokens: new K and V are all there is to read
+    frozen          the launch is recorded in a graph, or stands for one that will be: lengths will change under it
+    """
+
+    tokens: int
+    total_seqlen_k: int | None
+    fresh: bool
+    frozen: bool
+
+
+def batch_of(common: Any, frozen: bool) -> Batch:
+    """common: vLLM's CommonAttentionMetadata. Reads host memory alone.
+
+    Upper bounds are exact for prompts. Where they say as many tokens attended to as there are new ones, every
+    sequence attends to its new tokens alone.
+    """
+    count, longest = common.num_reqs, common.max_seq_len
+    if frozen:
+        return Batch(common.num_actual_tokens, None, False, True)
+    tokens = min(int(common.query_start_loc_cpu[count]), common.num_actual_tokens)
+    bound = common.seq_lens_cpu_upper_bound
+    if bound is None:
+        return Batch(tokens, None, False, False)
+    total = min(int(bound[:count].sum()), count * longest)
+    return Batch(tokens, total, common.max_query_len > 1 and total == tokens, False)
+
+
+def features_of(batch: Batch, common: Any, layer: Mapping[str, Any]) -> dict[str, Any]:
+    """The features of a selector for a batch. layer: those that say nothing of lengths."""
+    total = batch.total_seqlen_k
+    if total is None:
+        total = (common.num_reqs + 1) * common.max_seq_len // 2
+    return {
+        "num_seqs": common.num_reqs, "total_query_tokens": batch.tokens, "max_seqlen_q": common.max_query_len,
+        "max_seqlen_k": common.max_seq_len, "total_seqlen_k": total, **layer, "fresh": batch.fresh,
+        "avg_seqlen_q": batch.tokens / max(common.num_reqs, 1),
+    }  # fmt: skip
+
+
+def graph_config(
+    num_seqs: int, max_seqlen_q: int, heads: int, heads_kv: int, head_size: int
+) -> Config | None:
+    """What a recorded decode launches; None for a batch of longer queries, which the selector answers for.
+
+    Keys are cut into fewer parts where the results of GRAPH's would not lie within GRAPH_SCRATCH.
+    """
+    group = heads // heads_kv
+    rows = block_rows(GRAPH.BLOCK_M, group)
+    if max_seqlen_q > rows // group:
+        return None
+    width = (1 << (head_size - 1).bit_length()) + 2
+    kept = 1 << (group - 1).bit_length() if max_seqlen_q == 1 else rows
+    parts = GRAPH.num_segments
+    while parts > 8 and num_seqs * heads_kv * parts * kept * width * 4 > GRAPH_SCRATCH:
+        parts //= 2
+    return GRAPH._replace(num_segments=parts)

@@ -1,0 +1,53 @@
+"""What the kernels take over from vLLM's Triton attention, and what they leave to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+DTYPES = (torch.float16, torch.bfloat16)
+CACHES = ("auto", "float16", "bfloat16", "fp8", "fp8_e4m3")
+# Causal self-attention, and decoders' attention over an encoder's output, which lies in pages too.
+LAYERS = ("decoder", "encoder_decoder")
+# What fp8 caches need; bfloat16's matrix products came with 8.0.
+CAPABILITY, FP8_CAPABILITY = (8, 0), (8, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTraits:
+    """An attention layer, as vLLM builds it. kv_cache_dtype and attn_type in vLLM's words.
+
+    capability: of the CUDA device, None for others. batch_invariant: results must not depend on the batch around.
+    """
+
+    head_size: int
+    kv_cache_dtype: str
+    attn_type: str
+    capability: tuple[int, int] | None
+    alibi_sqrt: bool = False
+    chunk_lookback: int = -1
+    batch_invariant: bool = False
+
+
+def why_stock(layer: LayerTraits) -> str | None:
+    """Why vLLM's own kernels serve a layer; None where ours do.
+
+    Windows, soft caps, ALiBi, sinks and pages of any size need no reason. Configs differ with the batch, so the order
+    of sums does, and no result is the same in every batch.
+    """
+    if layer.capability is None or layer.capability < CAPABILITY:
+        return "CUDA GPUs of compute capability 8.0 and above alone are measured"
+    if layer.attn_type not in LAYERS:
+        return f"layers of type {layer.attn_type} have no pages"
+    if not (16 <= layer.head_size <= 256 and layer.head_size % 8 == 0):
+        return f"heads of {layer.head_size}: multiples of 8 up to 256 are supported"
+    if layer.kv_cache_dtype not in CACHES:
+        return f"a {layer.kv_cache_dtype} cache: {', '.join(CACHES)} are supported"
+    if layer.kv_cache_dtype.startswith("fp8") and layer.capability < FP8_CAPABILITY:
+        return "fp8 caches need compute capability 8.9"
+    if layer.alibi_sqrt:
+        return "square roots of ALiBi distances"
+    if layer.chunk_lookback > -1:
+        return "chunks that look back"
+    return "batch-invariant results" if layer.batch_invariant else None

@@ -1,0 +1,32 @@
+"""Sampled launches of live traffic: HEURGEN_TRAFFIC=FILE.csv, HEURGEN_TRAFFIC_SAMPLE=0.01."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...host.hardware import VENDOR
+from ...host.select import shipped
+
+Traffic = Callable[[Mapping[str, Any]], None]
+
+
+def traffic_of(environment: Mapping[str, str]) -> Traffic | None:
+    """What a batch's features go to; None where HEURGEN_TRAFFIC is not set.
+
+    Every 1/HEURGEN_TRAFFIC_SAMPLE-th batch of a group of layers (default 0.01) is a row that counts for that many, and
+    whatever no training has seen is a row once: `heurgen.runtime.observe`. A decode that replays a graph asks no
+    selector; it is seen here all the same, since its metadata is built.
+
+    ValueError for a share that is none.
+    """
+    path = environment.get("HEURGEN_TRAFFIC")
+    module = shipped(VENDOR)
+    if not path or module is None:
+        return None
+    from heurgen.runtime import observe
+
+    select = module.SELECTORS[VENDOR]
+    names = select.__code__.co_varnames[: select.__code__.co_argcount]
+    observed = observe(select, float(environment.get("HEURGEN_TRAFFIC_SAMPLE", "0.01")), path)
+    return lambda features: observed(*(features[name] for name in names))

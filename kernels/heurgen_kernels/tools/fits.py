@@ -1,0 +1,196 @@
+"""Compile a config for a target without a GPU and say whether it fits: shared memory, registers, spills.
+
+Compiling does not check limits: the compiler accepts 352 KB of shared memory for sm_90 and 128 KB of LDS
+for gfx942.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource
+
+from ..config import normalise
+from ..device.arguments import Tensors
+from ..host.call import Call
+from ..host.hardware import Device
+from ..host.launch import arguments_of, dispatched
+from ..host.plan import Plan, launch_grid, make_plan
+from ..host.select import choose_segments
+from ..host.validate import check
+
+TARGETS = {
+    "sm_90": GPUTarget("cuda", 90, 32),
+    "sm_80": GPUTarget("cuda", 80, 32),
+    "gfx942": GPUTarget("hip", "gfx942", 64),
+    "gfx90a": GPUTarget("hip", "gfx90a", 64),
+}
+# What a launch is told of such a device; the processors are an H200's, an A100's, an MI300X's and an MI250X's die's.
+DEVICES = {
+    "sm_90": Device("nvidia", (9, 0), 132),
+    "sm_80": Device("nvidia", (8, 0), 108),
+    "gfx942": Device("amd", None, 304),
+    "gfx90a": Device("amd", None, 104),
+}
+# Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute
+# capabilities
+# (227 KB for 9.0, 163 KB for 8.0); AMD CDNA 2 and 3 instruction set guides (64 KB).
+SHARED_LIMIT = {"sm_90": 227 * 1024, "sm_80": 163 * 1024, "gfx942": 65536, "gfx90a": 65536}
+# Registers per thread: 255 for CUDA; 512 vector registers (accumulation registers included) for CDNA.
+REGISTER_LIMIT = {"sm_90": 255, "sm_80": 255, "gfx942": 512, "gfx90a": 512}
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a compiled kernel uses. shared in bytes, registers per thread, spills as the compiler counts
+    them.
+    """
+
+    shared: int
+    registers: int
+    spills: int
+
+    def reason(self, target: str) -> str | None:
+        """Why the kernel does not fit the target, or None."""
+        if self.shared > SHARED_LIMIT[target]:
+            return f"needs {self.shared} bytes of shared memory, {target} has {SHARED_LIMIT[target]}"
+        if self.registers > REGISTER_LIMIT[target]:
+            return f"needs {self.registers} registers, {target} has {REGISTER_LIMIT[target]}"
+        if self.spills:
+            return f"spills {self.spills} registers"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The layout a config is compiled for.
+
+    element: "bf16", "fp16"; fresh: new tokens' K and V are at hand; decode: each sequence has
+    `query_tokens` new tokens; halves: K and V are halves of one tensor, heads outside tokens, as vLLM lays them out.
+    """
+
+    num_query_heads: int = 32
+    num_kv_heads: int = 8
+    head_size: int = 128
+    page_size: int = 16
+    element: str = "bf16"
+    fresh: bool = False
+    decode: bool = False
+    query_tokens: int = 1
+    window: bool = False
+    softcap: bool = False
+    sinks: bool = False
+    halves: bool = False
+
+
+ELEMENTS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+TYPES = {torch.int32: "i32", torch.float32: "fp32", **{dtype: name for name, dtype in ELEMENTS.items()}}
+# New and all tokens of the two sequences that are compiled for; numbers are no part of a kernel, but for one token.
+PROMPT, CONTEXT = 2048, 8192
+
+
+def meta_call(shape: Shape, target: str) -> Call:
+    """A checked call of tensors without memory, laid out as for a device of the target."""
+    tokens = 2 * (shape.query_tokens if shape.decode else PROMPT)
+    pages = -(-CONTEXT // shape.page_size)
+    element = ELEMENTS[shape.element]
+
+    def meta(*sizes: int, dtype: torch.dtype = element) -> torch.Tensor:
+        return torch.empty(sizes, dtype=dtype, device="meta")
+
+    cache = (2 * pages, shape.page_size, shape.num_kv_heads, shape.head_size)
+    k, v = meta(*cache), meta(*cache)
+    if shape.halves:
+        both = meta(cache[0], shape.num_kv_heads, shape.page_size, 2 * shape.head_size).transpose(1, 2)
+        k, v = both[..., : shape.head_size], both[..., shape.head_size :]
+    new = (tokens, shape.num_kv_heads, shape.head_size)
+    call = Call(
+        q=meta(tokens, shape.num_query_heads, shape.head_size), k=k, v=v,
+        table=meta(2, pages, dtype=torch.int32), cu=meta(3, dtype=torch.int32), lens=meta(2, dtype=torch.int32),
+        out=meta(tokens, shape.num_query_heads, shape.head_size), max_q=tokens // 2, max_k=CONTEXT, scale=1.0,
+        new_k=meta(*new) if shape.fresh else None, new_v=meta(*new) if shape.fresh else None,
+        left=1023 if shape.window else -1, softcap=30.0 if shape.softcap else 0.0,
+        sinks=meta(shape.num_query_heads) if shape.sinks else None,
+    )  # fmt: skip
+    device = DEVICES[target]
+    call.choose = choose_segments(None, device.vendor)
+    check(call, device)
+    return call
+
+
+def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
+    """Compile what a launch of the config would run on a target of TARGETS, and read what it uses. 0.5 to 5 s."""
+    call = meta_call(shape or Shape(), target)
+    plan = make_plan(call, normalise(config))
+    compiled = triton.compile(source_of(plan, call), target=TARGETS[target], options=plan.options)
+    if target.startswith("gfx"):
+        return _amd_resources(compiled)
+    return _nvidia_resources(compiled, target)
+
+
+def source_of(plan: Plan, call: Call) -> ASTSource:
+    """The plan's kernel with the types and constants that Triton's dispatch would find, all pointers aligned."""
+    _, items, blocks = launch_grid(plan, call)
+    arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
+    kernel = plan.kernel
+    signature: dict[str, Any] = {}
+    constants: dict[tuple[int, ...], Any] = {}
+    attributes: dict[tuple[int, ...], Any] = {}
+    for number, (parameter, value) in enumerate(zip(kernel.params, arguments, strict=True)):
+        if parameter.is_constexpr or value is None:
+            signature[parameter.name], constants[number,] = "constexpr", value
+        elif isinstance(value, Tensors):
+            signature[parameter.name] = Tensors(*(_type(tensor) for tensor in value))
+            for place, tensor in enumerate(value):
+                if tensor is None:
+                    constants[number, place] = None
+                else:
+                    attributes[number, place] = [["tt.divisibility", 16]]
+        else:
+            signature[parameter.name] = _type(value)
+    specialised = plan.variant == "warp_specialized"
+    return (GluonASTSource if specialised else ASTSource)(kernel, signature, constants, attributes)
+
+
+def _type(value: Any) -> str:
+    """Triton's name for the type of an argument."""
+    if value is None:
+        return "constexpr"
+    if isinstance(value, torch.Tensor):
+        return f"*{TYPES[value.dtype]}"
+    if hasattr(value, "block_shape"):
+        block = f"{TYPES[value.base.dtype]}[{', '.join(map(str, value.block_shape))}]"
+        return f"tensordesc<{block},{value.layout!r}>" if hasattr(value, "layout") else f"tensordesc<{block}>"
+    return "fp32" if isinstance(value, float) else "i32"
+
+
+def _amd_resources(compiled: Any) -> Resources:
+    text = compiled.asm["amdgcn"]
+
+    def read(name: str) -> int:
+        return max((int(found) for found in re.findall(rf"\.{name}:\s+(\d+)", text)), default=0)
+
+    return Resources(compiled.metadata.shared, read("vgpr_count"), read("vgpr_spill_count"))
+
+
+def _nvidia_resources(compiled: Any, target: str) -> Resources:
+    """Registers and local memory from the bundled cuobjdump. Stack is spilled registers for these kernels."""
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        text = subprocess.run(
+            [str(tool), "-res-usage", file.name], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+    registers = max((int(found) for found in re.findall(r"REG:(\d+)", text)), default=0)
+    stack = max((int(found) for found in re.findall(r"(?:STACK|LOCAL):(\d+)", text)), default=0)
+    return Resources(compiled.metadata.shared, registers, stack // 4)

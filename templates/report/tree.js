@@ -1,0 +1,44 @@
+// One tree a parameter: lists in lists, made when the reader unfolds them.
+(function () {
+  function element(name, kind, text) {
+    var found = document.createElement(name);
+    if (kind) { found.className = kind; }
+    if (text !== undefined) { found.textContent = text; }
+    return found;
+  }
+
+  function leaf(text, node) {
+    var button = element("button", "leaf", text ? text + ": " : "");
+    button.type = "button";
+    button.appendChild(element("b", "", node[0]));
+    button.appendChild(element("small", "", " n " + node[1] + (node[2] === null ? "" : ", " + heurgen.times(node[2]))));
+    if (node[3].length) { button.setAttribute("data-l", node[3].join(" ")); }
+    return button;
+  }
+
+  function branch(text, node) {
+    var item = element("li");
+    if (typeof node[1] === "number") { item.appendChild(leaf(text, node)); return item; }
+    item.appendChild(element("span", "", text));
+    var sides = element("ul");
+    sides.appendChild(branch(node[0], node[2]));
+    sides.appendChild(branch(node[1], node[3]));
+    item.appendChild(sides);
+    return item;
+  }
+
+  Array.prototype.forEach.call(document.querySelectorAll("details.parameters"), function (details) {
+    var page = heurgen.pages[Number(details.getAttribute("data-v"))];
+    details.addEventListener("toggle", function () {
+      var box = details.querySelector(".trees");
+      if (!details.open || box.firstChild) { return; }
+      page.trees.forEach(function (tree) {
+        var figure = element("figure"), top = element("ul", "branches");
+        figure.appendChild(element("figcaption", "", tree.name));
+        top.appendChild(branch("every launch", tree.tree));
+        figure.appendChild(top);
+        box.appendChild(figure);
+      });
+    });
+  });
+})();

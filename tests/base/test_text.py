@@ -1,0 +1,71 @@
+"""Numbers and tables as the commands print them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from heurgen.base.text import (
+    counted,
+    did_you_mean,
+    number_text,
+    percent,
+    ratio,
+    summary_cells,
+    summary_tables,
+    table,
+    winner_cells,
+)
+
+KNOWN = SimpleNamespace(
+    geomean_slowdown=1.05, p95_slowdown=1.25, max_slowdown=None, within_1_1=0.875, invalid_share=0.0,
+    agreement=0.5, n_scenarios=8,
+)  # fmt: skip
+WINNERS = SimpleNamespace(**{**vars(KNOWN), "invalid_share": None})
+
+
+def test_the_first_column_is_flush_left_and_the_others_right() -> None:
+    found = table(("name", "n"), [("a", "100"), ("longer", "7"), ("", "")])
+    assert found.split("\n") == ["name      n", "a       100", "longer    7", ""]
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows")])
+def test_counts(n: int, text: str) -> None:
+    assert counted(n, "row") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3.0, "3"), (-0.0, "0"), (0.5, "0.5"), (7, "7"), (1e14, "100000000000000"), (1e15, "1000000000000000.0"),
+        (1e300, "1e+300"), (float("inf"), "inf"),
+    ],
+)  # fmt: skip
+def test_numbers_are_as_short_as_they_round_trip(value: float, text: str) -> None:
+    assert number_text(value) == text
+    assert float(text) == value
+
+
+def test_unknown_figures_say_so() -> None:
+    assert (ratio(1.0), ratio(None)) == ("1.0000", "unknown")
+    assert (percent(0.125), percent(None)) == ("12.5 %", "unknown")
+    assert summary_cells(KNOWN) == ["1.0500", "1.2500", "unknown", "87.5 %", "0.0 %", "8"]
+    assert winner_cells(KNOWN) == ["50.0 %", "8"]
+
+
+def test_winners_alone_have_a_table_of_their_own() -> None:
+    assert summary_tables("device", {"a": KNOWN}).splitlines()[0].split()[:3] == ["device", "geomean", "p95"]
+    both = summary_tables("device", {"a\n": KNOWN, "b": WINNERS}).split("\n\n")
+    assert both[0].splitlines()[1].startswith("a\\n ")
+    assert both[1].splitlines() == [
+        "device: unknown, winners only  agrees with the winner  scenarios",
+        f"b{'50.0 %':>52}{'8':>11}",
+    ]
+    assert summary_tables("device", {"b": WINNERS}).startswith("device: unknown")
+
+
+def test_a_close_word_is_named_and_a_far_one_is_not() -> None:
+    assert did_you_mean("num_wraps", ["num_warps", "x"]) == "did you mean 'num_warps'?"
+    assert did_you_mean("zzz", ["num_warps"]) is None
+    assert did_you_mean("a" * 10**6, ["a" * 90]) == f"did you mean '{'a' * 57}...'?"

@@ -1,0 +1,112 @@
+"""`heurgen emit`: targets, options, folders, what it prints, and that nothing half-written stays behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from heurgen.cli import main
+from heurgen.ir.schema import to_json
+from tests.render import test_vllm_moe
+from tests.support.modules import two_vendors
+
+MOE = ("--target", "vllm-moe", "--at", "E=128,N=768,topk=8,dtype=bf16")
+NAME = "E=128,N=768,device_name=NVIDIA_H200.json"
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(w) for w in words], catch_exceptions=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "model.json").write_text(to_json(two_vendors()))
+    (tmp_path / "moe.json").write_text(to_json(test_vllm_moe.module()))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("target", "name"), [("python", "m.py"), ("cpp", "m.hpp"), ("json", "m.json")])
+def test_a_file(folder: Path, target: str, name: str) -> None:
+    assert run("emit", "model.json", "-o", name, "--target", target).stdout == f"wrote {name}\n"
+    again = run("emit", "model.json", "-o", name, "--target", target, "--json")
+    assert json.loads(again.stdout) == {"files": [{"path": name, "written": False}]}
+
+
+def test_a_folder_is_made(folder: Path) -> None:
+    result = run("emit", "moe.json", "-o", "a/b/", *MOE)
+    assert result.stdout == f"wrote a/b/{NAME}\nwrote a/b/heurgen.manifest.json\n"
+    assert json.loads((folder / "a/b" / NAME).read_text())["1"]["BLOCK_SIZE_M"] == 16
+
+
+def test_the_folder_is_a_file(folder: Path) -> None:
+    (folder / "taken").write_text("x")
+    result = run("emit", "moe.json", "-o", "taken", *MOE)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: taken: cannot make the folder: File exists")
+    assert (folder / "taken").read_text() == "x"
+
+
+def test_the_header_names_the_command_that_makes_the_module_again(folder: Path) -> None:
+    line = "# Regenerate: heurgen emit MODEL.json\n"
+    run("emit", "model.json", "-o", "m.py")
+    assert line in (folder / "m.py").read_text()
+    (folder / "heurgen.toml").write_text(
+        '[[heuristic]]\nlogs = ["log.csv"]\nspec = "kernel.toml"\nmodel = "model.json"\nmodule = "m.py"\n'
+    )
+    (folder / "log.csv").write_text("")
+    run("emit", "model.json", "-o", "m.py")
+    assert "# Regenerate: heurgen build heurgen.toml\n" in (folder / "m.py").read_text()
+    run("emit", "model.json", "-o", "other.py")
+    assert line in (folder / "other.py").read_text()
+    (folder / "heurgen.toml").write_text("no toml")
+    run("emit", "model.json", "-o", "m.py")
+    assert line in (folder / "m.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--target", "rust"),
+            "unknown target 'rust' (known targets: python, triton, cpp, json, triton-autotune, inductor, vllm-moe, "
+            "aiter-json)",
+        ),
+        (
+            ("--target", "triton"),
+            "the model has selectors for amd, nvidia (choose one with --vendor)",
+        ),
+        (
+            ("--target", "triton", "--vendor", "intel"),
+            "unknown vendor 'intel' (known vendors: amd, nvidia)",
+        ),
+        (
+            ("--vendor", "amd"),
+            "--target python takes no --vendor (--vendor goes with triton, triton-autotune, inductor, vllm-moe, "
+            "aiter-json)",
+        ),
+        (("--at", "E"), "--at E: expected NAME=VALUE,..., each name once, found 'E'"),
+        (("--at", "E=1,E=2"), "--at E=1,E=2: expected NAME=VALUE,..., each name once, found 'E=2'"),
+        (("--map", "=x"), "--map =x: expected NAME=VALUE,..., each name once, found '=x'"),
+        (
+            ("--approximate",),
+            "--target python takes no --approximate (--approximate goes with aiter-json)",
+        ),
+    ],
+)
+def test_wrong_words(folder: Path, words: tuple[str, ...], message: str) -> None:
+    result = run("emit", "model.json", "-o", "out", *words)
+    first = result.stderr.splitlines()[0]
+    assert (result.exit_code, first, result.stdout) == (2, f"error: {message}", "")
+    assert not (folder / "out").exists()
+
+
+def test_an_output_that_is_the_model(folder: Path) -> None:
+    before = (folder / "model.json").read_bytes()
+    result = run("emit", "model.json", "-o", "./model.json", "--target", "json")
+    assert result.exit_code == 2
+    assert "is an input" in result.stderr
+    assert (folder / "model.json").read_bytes() == before

@@ -1,0 +1,138 @@
+"""After a warm-up no launch compiles: thousands of random launches on a GPU that Triton believes in.
+
+    python -m tests.kernels.ahead.warm_child
+
+Prints a JSON object. Of each layout: the kernels that its warm-up asked for, and those that launches asked for after
+it. "disk": how many of two jobs are in Triton's cache before and after two processes shared them. "peaks": see `peaks`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from random import Random
+
+from tests.kernels.ahead.hopper import pretend, watching
+
+pretend()
+
+import torch  # noqa: E402
+from heurgen_kernels import Layout, caches, paged_attention, warm_up  # noqa: E402
+from heurgen_kernels.ahead import warm  # noqa: E402
+from heurgen_kernels.ahead.compiling import compiling, not_on_disk, share  # noqa: E402
+from heurgen_kernels.ahead.layouts import example  # noqa: E402
+from heurgen_kernels.defaults import GRAPH  # noqa: E402
+
+LIMITS = {"max_num_seqs": 128, "max_num_batched_tokens": 4096, "max_seqlen": 65536}
+FP8 = torch.float8_e4m3fn
+# as vLLM lays them out: views of a fused projection, K and V of one tensor, pages by token or by head
+FUSED = {"q_strides": (6144, 128), "new_strides": (6144, 128), "page_strides": (16 * 2048, 2048, 256)}
+LAYOUTS = {
+    "contiguous": Layout(32, 8, 128, 16, fresh=(False, True)),
+    "fused": Layout(32, 8, 128, 16, fresh=(False,), fresh_from=2, **FUSED),
+    "by head": Layout(
+        16, 8, 64, 64, dtype=torch.float16, page_strides=(8 * 64 * 128, 128, 64 * 128), window=True
+    ),
+    "one KV head": Layout(8, 1, 128, 16, fresh=(False,), fresh_from=2, softcap=True, sinks=torch.bfloat16),
+    "fp8": Layout(64, 8, 128, 128, cache_dtype=FP8, alibi=True),
+    "wide": Layout(8, 4, 256, 32, fresh=(True,), pages=False),
+    "28 to 4": Layout(28, 4, 80, 16),
+    "encoder": Layout(12, 12, 64, 16, causal=False),
+}
+
+
+def launches(layout, count, seed=0):
+    """Random batches within LIMITS: all features of a selector vary, and decodes may be for a graph."""
+    rng, cpu = Random(seed), torch.device("cpu")
+    kinds = ([None] if layout.pages else []) + list(layout.fresh)
+    calls = {fresh: example(layout, cpu, fresh) for fresh in {kind is not None for kind in kinds}}
+    large = {
+        name: _many(calls, name, LIMITS["max_num_batched_tokens"]) for name in ("q", "out", "key", "value")
+    }
+    table = torch.zeros((LIMITS["max_num_seqs"], LIMITS["max_seqlen"] // layout.page_size), dtype=torch.int32)
+    for _ in range(count):
+        has_prefix = rng.choice(kinds)
+        fresh = has_prefix is not None
+        num_seqs, longest = _size(rng, LIMITS["max_num_seqs"]), _size(rng, LIMITS["max_seqlen"])
+        most = min(LIMITS["max_num_batched_tokens"], longest)
+        query = 1 if rng.random() < 0.4 else _size(rng, most)
+        query = min(max(query, layout.fresh_from), LIMITS["max_num_batched_tokens"]) if fresh else query
+        tokens = min(rng.randint(1, num_seqs * query), LIMITS["max_num_batched_tokens"])
+        call = dict(calls[fresh])
+        for name, tensor in large.items():
+            if call[name] is not None:
+                call[name] = tensor[:tokens]
+        recorded = (
+            not fresh and query <= 16 * layout.num_kv_heads // layout.num_query_heads and rng.random() < 0.3
+        )
+        paged_attention(
+            **call
+            | {
+                "block_table": table[:num_seqs], "cu_seqlens_q": torch.zeros(num_seqs + 1, dtype=torch.int32),
+                "seq_lens": torch.zeros(num_seqs, dtype=torch.int32), "max_seqlen_q": query, "max_seqlen_k": longest,
+                "total_seqlen_k": rng.choice([None, rng.randint(1, num_seqs * longest)]), "has_prefix": has_prefix,
+                "config": GRAPH if recorded else None, "softcap": 30 if layout.softcap else 0,
+            }
+        )  # fmt: skip
+
+
+def _size(rng, most):
+    return min(most, max(1, round(most ** rng.random())))
+
+
+def _many(calls, name, tokens):
+    """A tensor of so many tokens that lies as the example's one does."""
+    one = next((call[name] for call in calls.values() if call[name] is not None), None)
+    if one is None:
+        return None
+    heads, size = one.shape[1:]
+    room = (tokens - 1) * one.stride(0) + (heads - 1) * one.stride(1) + size
+    return torch.zeros(room, dtype=one.dtype).as_strided((tokens, heads, size), one.stride())
+
+
+def shared():
+    """Two of a layout's jobs, compiled by two processes: how many are on disk before and after."""
+    jobs = []
+    real, warm.share = warm.share, lambda missing, processes: jobs.extend(missing)
+    with watching(), compiling():
+        warm_up([Layout(2, 2, 16, 16, dtype=torch.float16)], **LIMITS, device="cpu", graphs=())
+    warm.share = real
+    jobs = [job for job in jobs if job.kernel[1] == "q_block_kernel"][:2]
+    before = len(jobs) - len(not_on_disk(jobs))
+    share(jobs, 2)
+    return before, len(jobs) - len(not_on_disk(jobs))
+
+
+def peaks():
+    """Most objects that Python holds in the first and in the last third of 10,000 batches, no two alike.
+
+    Caches forget at 256 entries here, not 4096, so that all of them are full early.
+    """
+    layout = LAYOUTS["fused"]
+    for cache in caches._shared:
+        cache.most = 256
+    held = []
+    with watching(), compiling():
+        warm_up([layout], **LIMITS, device="cpu")
+        for seed in range(40):
+            launches(layout, 250, seed)
+            held.append(len(gc.get_objects()))
+    return max(held[:13]), max(held[-13:])
+
+
+def main():
+    found = {"disk": shared()}
+    warm.share = lambda jobs, processes: None
+    with watching() as compiled, compiling():
+        for name, layout in LAYOUTS.items():
+            first = len(compiled)
+            warm_up([layout], **LIMITS, device="cpu")
+            before = len(compiled)
+            launches(layout, 1500)
+            found[name] = {"asked": before - first, "late": [kernel for kernel, _ in compiled[before:]]}
+    found["peaks"] = peaks()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Bound launches: what Triton's launcher would hand to its C function, without its work at every launch.
+
+Triton's own launcher class stands around a C function that only notes what it is given: there is no GPU here.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import triton
+from heurgen_kernels.caches import Cache
+from heurgen_kernels.config import Config
+from heurgen_kernels.host import bound, launch, plan
+from triton.backends.nvidia import driver
+
+from tests.kernels.batches import checked, make_batch
+
+CONFIG = Config("split_kv", 16, 16, 4, 2, 3)
+FRESH = [(5, 40), (3, 33)]
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """What was encoded: the arguments of the driver's `fill_tma_descriptor`."""
+    notes = []
+
+    def fill(*arguments):
+        notes.append(arguments)
+        return ("CUtensorMap", *arguments[:1])
+
+    utils = SimpleNamespace(fill_tma_descriptor=fill)
+    monkeypatch.setattr(triton.runtime, "driver", SimpleNamespace(active=SimpleNamespace(utils=utils)))
+    return notes
+
+
+def compiled(tma, changes=(), metadata=True):
+    """A compiled kernel with Triton's launcher, and the list of what its C function was given."""
+    given = []
+    indices = [slot for has, pair in zip(tma, bound.SLOTS, strict=True) if has for slot in pair]
+    signature = {i: "tensordesc<fp16[16,32]>" if i in indices else "*fp16" for i in range(60)}
+    block = {"swizzle": 3, "elem_size": 2, "elem_type": 6, "block_size": [16, 32], "fp4_padded": False}
+    run = object.__new__(driver.CudaLauncher)
+    vars(run).update(
+        {"num_ctas": 1, "launch_cooperative_grid": False, "launch_pdl": False, "global_scratch_size": 0,
+         "global_scratch_align": 1, "profile_scratch_size": 0, "profile_scratch_align": 1}
+    )  # fmt: skip
+    described = [block | {"slot": slot} for slot in indices] if metadata else []
+    run.launch = driver.wrap_handle_tensordesc(lambda *a: given.append(a), signature, described)
+    vars(run).update(changes)
+    return SimpleNamespace(run=run, function=77, packed_metadata=(4, 1, 0)), given
+
+
+def launched(monkeypatch, batch, kernel, tma, config=CONFIG):
+    """Launches as if the config's kernel were compiled for a GPU; returns the call and the plan."""
+    monkeypatch.setattr(plan, "descriptor_sources", lambda *_: tma)
+    monkeypatch.setattr(launch, "_plans", Cache())
+    made = []
+
+    def make(call, config):
+        made.append(plan.make_plan(call, config))
+        made[-1].bound = bound.bind(kernel, tma)
+        return made[-1]
+
+    monkeypatch.setattr(launch, "make_plan", make)
+    call = checked(batch)
+    for _ in range(3):
+        launch.launch(call, config)
+    return call, made
+
+
+def addresses(arguments):
+    """Flat, tensors as the addresses that the C function reads of them, scratch aside."""
+    flat = [a for given in arguments for a in (given if isinstance(given, tuple) else (given,))]
+    return [a.data_ptr() if isinstance(a, torch.Tensor) and a.dtype != torch.float32 else a for a in flat]
+
+
+def expected(monkeypatch, call, plan_, tma):
+    """What Triton's launcher hands on when it is called as Triton calls it: tensors, and descriptors to encode."""
+    kernel, given = compiled(tma)
+    noted = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *arguments, **_: noted.append((*grid, 0, *arguments))
+
+    real = plan_.kernel
+    monkeypatch.setattr(launch, "split_kv_kernel", fake := Kernel())
+    plan_.kernel, plan_.bound = fake, None
+    launch._run(plan_, call, plan.addresses_of(call), (2, 2, 3), *plan.launch_grid(plan_, call)[1:])
+    plan_.kernel = real
+    kernel.run(*noted[0][:4], 77, (4, 1, 0), None, None, None, *noted[0][4:])
+    return given[0]
+
+
+@pytest.mark.parametrize("tma", [(True, True), (True, False), (False, True), (False, False)], ids=str)
+def test_the_c_function_is_given_what_tritons_launcher_would_give(monkeypatch, encoded, tma):
+    kernel, given = compiled(tma)
+    batch = make_batch(FRESH, fresh=True)
+    call, made = launched(monkeypatch, batch, kernel, tma)
+    assert len(made) == 1
+    assert len(given) == 3
+    assert len(encoded) == 2 * sum(tma), "each descriptor is encoded once for all three launches"
+    right = expected(monkeypatch, call, made[0], tma)
+    wrong = [
+        (i, a, b)
+        for i, (a, b) in enumerate(zip(addresses(given[-1])[3:], addresses(right)[3:], strict=True))
+        # None is a constexpr of the signature, which the C function skips: any object stands for it
+        if b is not None and not isinstance(b, torch.Tensor) and a != b
+    ]
+    assert not wrong
+
+
+def test_descriptors_follow_addresses_and_rows(monkeypatch, encoded):
+    kernel, given = compiled((True, True))
+    batch = make_batch(FRESH, fresh=True)
+    _, made = launched(monkeypatch, batch, kernel, (True, True))
+    other = batch | {"key_cache": batch["key_cache"].clone(), "key": batch["key"].clone()}
+    launch.launch(checked(other), CONFIG)
+    fewer = batch | {"key_cache": batch["key_cache"][:-1], "value_cache": batch["value_cache"][:-1]}
+    launch.launch(checked(fewer), CONFIG)
+    launch.launch(checked(batch), CONFIG)
+    assert len(made) == 1
+    assert len(encoded) == 4 + 4 + 2
+    flat = [arguments[13 + 1 :][:5] for arguments in given]
+    assert flat[0] == flat[2] == flat[5]
+    assert flat[3][0] == ("CUtensorMap", other["key_cache"].data_ptr())
+    assert flat[4][0] == flat[0][0]
+    assert flat[4][1] == flat[0][1] - 16
+
+
+def test_encoded_descriptors_hold_no_memory(monkeypatch, encoded):
+    import weakref
+
+    kernel, _ = compiled((True, True))
+    batch = make_batch(FRESH, fresh=True)
+    call, made = launched(monkeypatch, batch, kernel, (True, True))
+    storage = [weakref.ref(batch[name]) for name in ("key_cache", "value_cache", "key", "value")]
+    del batch, call
+    assert made[0].bound.encoded[0]
+    assert [ref() for ref in storage] == [None] * 4
+
+
+def test_what_is_kept_is_bounded(monkeypatch, encoded):
+    monkeypatch.setattr(bound, "ENCODED", 3)
+    kernel, _ = compiled((True, False))
+    batch = make_batch([(5, 40)])
+    _, made = launched(monkeypatch, batch, kernel, (True, False))
+    for _ in range(8):
+        batch["key_cache"] = batch["key_cache"].clone()
+        launch.launch(checked(batch), CONFIG)
+        assert len(made[0].bound.encoded[0]) <= 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "metadata"),
+    [
+        ({"global_scratch_size": 128}, True),
+        ({"profile_scratch_size": 128}, True),
+        ({"launch": lambda *_: None}, True),
+        ({"launch": print}, True),
+        ({}, False),
+    ],
+    ids=["scratch", "profile", "another closure", "no closure", "descriptors that are no TMA"],
+)
+def test_an_unknown_launcher_is_called_as_triton_calls_it(monkeypatch, changes, metadata):
+    kernel, _ = compiled((True, True), changes, metadata)
+    made = bound.bind(kernel, (True, True))
+    assert made.launch is kernel.run
+    assert made.head == (77, (4, 1, 0), None, None, None)
+    pair = (object(), object())
+    assert made.descriptors(0, (1, 2, 3), lambda: pair) is pair
+
+
+def test_another_convention_is_not_relied_on(monkeypatch):
+    kernel, _ = compiled((False, False))
+    assert bound.bind(kernel, (False, False)).launch is kernel.run.launch
+    monkeypatch.setattr(driver, "_BASE_ARGS_FORMAT", "iiiKKpOOOOO")
+    assert bound.bind(kernel, (False, False)).launch is kernel.run
+    foreign = SimpleNamespace(run=lambda *_: None, function=1, packed_metadata=())
+    assert bound.bind(foreign, (False, False)).launch is foreign.run
+
+
+def test_kernels_take_their_descriptors_where_they_are_expected():
+    from heurgen_kernels.device.mixed import mixed_kernel
+    from heurgen_kernels.device.naive import naive_kernel
+    from heurgen_kernels.device.q_block import q_block_kernel
+    from heurgen_kernels.device.split_kv import split_kv_kernel
+    from heurgen_kernels.device.static_grid import static_grid_kernel
+    from heurgen_kernels.device.warp_specialized import warp_specialized_kernel
+
+    kernels = (naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel)
+    for kernel in (*kernels, warp_specialized_kernel):
+        names = [[kernel.arg_names[slot] for slot in pair] for pair in bound.SLOTS]
+        assert names == [["k_desc", "v_desc"], ["new_k_desc", "new_v_desc"]]

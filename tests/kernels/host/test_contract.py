@@ -1,0 +1,216 @@
+"""The launch contract: whatever a shipped selector or the default answers can be launched. Nothing runs on a device.
+
+Every config that they can return, over layouts and features, and 20,000 random batches per vendor: checked, chosen,
+divided, planned and laid out as for Hopper, for an older NVIDIA GPU and for AMD. Tensors are meta tensors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from itertools import product
+
+import pytest
+import torch
+from heurgen_kernels.config import ALLOWED, Config, normalise
+from heurgen_kernels.defaults import GRAPH
+from heurgen_kernels.device.arguments import (
+    DESCRIPTORS,
+    NUMBERS,
+    OWN_NUMBERS,
+    Features,
+    Sizes,
+    Strides,
+    Tensors,
+)
+from heurgen_kernels.host import validate
+from heurgen_kernels.host.call import Call
+from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.host.launch import arguments_of, dispatched
+from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
+from heurgen_kernels.host.segments import SEGMENTS, block_count, cut
+from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
+
+DEVICES = {
+    "nvidia": (Device("nvidia", (9, 0), 132), Device("nvidia", (8, 0), 108)),
+    "amd": (Device("amd", None, 304),),
+}
+HEADS = ((32, 8), (64, 8), (28, 4), (16, 1), (8, 1), (32, 32), (5, 1))
+SIZES = (64, 80, 128, 256)
+PAGES = (16, 32, 64, 128, 256)
+# (sequences, new tokens, new tokens of the longest, tokens of the longest, tokens of all)
+BATCHES = ((1, 1, 1, 9000, 9000), (9, 9, 1, 700, 3000), (1, 3000, 3000, 3000, 3000), (5, 904, 900, 1500, 4000),
+           (3, 12, 4, 2000, 5000), (300, 300, 1, 12, 3000), (2, 514, 257, 70000, 90000))  # fmt: skip
+FLAGS = tuple(product((False, True), repeat=6))  # fresh, prefix known, window, soft cap, sinks, fp8 cache
+# What CUDA and HIP take of a grid.
+GRID = (2**31 - 1, 65535, 65535)
+SIGNATURE = ("tensors", *DESCRIPTORS, *NUMBERS)
+LAYOUT = ("sizes", "strides", "features", "BLOCK_M", "TILE")
+
+
+def call_of(batch, heads, size, page, flags, device):
+    """A checked call of tensors without memory."""
+    num_seqs, tokens, max_q, max_k, total_k = batch
+    fresh, prefix, window, softcap, sinks, fp8 = flags
+    pages = -(-max_k // page)
+
+    def meta(*shape, dtype=torch.bfloat16):
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    cache = torch.float8_e4m3fn if fp8 else torch.bfloat16
+    q = meta(tokens, heads[0], size)
+    k = meta(pages * num_seqs, page, heads[1], size, dtype=cache)
+    new = meta(tokens, heads[1], size) if fresh else None
+    scale = meta(1, dtype=torch.float32) if fp8 else None
+    call = Call(
+        q, k, k, meta(num_seqs, pages, dtype=torch.int32), meta(num_seqs + 1, dtype=torch.int32),
+        meta(num_seqs, dtype=torch.int32), q, max_q, max_k, 0.1, new, new, 127 if window else -1, 0,
+        30.0 if softcap else 0.0, None, meta(heads[0]) if sinks else None, None, scale, scale, None, total_k=total_k,
+        choose=choose_segments(None, device.vendor), prefix=prefix or not fresh,
+    )  # fmt: skip
+    validate.check(call, device)
+    return call
+
+
+def fits_the_signature(plan, call, items, blocks):
+    """Each argument is where its name stands, and is what the name says."""
+    kernel = plan.kernel
+    arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
+    variant = kernel.fn.__name__.removesuffix("_kernel")
+    start = (*SIGNATURE, *OWN_NUMBERS[variant], *LAYOUT)
+    assert tuple(kernel.arg_names[: len(start)]) == start
+    assert len(arguments) == len(kernel.arg_names)
+    constants = len(kernel.arg_names) - len(plan.constants)
+    assert arguments[constants:] == plan.constants
+    given = dict(zip(kernel.arg_names, arguments, strict=True))
+    assert [type(given[name]) for name in ("tensors", *LAYOUT)] == [
+        Tensors,
+        Sizes,
+        Strides,
+        Features,
+        int,
+        int,
+    ]
+    assert all(isinstance(given[name], int | float) for name in start[5:-5])
+    annotated = inspect.signature(kernel.fn).parameters.values()
+    assert [p.annotation != p.empty for p in annotated] == [i >= constants for i in range(len(arguments))]
+    assert all(
+        (given[name] is not None) == has for name, has in zip(DESCRIPTORS, doubled(plan.tma), strict=True)
+    )
+    tensors = given["tensors"]
+    assert (tensors.q, tensors.k, tensors.lens, tensors.sinks) == (call.q, call.k, call.lens, call.sinks)
+    if plan.segments > 1:
+        assert tensors.part.numel() == given["part_rows"] * (plan.d_pad + 2)
+        assert tensors.counters.numel() >= items
+
+
+def doubled(flags):
+    return [flag for flag in flags for _ in "kv"]
+
+
+def lay_out(config, call, plans):
+    """What a launch does before it launches; plans: those that were made and examined."""
+    device = call.layout.device
+    assert normalise(config) == config
+    if config.programs_per_sm:
+        config = cut(config, call)
+        assert config.num_segments in SEGMENTS
+        assert config.programs_per_sm == 0
+    key = plan_key(call, config, addresses_of(call))
+    new = key not in plans
+    plan = plans[key] = make_plan(call, config) if new else plans[key]
+    grid, items, blocks = launch_grid(plan, call)
+    assert len(grid) == 3
+    assert all(1 <= size <= most for size, most in zip(grid, GRID, strict=True)), (config, grid)
+    if plan.segments > 1:
+        assert scratch_fits(plan, items) or plan.segments > 1  # the launch takes fewer
+    if plan.variant != "naive":
+        numbers = block_count(
+            plan.variant, plan.block_q, call.layout.num_seqs, call.layout.tokens, call.max_q
+        )
+        assert numbers * plan.block_q >= call.layout.tokens or plan.decode
+    if new:
+        sizes, _, features, block_m, tile, *_ = plan.constants
+        assert block_m & (block_m - 1) == 0
+        assert block_m >= sizes.G
+        assert tile in ALLOWED["TILE_SIZE"]
+        assert plan.decode == (call.max_q <= block_m // sizes.G)
+        assert plan.variant != "warp_specialized" or (device.hopper and block_m == 128)
+        assert device.descriptors or not any(plan.tma)
+        assert (call.new_k is not None, call.prefix) == (features.FRESH, features.PREFIX)
+        assert plan.options["num_warps"] in ALLOWED["num_warps"]
+        fits_the_signature(plan, call, items, blocks)
+
+
+def lengths(random_):
+    """A batch: decodes, prompts, chunks, or all of them."""
+    num_seqs = random_.choice((1, 1, 2, 5, 20, 100, 256, 1000))
+    max_q = random_.choice((1, 1, 1, 2, 7, 64, 500, 4000, int(2 ** random_.uniform(0, 15))))
+    tokens = random_.randint(max(max_q, num_seqs), max(max_q, min(num_seqs * max_q, 200_000), num_seqs))
+    if max_q == 1:
+        tokens = num_seqs
+    max_k = max_q + random_.choice((0, 0, int(2 ** random_.uniform(0, 17))))
+    return num_seqs, tokens, max_q, max_k, random_.randint(max_k, num_seqs * max_k)
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+def test_20000_random_batches(vendor):
+    random_ = random.Random(11)
+    module, plans, reached = shipped(vendor), {}, set()
+    asked = inspect.signature(module.SELECTORS[vendor]).parameters
+    for number in range(20_000):
+        device = DEVICES[vendor][number % len(DEVICES[vendor])]
+        call = call_of(
+            lengths(random_), random_.choice(HEADS), random_.choice(SIZES), random_.choice(PAGES),
+            random_.choice(FLAGS), device,
+        )  # fmt: skip
+        given = (call.layout.num_seqs, call.layout.tokens, call.max_q, call.max_k, call.total_k)
+        seen = (call.left + 1 if call.left >= 0 else NO_WINDOW, call.softcap > 0)
+        features = dict(zip(FEATURES, (*given, *seen, *call.layout.features), strict=True))
+        said = module.select(vendor=vendor, **{name: features[name] for name in asked})
+        config = choose(call, None, vendor)
+        assert set(said._fields) <= set(Config._fields)
+        for answer in {config, normalise(said)}:
+            lay_out(answer, call, plans)
+        reached.add(config)
+    assert len(reached) > 10
+
+
+def configs_of(vendor):
+    found = {normalise(value) for name, value in vars(shipped(vendor)).items() if name.startswith("_CONFIG_")}
+    return [*sorted(found, key=str), *defaults_of(vendor), GRAPH]
+
+
+def defaults_of(vendor):
+    from heurgen_kernels.defaults import default_config
+
+    found = set()
+    for (seqs, tokens, q, k, total), (heads, heads_kv), size in product(BATCHES, HEADS, SIZES):
+        for longest in (k, 600, 40_000):
+            found.add(
+                default_config(
+                    vendor=vendor, num_seqs=seqs, total_query_tokens=tokens, max_seqlen_q=q,
+                    max_seqlen_k=max(q, longest), total_seqlen_k=total, avg_seqlen_q=tokens / seqs,
+                    num_query_heads=heads, num_kv_heads=heads_kv, head_size=size, page_size=16, dtype="bfloat16",
+                    fresh=False, multiprocessors=132, window=1 << 30, softcap=False, sinks=False,
+                )
+            )  # fmt: skip
+    return sorted(found, key=str)
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+def test_every_config_over_layouts_and_features(vendor):
+    """Each config meets each layout; features and batches take turns, so that all meet all layouts."""
+    plans, turn = {}, 0
+    for device in DEVICES[vendor]:
+        for heads, size, page in product(HEADS, SIZES, PAGES):
+            flags, batch = FLAGS[turn % len(FLAGS)], BATCHES[turn % len(BATCHES)]
+            calls = [call_of(batch, heads, size, page, flags, device)]
+            calls.append(
+                call_of(BATCHES[(turn + 3) % len(BATCHES)], heads, size, page, FLAGS[-turn % 64], device)
+            )
+            turn += 1
+            for config in configs_of(vendor):
+                for call in calls:
+                    lay_out(config, call, plans)
+    assert len(plans) > 1000

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from heurgen_kernels.host.metadata import build_metadata_device, build_metadata_host
+
+from tests.kernels.batches import config, error_of, make_batch
+
+
+@pytest.mark.parametrize("lens", [[1, 5, 0, 1, 33], [1], [0, 0], [7] * 1500])
+def test_host_and_device_agree(device, lens):
+    host = build_metadata_host(lens, 4, device)
+    starts = torch.tensor([0, *lens], dtype=torch.int32).cumsum(0).to(torch.int32).to(device)
+    built = build_metadata_device(starts, 4)
+    blocks = [0]
+    for n in lens:
+        blocks.append(blocks[-1] + (n + 3) // 4)
+    assert host.cu_q_blocks.tolist() == built.cu_q_blocks.tolist() == blocks
+    assert host.decodes.tolist() == built.decodes.tolist() == [lens.count(1)]
+    assert (host.num_decodes, host.num_q_blocks) == (lens.count(1), blocks[-1])
+    assert (built.num_decodes, built.num_q_blocks) == (None, None)
+
+
+def test_negative_lengths_are_refused():
+    with pytest.raises(ValueError, match="query_lens holds -1; lengths are 0 or more tokens"):
+        build_metadata_host([3, -1], 4, "cpu")
+
+
+@pytest.mark.parametrize("variant", ["q_block", "split_kv", "static_grid"])
+def test_kernels_use_exact_q_blocks(device, variant):
+    lengths = [(1, 21), (5, 18), (19, 35), (0, 9)]
+    batch = make_batch(lengths, heads=(2, 1), device=device)
+    setting = config(variant)
+    exact = build_metadata_host([q for q, _ in lengths], setting.BLOCK_M // 2, device)
+    assert error_of(batch, setting, metadata=exact) < 2e-3
+
+
+@pytest.mark.parametrize("build", [build_metadata_host, build_metadata_device])
+@pytest.mark.parametrize(
+    ("said", "lens"),
+    [
+        ("has shape (3,); expected (4,): it is another batch's", [1, 5]),
+        ("it is another batch's", [1, 5, 2]),
+        ("it is another batch's", [1, 17, 1]),
+        ("it is another batch's", [5, 9, 5]),
+    ],
+)
+def test_metadata_of_another_batch_is_refused(device, build, said, lens):
+    lengths = [(9, 21), (5, 18), (5, 35)]
+    batch = make_batch(lengths, heads=(2, 1), device=device)
+    starts = torch.tensor([0, *lens], dtype=torch.int32).cumsum(0).to(torch.int32).to(device)
+    metadata = build(lens, 8, device) if build is build_metadata_host else build(starts, 8)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        error_of(batch, config("q_block"), metadata=metadata)
+    assert said in str(caught.value) or "from another cu_seqlens_q" in str(caught.value)
+
+
+def test_metadata_of_the_batchs_own_tensor_is_used(device):
+    lengths = [(9, 21), (5, 18), (5, 35)]
+    batch = make_batch(lengths, heads=(2, 1), device=device)
+    metadata = build_metadata_device(batch["cu_seqlens_q"], 8)
+    assert error_of(batch, config("q_block"), metadata=metadata) < 2e-3
+    batch["cu_seqlens_q"] = torch.tensor([0, 5, 10, 19], dtype=torch.int32, device=device)
+    with pytest.raises(ValueError, match=r"another cu_seqlens_q|another batch"):
+        error_of(batch, config("q_block"), metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        ("block_q is 0", {"block_q": 0}),
+        ("is torch.int64", {"cu_q_blocks": torch.zeros(4, dtype=torch.int64)}),
+    ],
+)
+def test_metadata_that_none_can_be_is_refused(device, said, change):
+    batch = make_batch([(9, 21), (5, 18), (5, 35)], heads=(2, 1), device=device)
+    metadata = replace(build_metadata_host([9, 5, 5], 8, device), **change)
+    with pytest.raises(ValueError, match=said):
+        error_of(batch, config("q_block"), metadata=metadata)

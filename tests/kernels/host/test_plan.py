@@ -1,0 +1,168 @@
+"""Which kernel a config becomes: on this GPU, for this call."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from heurgen_kernels.config import Config, normalise
+from heurgen_kernels.heuristics import paged_attention
+from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.host.metadata import build_metadata_host
+from heurgen_kernels.host.plan import before_hopper, make_plan, reduce_chunk, register_cap, unspilled
+
+from tests.kernels.batches import LIMITS, checked, error_of, make_batch
+
+SPECIALISED = Config("warp_specialized", 128, 128, 4, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (Config("split_kv", 16, 128, 4, 2, 8), Config("split_kv", 16, 128, 4, 2, 8)),
+        (Config("q_block", 64, 32, 4, 2), Config("q_block", 64, 32, 4, 2)),
+        (Config("mixed", 64, 64, 4, 3, 4), Config("mixed", 64, 64, 8, 2, 4)),
+        (SPECIALISED, Config("q_block", 64, 64, 8, 2, 4)),
+    ],
+)
+def test_before_hopper_blocks_are_those_that_fit(config, expected):
+    assert before_hopper(config) == expected
+
+
+def test_registers_are_capped_where_three_programs_fit_a_processor():
+    assert register_cap(Config("q_block", 64, 32, 4, 2), 128, True) == 168
+    assert register_cap(Config("q_block", 64, 32, 4, 2), 128, False) is None
+    assert register_cap(Config("q_block", 64, 64, 4, 2), 128, True) is None
+    assert register_cap(Config("mixed", 64, 32, 4, 2), 128, True) is None
+    assert register_cap(Config("q_block", 64, 32, 4, 2), 256, True) is None
+
+
+def test_small_blocks_may_use_all_registers():
+    assert register_cap(Config("split_kv", 16, 128, 4, 2, 8), 128, False) == 255
+    assert register_cap(Config("q_block", 16, 128, 4, 2), 128, True) is None
+    assert register_cap(Config("static_grid", 16, 16, 1, 3, 8), 128, True) is None
+
+
+def test_parts_of_a_vector_step_hold_128_registers_a_thread_and_64_with_four_warps():
+    assert reduce_chunk(4 * 128, 1) * 4 * 128 == 128 * 32
+    assert reduce_chunk(4 * 128, 2) * 4 * 128 == 128 * 2 * 32
+    assert reduce_chunk(4 * 128, 4) * 4 * 128 == 64 * 4 * 32
+    assert reduce_chunk(64 * 256, 1) == 1
+
+
+def test_a_config_that_the_warp_specialised_kernel_has_not_is_refused():
+    batch = make_batch([(5, 40)])
+    said = "config.BLOCK_M is 64; warp_specialized has blocks of 128 rows"
+    with pytest.raises(ValueError, match=said):
+        error_of(batch, SPECIALISED._replace(BLOCK_M=64))
+
+
+def test_metadata_of_a_config_that_another_one_answers_for_is_not_used():
+    """Blocks of 128 rows were counted, blocks of 64 are launched."""
+    batch = make_batch([(70, 70), (1, 33), (40, 90)])
+    metadata = build_metadata_host([70, 1, 40], SPECIALISED.BLOCK_M // 2, "cpu")
+    assert error_of(batch, SPECIALISED, metadata=metadata) < LIMITS[torch.float16]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_where_it_cannot_run_another_kernel_answers_for_the_warp_specialised_one(fresh):
+    batch = make_batch([(5, 40), (1, 33)], fresh=fresh)
+    assert error_of(batch, SPECIALISED) < LIMITS[torch.float16]
+
+
+HOPPER = Device("nvidia", (9, 0), 132)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize(
+    "given", [c for n, c in vars(paged_attention).items() if n.startswith("_CONFIG_")], ids=str
+)
+def test_every_config_of_the_shipped_selector_is_planned_uncut(given, fresh):
+    """A generated config has no `num_segments`; those that are not cut at launch keep none."""
+    batch = make_batch([(3000, 3000)], (32, 8), 128, 16, torch.bfloat16, fresh)
+    call = checked({name: on_meta(value) for name, value in batch.items()}, HOPPER)
+    config = normalise(given)
+    assert config.programs_per_sm == getattr(given, "programs_per_sm", 0)
+    plan = make_plan(call, config)
+    assert plan.segments == 1
+    assert plan.variant == given.variant
+
+
+def on_meta(value):
+    return value.to("meta") if isinstance(value, torch.Tensor) else value
+
+
+def key_of(batch):
+    from heurgen_kernels.host.plan import addresses_of, plan_key
+
+    call = checked(batch)
+    return plan_key(call, Config(), addresses_of(call))
+
+
+def shifted(tensor):
+    """The same numbers, strides and shape, two elements further in memory than an aligned tensor."""
+    place = torch.empty(tensor.numel() + 8, dtype=tensor.dtype)
+    first = 2 + (-place.data_ptr() % 16) // place.element_size()
+    return place[first : first + tensor.numel()].view(tensor.shape).copy_(tensor)
+
+
+def test_a_compiled_kernel_is_shared_where_the_same_tensors_are_aligned():
+    """Which of them lies off 16 bytes counts, not by how much one of them does."""
+    batch = make_batch([(5, 40), (1, 33)], fresh=True)
+    names = ("q", "key_cache", "value_cache", "key", "value", "block_table", "cu_seqlens_q", "seq_lens")
+    keys = [key_of(batch | {name: shifted(batch[name])}) for name in names]
+    assert len({key_of(batch), key_of(batch | {"q": batch["q"].clone()}), *keys}) == 1 + len(names)
+    slopes = torch.ones(4)
+    assert key_of(batch | {"sinks": slopes}) != key_of(batch | {"sinks": shifted(slopes)})
+
+
+def test_a_compiled_kernel_is_shared_by_batches_of_any_size():
+    keys = [
+        key_of(make_batch([(1, 30)] * count + [(300 + count, 900)], seed=count)) for count in range(1, 40, 7)
+    ]
+    assert len(set(keys)) == 1
+
+
+def test_a_compiled_kernel_is_not_shared_by_slopes_of_another_type():
+    batch = make_batch([(1, 30)])
+    assert key_of(batch | {"alibi_slopes": torch.ones(4)}) != key_of(
+        batch | {"alibi_slopes": torch.ones(4).half()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "segments", "both", "taken"),
+    [
+        ("warp_specialized", 128, 2, True, Config("warp_specialized", 128, 64, 4, 3, 2)),
+        ("warp_specialized", 128, 1, True, None),
+        ("warp_specialized", 128, 2, False, None),
+        ("warp_specialized", 64, 2, True, None),
+        ("split_kv", 128, 2, True, None),
+    ],
+)
+def test_cut_keys_of_two_sources_take_tiles_that_do_not_spill(variant, tile, segments, both, taken):
+    config = Config(variant, 128, tile, 4, 2, segments)
+    assert unspilled(config, 128, both, False, False) == (taken or config)
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+def test_wide_heads_take_the_two_stages_that_fit(segments):
+    for tile, stages in ((64, 3), (128, 2)):
+        config = Config("warp_specialized", 128, tile, 4, stages, segments)
+        for head_size in (136, 192, 256):
+            assert unspilled(config, head_size, False, False, False) == Config(
+                "warp_specialized", 128, 64, 4, 2, segments
+            )
+
+
+@pytest.mark.parametrize(
+    ("segments", "both", "window", "softcap", "tile"),
+    [
+        (1, False, True, False, 128),
+        (2, False, True, False, 64),
+        (1, True, True, False, 64),
+        (1, False, True, True, 64),
+    ],
+)
+def test_tiles_of_128_where_no_two_of_what_takes_registers_meet(segments, both, window, softcap, tile):
+    config = Config("warp_specialized", 128, 128, 4, 2, segments)
+    assert tile == unspilled(config, 128, both, window, softcap).TILE_SIZE

@@ -1,0 +1,72 @@
+"""Counters of split keys: as many as are used, of the right device, and never silently fewer parts for want of them."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from heurgen_kernels.caches import Cache
+from heurgen_kernels.config import Config
+from heurgen_kernels.host import launch, plan, scratch
+from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.host.plan import launch_grid, make_plan, scratch_fits
+
+from tests.kernels.batches import checked, error_of, make_batch
+
+CPU, META = torch.device("cpu"), torch.device("meta")
+
+
+@pytest.fixture(autouse=True)
+def nothing_yet(monkeypatch):
+    monkeypatch.setattr(scratch, "_arenas", {})
+    monkeypatch.setattr(scratch, "_counters", {})
+
+
+def test_devices_of_one_number_share_nothing():
+    assert scratch.counters(CPU, 0, 8).device == CPU
+    assert scratch.counters(META, 0, 8).device == META
+    assert scratch.counters(CPU, 0, 8).device == CPU
+
+
+def test_a_launch_that_needs_more_gets_more(monkeypatch):
+    monkeypatch.setattr(scratch, "COUNTERS", 64)
+    small = scratch.counters(CPU, 0, 60)
+    assert scratch.counters(CPU, 0, 64) is small
+    large = scratch.counters(CPU, 0, 1000)
+    assert large.numel() >= 1000
+    assert not large.any()
+    assert scratch.recorded_counters(CPU, 1000).data_ptr() == scratch._arenas[CPU][-1].zeros.data_ptr()
+
+
+def test_a_thousand_decodes_use_as_many_counters_as_blocks():
+    """1,024 sequences of 8 KV heads in 64 parts: 64 counters each, where twice as many were."""
+    call = checked(
+        {
+            "q": torch.empty(1024, 32, 64, dtype=torch.bfloat16, device="meta"),
+            "key_cache": torch.empty(1024, 16, 8, 64, dtype=torch.bfloat16, device="meta"),
+            "value_cache": torch.empty(1024, 16, 8, 64, dtype=torch.bfloat16, device="meta"),
+            "block_table": torch.empty(1024, 64, dtype=torch.int32, device="meta"),
+            "cu_seqlens_q": torch.empty(1025, dtype=torch.int32, device="meta"),
+            "seq_lens": torch.empty(1024, dtype=torch.int32, device="meta"),
+            "max_seqlen_q": 1, "max_seqlen_k": 1000, "scale": 1.0,
+        },
+        Device("nvidia", (9, 0), 132),
+    )  # fmt: skip
+    for variant, each in (("split_kv", 64), ("static_grid", 64), ("mixed", 64)):
+        made = make_plan(call, Config(variant, 16, 16, 1, 3, 64))
+        _, items, _ = launch_grid(made, call)
+        assert (items, made.counters, made.item_counters) == (8192, 0, each)
+        assert scratch_fits(made, items) or variant == "mixed"  # whose parts keep 16 rows: over 1 GiB
+    uncut = make_plan(call, Config("warp_specialized", 128, 64, 4, 3, 1))
+    assert (uncut.counters, uncut.item_counters) == (2, 0)
+
+
+def test_fewer_parts_for_want_of_memory_are_said_once(device, monkeypatch, caplog):
+    monkeypatch.setattr(plan, "SCRATCH_LIMIT", 10_000)
+    monkeypatch.setattr(launch, "_said", Cache())
+    batch = make_batch([(1, 100), (3, 50)], (2, 1), device=device)
+    with caplog.at_level(logging.WARNING, "heurgen_kernels"):
+        for _ in range(2):
+            assert error_of(batch, Config("split_kv", 16, 16, 4, 2, 8)) < 2e-3
+    assert caplog.text.count("8 parts of the keys of") == 1

@@ -1,0 +1,165 @@
+"""How many parts keys are cut into, from the programs that a config wants."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from heurgen_kernels.api import paged_attention
+from heurgen_kernels.config import Config
+from heurgen_kernels.host.plan import launch_grid, make_plan
+from heurgen_kernels.host.segments import SEGMENTS, block_count, cut, cutter, with_segments
+from heurgen_kernels.tools.tunable import tunable
+
+from tests.kernels.batches import checked, error_of, make_batch
+
+LLAMA = {"group": 4, "heads_kv": 8, "processors": 132}
+
+
+def parts(programs, lengths, variant="split_kv", block_m=16, tile=16, **more):
+    """Parts for a batch of (query tokens, tokens attended to)."""
+    queries, keys = zip(*lengths, strict=True)
+    choose = cutter(Config(variant, block_m, tile, programs_per_sm=programs), **(LLAMA | more))
+    return choose(len(lengths), sum(queries), max(queries), max(keys), sum(keys)).num_segments
+
+
+@pytest.mark.parametrize(
+    ("programs", "lengths", "expected"),
+    [
+        (4, [(1, 8192)], 64),  # 528 programs / 8 KV heads = 66
+        (4, [(1, 8192)] * 8, 8),  # 528 / 64 = 8.25
+        (1, [(1, 8192)] * 8, 2),  # 132 / 64 = 2.06
+        (1, [(1, 8192)] * 64, 1),
+        (4, [(1, 8192)] * 4 + [(1, 2048)] * 4, 12),  # 8.25 * 8192 / 5120 = 13.2
+        (16, [(1, 40)], 3),  # no part is shorter than a tile of 16
+        (16, [(1, 10)], 1),
+        (4, [(64, 8192)], 4),  # 17 blocks of 4 tokens, then 528 / (16 * 8) = 4.1
+    ],
+)
+def test_as_many_parts_as_give_the_programs(programs, lengths, expected):
+    assert parts(programs, lengths) == expected
+
+
+def test_more_programs_and_more_uneven_lengths_never_mean_fewer_parts():
+    for count in (1, 3, 7, 50, 300):
+        found = [parts(programs, [(1, 30000)] * count) for programs in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)]
+        assert found == sorted(found)
+        even, uneven = (parts(4, [(1, 30000)] + [(1, k)] * count) for k in (30000, 100))
+        assert even <= uneven
+        assert {*found, even, uneven} <= set(SEGMENTS)
+
+
+def test_a_long_chunk_among_decodes_is_cut_for_its_own_blocks():
+    """16 heads to one KV head: 3 parts of the chunk's 88 blocks alone fill the processors twice; at the mean length of
+    all sequences its blocks would be cut into 12.
+    """
+    lengths = [(1, 1000)] * 40 + [(700, 6900)]
+    assert parts(2, lengths, "warp_specialized", 128, 128, group=16, heads_kv=1) == 3
+    assert parts(2, lengths[:-1], "warp_specialized", 128, 128, group=16, heads_kv=1) == 6
+
+
+def test_parts_of_one_sequence_stop_at_four_programs_a_processor():
+    for heads_kv, most in ((8, 64), (4, 128), (2, 256), (1, 256)):
+        assert parts(16, [(1, 10**6)], heads_kv=heads_kv) == most
+
+
+def test_a_wish_goes_to_the_nearest_by_ratio():
+    for wanted in range(1, 200):
+        found = parts(1, [(1, 10**6)], heads_kv=1, processors=wanted)
+        assert abs(math.log(found / wanted)) == min(abs(math.log(s / wanted)) for s in SEGMENTS)
+
+
+def test_mixed_cuts_the_decodes_alone():
+    lengths = [(1, 4000)] * 6 + [(4000, 4000)] * 2
+    assert parts(4, lengths, "mixed", 64, 64) == 8  # 528 / (8 sequences * 8)
+    assert parts(4, lengths, "warp_specialized", 128, 64) == 1  # 258 blocks * 8
+
+
+@pytest.mark.parametrize("variant", ["q_block", "split_kv", "mixed", "warp_specialized"])
+@pytest.mark.parametrize("lengths", [[(1, 21)], [(1, 21), (1, 40)], [(70, 80)], [(70, 80), (1, 9), (5, 18)]])
+def test_blocks_are_those_of_the_grid(variant, lengths):
+    """What the division assumes is what is launched."""
+    call = checked(make_batch(lengths, size=64))
+    block_m = 128 if variant == "warp_specialized" else 16
+    plan = make_plan(call, Config(variant, block_m, 64, 4, 2, 2))
+    grid, _, _ = launch_grid(plan, call)
+    blocks = block_count(plan.variant, plan.block_q, len(lengths), call.layout.tokens, call.max_q)
+    if plan.variant == "mixed":
+        assert grid[0] == 2 * (blocks + 2 * len(lengths))
+    else:
+        assert grid[0] == 2 * blocks
+
+
+def test_a_config_is_cut_at_launch():
+    wish = Config("split_kv", 16, 16, 1, 3, programs_per_sm=2)
+    call = checked(make_batch([(1, 400), (1, 40)]) | {"total_seqlen_k": 440})
+    found = cut(wish, call)
+    assert found == Config("split_kv", 16, 16, 1, 3, found.num_segments)
+    if call.layout.device.processors == 132:
+        assert found.num_segments == 24  # 264 / (2 * 2) * 400 / 220 = 120, but 400 keys are 25 tiles
+
+
+def test_a_window_bounds_what_is_cut():
+    wish = Config("split_kv", 16, 16, 1, 3, programs_per_sm=16)
+    call = checked(make_batch([(1, 400), (1, 40)]))
+    call.left = 31
+    assert cut(wish, call).num_segments == 3  # 31 + 1 + 16 keys
+
+
+def test_keys_that_are_not_cut_need_no_scratch():
+    wish = Config("split_kv", 64, 32, 4, 3, programs_per_sm=1)
+    assert with_segments(wish, 1) == Config("q_block", 64, 32, 4, 3)
+    assert with_segments(wish, 2) == Config("split_kv", 64, 32, 4, 3, 2)
+    assert with_segments(wish._replace(variant="mixed"), 1).variant == "mixed"
+
+
+def test_a_total_that_is_not_given_is_assumed():
+    batch = make_batch([(1, 21), (5, 18), (1, 9)])
+    assert checked(batch).total_k == 42  # 21 and two halves of it
+    assert checked(batch | {"total_seqlen_k": 48}).total_k == 48
+    assert checked(make_batch([(1, 21)])).total_k == 21
+
+
+@pytest.mark.parametrize("total", [64, -2])
+def test_a_total_beyond_the_longest_is_refused(total):
+    message = rf"total_seqlen_k is {total}; 3 sequences of at most max_seqlen_k = 21 attend to 0 to 63 tokens"
+    for _ in range(2):  # also where the signature is known
+        with pytest.raises(ValueError, match=message):
+            paged_attention(**make_batch([(1, 21), (5, 18), (1, 9)]), total_seqlen_k=total)
+        checked(make_batch([(1, 21), (5, 18), (1, 9)]))
+
+
+@pytest.mark.parametrize("programs", [1, 4])
+@pytest.mark.parametrize("given", ["config", "heuristics"])
+def test_what_is_cut_at_launch_is_right(device, programs, given):
+    wish = Config("split_kv", 16, 16, 4, 2, programs_per_sm=programs)
+    batch = make_batch([(1, 300), (1, 30), (3, 77)], device=device)
+    if given == "config":
+        assert error_of(batch, wish) < 2e-3
+    else:
+        heuristics = SimpleNamespace(select=lambda **_: wish)
+        assert error_of(batch | {"total_seqlen_k": 407}, None, heuristics=heuristics) < 2e-3
+
+
+def test_the_tuner_launches_what_a_launch_would():
+    """Same parts from a scenario's features as from a call's tensors."""
+    lengths = ((1, 900), (1, 300), (1, 500))
+    batch = make_batch(lengths, heads=(32, 8), size=64)
+    call = checked(batch | {"total_seqlen_k": 1700})
+    features = {
+        "num_seqs": 3, "total_query_tokens": 3, "max_seqlen_q": 1, "max_seqlen_k": 900, "total_seqlen_k": 1700,
+        "num_query_heads": 32, "num_kv_heads": 8, "window": 1 << 30,
+    }  # fmt: skip
+    scenario, device = (
+        SimpleNamespace(features=features),
+        SimpleNamespace(multiprocessors=call.layout.device.processors),
+    )
+    for programs in tunable.space.parameters["programs_per_sm"][1:]:
+        setting = {
+            "variant": "split_kv", "BLOCK_M": 16, "TILE_SIZE": 16, "num_warps": 1, "num_stages": 3,
+            "programs_per_sm": programs,
+        }  # fmt: skip
+        launched = tunable.launched(setting, scenario, device)
+        assert Config(**launched) == cut(Config(**setting), call)
+        assert list(launched) == [*list(setting)[:-1], "num_segments"]

@@ -1,0 +1,127 @@
+"""Which config a launch takes: shipped selectors within what their logs can speak for, the default elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+
+import pytest
+from heurgen_kernels.caches import Cache
+from heurgen_kernels.config import Config
+from heurgen_kernels.defaults import default_config
+from heurgen_kernels.heuristics import paged_attention, paged_attention_amd
+from heurgen_kernels.host import select
+
+from tests.kernels.batches import checked, make_batch
+
+LAUNCH = {
+    "num_seqs": 4, "total_query_tokens": 4, "max_seqlen_q": 1, "max_seqlen_k": 40, "total_seqlen_k": 160,
+    "window": select.NO_WINDOW, "softcap": False,
+    "num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16, "dtype": "bfloat16", "fresh": False,
+    "sinks": False, "avg_seqlen_q": 1.0, "multiprocessors": 304,
+}  # fmt: skip
+PROMPT = {"total_query_tokens": 4096, "max_seqlen_q": 1024, "max_seqlen_k": 1024, "avg_seqlen_q": 1024.0}
+
+
+def chosen(vendor, **changes):
+    launch = LAUNCH | changes
+    assert tuple(launch) == select.FEATURES
+    return select.bind_shipped(vendor)(tuple(launch.values()))
+
+
+def default(vendor, **changes):
+    return default_config(vendor=vendor, **(LAUNCH | changes))
+
+
+def given(module, vendor, **changes):
+    """What the vendor's selector itself says."""
+    features = inspect.signature(module.SELECTORS[vendor]).parameters
+    return module.SELECTORS[vendor](*((LAUNCH | changes)[name] for name in features))
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+def test_shipped_selectors_fit_the_launch(vendor):
+    module = select.shipped(vendor)
+    assert set(inspect.signature(module.SELECTORS[vendor]).parameters) <= set(select.FEATURES)
+    required = {"variant", "BLOCK_M", "TILE_SIZE", "num_warps", "num_stages"}
+    assert required < set(module.Config._fields) <= set(Config._fields)
+
+
+def test_amd_comes_from_published_winners_and_says_so():
+    assert select.shipped("amd") is paged_attention_amd
+    assert list(paged_attention_amd.SELECTORS) == ["amd"]
+    provenance = paged_attention_amd.PROVENANCE
+    assert provenance["note"] == "winners of a sibling kernel, slowdown unmeasured"
+    assert provenance["selectors"]["select_amd"]["slowdown_known"] is False
+    assert "Note: winners of a sibling kernel, slowdown unmeasured." in paged_attention_amd.__doc__
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, PROMPT, {"max_seqlen_k": 60, "max_seqlen_q": 60}, PROMPT | {"page_size": 64}]
+)
+def test_amd_takes_the_winners(changes):
+    config = chosen("amd", **changes)
+    assert config == given(paged_attention_amd, "amd", **changes)
+    assert config.variant == "q_block"
+
+
+def test_amd_splits_keys_as_the_default_does():
+    config = chosen("amd", max_seqlen_k=65536)
+    assert config == default("amd", max_seqlen_k=65536)
+    assert (config.variant, config.num_segments) == ("split_kv", 32)
+
+
+@pytest.mark.parametrize("changes", [{}, PROMPT])
+def test_heads_wider_than_any_of_the_log_take_the_default(changes):
+    assert chosen("amd", head_size=256, **changes) == default("amd", head_size=256, **changes)
+
+
+@pytest.mark.parametrize("head_size", [64, 96, 192, 256])
+@pytest.mark.parametrize("changes", [{}, PROMPT])
+def test_the_log_of_hopper_knows_all_head_sizes(changes, head_size):
+    layout = {"head_size": head_size, **changes}
+    assert chosen("nvidia", **layout) == given(paged_attention, "nvidia", **layout)
+
+
+@pytest.mark.parametrize("changes", [{}, PROMPT, {"max_seqlen_k": 65536}])
+def test_nvidia_takes_what_was_measured(changes):
+    assert chosen("nvidia", **changes) == given(paged_attention, "nvidia", **changes)
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+def test_without_a_shipped_module_the_default_answers(vendor, monkeypatch):
+    monkeypatch.setitem(select.SHIPPED, vendor, "absent")
+    assert chosen(vendor, **PROMPT) == default(vendor, **PROMPT)
+
+
+def test_the_last_question_is_asked_once_and_any_other_anew():
+    asked = []
+
+    def answer(**features):
+        asked.append(features)
+        return Config("q_block", num_stages=len(asked))
+
+    heuristics = SimpleNamespace(select=answer)
+    batch = make_batch([(1, 21), (5, 18)])
+    questions = [{}, {}, {"max_seqlen_k": 22}, {"max_seqlen_k": 22}, {}, {"max_seqlen_q": 6}]
+    configs = [select.choose(checked(batch | changes), heuristics) for changes in questions]
+    assert [config.num_stages for config in configs] == [1, 1, 2, 2, 3, 4]
+    first = dict(asked[0])
+    assert first.pop("vendor") == select.VENDOR
+    assert first == {
+        "num_seqs": 2, "total_query_tokens": 6, "max_seqlen_q": 5, "max_seqlen_k": 21, "total_seqlen_k": 31,
+        "avg_seqlen_q": 3.0, "num_query_heads": 4, "num_kv_heads": 2, "head_size": 32, "page_size": 16,
+        "dtype": "float16", "fresh": False, "multiprocessors": first["multiprocessors"],
+        "window": select.NO_WINDOW, "softcap": False, "sinks": False,
+    }  # fmt: skip
+
+
+def test_heuristics_are_forgotten_before_they_are_too_many(monkeypatch):
+    """A caller who makes new ones for every call gets their answers, never those of one with the same id."""
+    monkeypatch.setattr(select, "_choosers", Cache(3))
+    given = checked(make_batch([(1, 21)]))
+    for count in range(20):
+        made = SimpleNamespace(select=lambda count=count, **_: Config(programs_per_sm=count))
+        assert select.choose(given, made).programs_per_sm == count
+        del made
+        assert len(select._choosers) <= 3

@@ -1,0 +1,121 @@
+"""Tokens of a tiny model are those of Transformers' own `eager` attention, in `generate` and in continuous batching."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+if importlib.util.find_spec("transformers") is None:
+    pytest.skip("Transformers is not installed", allow_module_level=True)
+
+from heurgen_kernels.servers import transformers as ours
+from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "serve_transformers.py"
+GREEDY = GenerationConfig(max_new_tokens=2, do_sample=False, eos_token_id=-1, pad_token_id=0)
+
+
+@pytest.fixture(scope="module")
+def model(device):
+    ours.register()
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        vocab_size=99, max_position_embeddings=256, initializer_range=0.3,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).to(device, torch.float16).eval()
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """Keywords of the launches of our kernels."""
+    calls, real = [], ours.paged_attention
+
+    def spy(*args, **kwargs):
+        calls.append((args, kwargs))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(ours, "paged_attention", spy)
+    return calls
+
+
+def prompts(device, *lengths):
+    generator = torch.Generator().manual_seed(3)
+    return [torch.randint(3, 99, (n,), generator=generator).to(device) for n in lengths]
+
+
+def generated(model, implementation, ids, **more):
+    model.set_attn_implementation(implementation)
+    return model.generate(ids, GREEDY, **more)[:, ids.shape[1] :].tolist()
+
+
+def test_generate_gives_the_tokens_of_eager(model, device, launches):
+    ids = torch.stack(prompts(device, 9, 9))
+    assert generated(model, "heurgen", ids) == generated(model, "eager", ids)
+    # each layer: the prompt, then a step for each further token
+    assert [call[1]["max_seqlen_q"] for call in launches] == [9, 9, 1, 1]
+
+
+def test_padding_is_left_to_sdpa(model, device, launches):
+    long, short = prompts(device, 12, 5)
+    ids = torch.stack([long, torch.cat([torch.zeros(7, dtype=torch.long, device=device), short])])
+    mask = (ids != 0).long()
+    found = generated(model, "heurgen", ids, attention_mask=mask)
+    assert found == generated(model, "eager", ids, attention_mask=mask)
+    assert launches == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_batch_tokens", [64, 16])
+def test_continuous_batching_gives_the_tokens_of_eager(model, device, launches, max_batch_tokens):
+    """With 16 tokens a batch prompts are cut into chunks, and chunks share a batch with decodes."""
+    requests = [ids.tolist() for ids in prompts(device, 5, 27)]
+    pages = ContinuousBatchingConfig(
+        page_size=16,
+        num_blocks=16,
+        max_batch_tokens=max_batch_tokens,
+        use_async_batching=False,
+        use_cuda_graph=False,
+    )
+
+    def answers():
+        found = model.generate_batch(requests, GREEDY, continuous_batching_config=pages)
+        return [found[name].generated_tokens for name in sorted(found)]
+
+    model.set_attn_implementation("paged|eager")
+    expected = answers()
+    ours.continuous(model)
+    assert answers() == expected
+    pool = {call[0][1].untyped_storage().data_ptr() for call in launches}
+    assert len(pool) == 1  # pages are read where they are: K of all layers lies in one tensor
+    fresh = [call[1].get("has_prefix") is False for call in launches]
+    assert any(fresh)
+    assert not all(fresh)
+
+
+@pytest.mark.slow
+def test_the_example_runs(tmp_path):
+    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 32
+    root = EXAMPLE.parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root), str(root / "kernels")))}
+    if not torch.cuda.is_available():
+        environment["TRITON_INTERPRET"] = "1"
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE)], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=200,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3
+
+
+def test_a_block_table_says_which_page_each_token_is_on():
+    read = torch.tensor([32, 33, 34, 35, 8, 9, 100, 101, 102])  # pages of 4: 8, 2 and 25
+    ends = torch.tensor([0, 6, 9], dtype=torch.int32)
+    table = ours.block_table(read, ends, 6, 4)
+    assert table.tolist() == [[8, 2], [25, 25]]

@@ -1,0 +1,420 @@
+"""Checks of the plugin in a process of its own, with the real attention classes of one version of vLLM.
+
+    python -m tests.kernels.servers.vllm_child VERSION
+
+Prints one JSON object: the name of each check and what went wrong, null where nothing did.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+import tempfile
+import traceback
+from inspect import signature
+from types import SimpleNamespace
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+from tests.kernels.servers import vllm_wheels
+
+VERSION = sys.argv[1]
+vllm_wheels.enter(VERSION)
+
+import torch  # noqa: E402
+from heurgen_kernels.servers import vllm as plugin  # noqa: E402
+from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
+from heurgen_kernels.tools.reference import reference_attention  # noqa: E402
+from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
+
+HEADS, HEADS_KV, SIZE, PAGE = 4, 2, 32, 16
+SAID: list[str] = []
+backend.logger = SimpleNamespace(info_once=lambda text, *given: SAID.append(text % given))
+
+
+def impl_of(**changes):
+    given = {
+        "num_heads": HEADS, "head_size": SIZE, "scale": SIZE**-0.5, "num_kv_heads": HEADS_KV, "alibi_slopes": None,
+        "sliding_window": None, "kv_cache_dtype": "auto",
+    }  # fmt: skip
+    return backend.HeurgenAttentionImpl(**given | changes)
+
+
+def builder_of():
+    config = SimpleNamespace(
+        model_config=SimpleNamespace(
+            get_num_attention_heads=lambda _: HEADS, get_num_kv_heads=lambda _: HEADS_KV, get_head_size=lambda: SIZE,
+            rswa_window=None,
+        ),
+        parallel_config=None, speculative_config=None, scheduler_config=SimpleNamespace(max_num_seqs=8),
+        compilation_config=SimpleNamespace(
+            cudagraph_mode=vllm_wheels.CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4]
+        ),
+    )  # fmt: skip
+    triton_attn.get_num_attention_heads_from_layers = lambda *_: HEADS
+    spec = SimpleNamespace(block_size=PAGE, dtype=torch.float16, kv_quant_mode=None)
+    return backend.HeurgenAttentionMetadataBuilder(spec, ["layer"], config, torch.device("cpu"))
+
+
+class Batch:
+    """A batch as vLLM hands it over. lengths: (new tokens, all tokens). layout: how pages lie in memory."""
+
+    def __init__(self, lengths, layout="NHD", padding=0):
+        generator = torch.Generator().manual_seed(0)
+        self.lengths, self.tokens = lengths, sum(new for new, _ in lengths)
+        rows = self.tokens + padding
+        pages = [-(-total // PAGE) for _, total in lengths]
+        self.table = torch.zeros((len(lengths), max(pages) + 1), dtype=torch.int32)
+        order, first = torch.randperm(sum(pages), generator=generator).int() + 1, 0
+        for row, count in enumerate(pages):
+            self.table[row, :count] = order[first : first + count]
+            first += count
+        shape = (sum(pages) + 1, HEADS_KV, PAGE, 2 * SIZE)
+        physical = (0, 2, 1, 3) if layout == "NHD" else (0, 1, 2, 3)
+        flat = torch.randn([shape[i] for i in physical], generator=generator).half()
+        self.kv_cache = flat.permute([physical.index(i) for i in range(4)])
+        fused = torch.randn((rows, (HEADS + 2 * HEADS_KV) * SIZE), generator=generator).half()
+        q, k, v = fused.split([HEADS * SIZE, HEADS_KV * SIZE, HEADS_KV * SIZE], dim=-1)
+        self.query, self.key, self.value = (
+            q.view(-1, HEADS, SIZE),
+            k.view(-1, HEADS_KV, SIZE),
+            v.view(-1, HEADS_KV, SIZE),
+        )
+        self.output = torch.full((rows, HEADS, SIZE), float("nan")).half()
+        self.starts = torch.tensor([0, *(n for n, _ in lengths)], dtype=torch.int32).cumsum(0).int()
+        self.lens = torch.tensor([n for _, n in lengths], dtype=torch.int32)
+        self.common = SimpleNamespace(
+            query_start_loc=self.starts, query_start_loc_cpu=self.starts, seq_lens=self.lens, num_reqs=len(lengths),
+            num_actual_tokens=rows, max_query_len=max(n for n, _ in lengths), max_seq_len=max(n for _, n in lengths),
+            block_table_tensor=self.table, slot_mapping=None, causal=True, mm_req_doc_ranges=None,
+            rswa_prefix_lens=None, seq_lens_cpu_upper_bound=self.lens,
+        )  # fmt: skip
+        self.write()
+
+    def write(self):
+        """New K and V go to their pages, as vLLM writes them before attention."""
+        for row, (new, total) in enumerate(self.lengths):
+            for i in range(new):
+                at, token = total - new + i, int(self.starts[row]) + i
+                place = self.kv_cache[int(self.table[row, at // PAGE]), :, at % PAGE]
+                place[:, :SIZE], place[:, SIZE:] = self.key[token], self.value[token]
+
+    def reference(self, **more):
+        cache = self.kv_cache.transpose(1, 2)
+        return reference_attention(
+            self.query[: self.tokens], cache[..., :SIZE], cache[..., SIZE:], self.table, self.starts, self.lens,
+            scale=SIZE**-0.5, **more,
+        )  # fmt: skip
+
+    def forward(self, impl, metadata):
+        layer = SimpleNamespace(_k_scale=torch.ones(()), _v_scale=torch.ones(()), _q_scale=torch.ones(()))
+        return impl.forward(
+            layer, self.query, self.key, self.value, self.kv_cache, metadata, output=self.output
+        )
+
+
+def error_of(found, expected):
+    return float((found.double() - expected.double()).norm() / expected.double().norm())
+
+
+class Spied:
+    """Keywords of the calls of our kernels inside a `with`."""
+
+    def __enter__(self):
+        self.calls, self.real = [], backend.paged_attention
+        backend.paged_attention = self.spy
+        return self.calls
+
+    def spy(self, *args, **kwargs):
+        self.calls.append((args, kwargs))
+        return self.real(*args, **kwargs)
+
+    def __exit__(self, *_):
+        backend.paged_attention = self.real
+
+
+MIXED, PROMPTS, DECODES = [(1, 40), (17, 17), (5, 37)], [(20, 20), (33, 33)], [(1, 40), (1, 3), (1, 64)]
+
+
+def check_the_name_is_one_that_vllm_finds():
+    name = backend.HeurgenAttentionBackend.get_name()
+    assert name == ("CUSTOM" if VERSION == "0.26.0" else "HEURGEN")
+    for _ in range(2):  # vLLM runs plugins more than once
+        assert plugin.enter(registry) == name
+    assert registry.AttentionBackendEnum[name].get_path() == plugin.BACKEND
+    module, _, cls = plugin.BACKEND.rpartition(".")
+    assert (module, cls) == (backend.__name__, backend.HeurgenAttentionBackend.__name__)
+
+
+def check_methods_take_what_vllms_take():
+    ours = (
+        backend.HeurgenAttentionBackend,
+        backend.HeurgenAttentionImpl,
+        backend.HeurgenAttentionMetadataBuilder,
+    )
+    for cls in ours:
+        stock = cls.__mro__[1]
+        assert stock.__module__ == triton_attn.__name__
+        for name, method in vars(cls).items():
+            if name != "__init__" and callable(method) and hasattr(stock, name):
+                theirs = list(signature(getattr(stock, name)).parameters)
+                assert list(signature(method).parameters)[: len(theirs)] == theirs, name
+
+
+def check_every_batch_is_right_in_both_layouts():
+    for lengths in (MIXED, PROMPTS, DECODES):
+        for layout in ("NHD", "HND"):
+            batch, impl = Batch(lengths, layout), impl_of()
+            metadata = builder_of().build(0, batch.common)
+            with Spied() as calls:
+                batch.forward(impl, metadata)
+            assert error_of(batch.output[: batch.tokens], batch.reference()) < 2e-3
+            assert len(calls) == 1
+
+
+def check_pages_are_read_where_they_are():
+    batch, impl = Batch(DECODES), impl_of()
+    with Spied() as calls:
+        batch.forward(impl, builder_of().build(0, batch.common))
+    _, k, v = calls[0][0][:3]
+    assert (
+        k.untyped_storage().data_ptr()
+        == v.untyped_storage().data_ptr()
+        == batch.kv_cache.untyped_storage().data_ptr()
+    )
+
+
+def check_the_host_says_what_it_knows():
+    for lengths in (MIXED, PROMPTS, DECODES):
+        batch = Batch(lengths)
+        with Spied() as calls:
+            batch.forward(impl_of(), builder_of().build(0, batch.common))
+        told = calls[0][1]
+        assert told["total_seqlen_k"] == sum(total for _, total in lengths)
+        fresh = lengths is PROMPTS
+        assert (told["key"] is not None) == fresh
+        assert told["has_prefix"] is (False if fresh else None)
+
+
+def check_unknown_lengths_are_not_read_from_the_device():
+    batch = Batch(MIXED)
+    batch.common.seq_lens_cpu_upper_bound = None
+    batch.common.seq_lens = SimpleNamespace()  # any use of it fails
+    metadata = builder_of().build(0, batch.common)
+    assert metadata.heurgen.total_seqlen_k is None
+    assert not metadata.heurgen.fresh
+
+
+def check_a_server_s_padding_is_left_alone():
+    batch = Batch(DECODES, padding=5)
+    batch.forward(impl_of(), builder_of().build(0, batch.common))
+    assert error_of(batch.output[: batch.tokens], batch.reference()) < 2e-3
+    assert bool(batch.output[batch.tokens :].isnan().all())
+
+
+def check_recorded_decodes_run_the_static_grid():
+    batch = Batch(DECODES)
+    batch.common.max_seq_len = 16 * batch.table.shape[1]
+    metadata = builder_of().build_for_cudagraph_capture(batch.common)
+    metadata.seq_lens.copy_(torch.tensor([total for _, total in DECODES]))
+    with Spied() as calls:
+        batch.forward(impl_of(), metadata)
+    assert calls[0][1]["config"].variant == "static_grid"
+    assert calls[0][1]["total_seqlen_k"] is None
+    assert error_of(batch.output, batch.reference()) < 2e-3
+
+
+def check_a_recorded_mixed_batch_is_answered_by_the_selector():
+    batch = Batch(MIXED)
+    metadata = builder_of().build_for_cudagraph_capture(batch.common)
+    metadata.seq_lens.copy_(torch.tensor([total for _, total in MIXED]))
+    with Spied() as calls:
+        batch.forward(impl_of(), metadata)
+    assert calls[0][1]["config"] is None
+    assert error_of(batch.output, batch.reference()) < 2e-3
+
+
+def check_a_common_prefix_is_no_cascade():
+    metadata = builder_of().build(16, Batch(MIXED).common)
+    assert not getattr(metadata, "use_cascade", False)
+
+
+def check_windows_soft_caps_and_sinks_are_ours():
+    for traits, more in (
+        ({"sliding_window": 8}, {"window": (7, 0)}),
+        ({"logits_soft_cap": 20.0}, {"softcap": 20.0}),
+        ({"sinks": torch.zeros(HEADS)}, {"sinks": torch.zeros(HEADS)}),
+    ):
+        batch, impl = Batch(MIXED), impl_of(**traits)
+        assert impl.stock is None
+        batch.forward(impl, builder_of().build(0, batch.common))
+        assert error_of(batch.output, batch.reference(**more)) < 2e-3, traits
+
+
+def stock_calls():
+    calls = []
+    real = triton_attn.TritonAttentionImpl.forward
+    triton_attn.TritonAttentionImpl.forward = lambda *args, **kwargs: calls.append((args, kwargs))
+    return calls, lambda: setattr(triton_attn.TritonAttentionImpl, "forward", real)
+
+
+def check_what_we_lack_goes_to_vllms_kernels_with_one_line():
+    batch, impl = Batch(MIXED), impl_of()
+    for name, value in (
+        ("mm_prefix_range_tensor", torch.zeros(1)), ("causal", torch.ones(3)), ("rswa_prefix_lens", torch.ones(3)),
+    ):  # fmt: skip
+        metadata = builder_of().build(0, batch.common)
+        setattr(metadata, name, value)
+        SAID.clear()
+        calls, restore = stock_calls()
+        with Spied() as ours:
+            batch.forward(impl, metadata)
+            batch.forward(impl, metadata)
+        restore()
+        assert (len(calls), len(ours), len(SAID)) == (2, 0, 1), name
+
+
+def check_layers_that_we_lack_are_vllms_from_the_start():
+    for traits in (
+        {"head_size": 320}, {"kv_cache_dtype": "int8_per_token_head"}, {"kv_cache_dtype": "fp8_e5m2"},
+        {"use_alibi_sqrt": True}, {"chunk_lookback": 1, "sliding_window": 64}, {"attn_type": "encoder_only"},
+    ):  # fmt: skip
+        SAID.clear()
+        assert impl_of(**traits).stock is not None, traits
+        assert len(SAID) == 1, traits
+
+
+def check_profiling_notes_how_tensors_lie_and_one_token_is_told_so():
+    batch, impl = Batch([(3, 3)]), impl_of()
+    batch.forward(impl, None)
+    assert float(batch.output.abs().max()) == 0.0
+    assert impl.seen.strides == ((256, 32), (256, 32), (128, 32))
+    one = Batch([(1, 9)])
+    one.query = one.query.reshape(1, HEADS, SIZE).contiguous()
+    with Spied() as calls:
+        one.forward(impl, builder_of().build(0, one.common))
+    assert calls[0][0][0].stride() == (256, 32, 1)
+    assert error_of(one.output, one.reference()) < 2e-3
+
+
+def check_k_and_v_that_lie_differently_are_handed_over_alike():
+    batch, impl = Batch(PROMPTS), impl_of()
+    batch.key = batch.key.contiguous()
+    batch.forward(impl, None)
+    with Spied() as calls:
+        batch.forward(impl, builder_of().build(0, batch.common))
+    told = calls[0][1]
+    assert told["key"].stride() == told["value"].stride() == (64, 32, 1)
+    assert impl.seen.strides[1] == (64, 32)
+    assert error_of(batch.output, batch.reference()) < 2e-3
+
+
+def check_pages_of_another_layer_are_never_replaced_by_new_tokens():
+    batch, impl = Batch(PROMPTS), impl_of(kv_sharing_target_layer_name="other")
+    with Spied() as calls:
+        batch.forward(impl, builder_of().build(0, batch.common))
+    assert calls[0][1]["key"] is None
+
+
+def check_the_warm_up_stands_behind_vllms():
+    order = []
+    worker = sys.modules[warm.WORKER] = SimpleNamespace(kernel_warmup=lambda _: order.append("vLLM"))
+    real, warm.after = warm.after, lambda _: order.append("heurgen")
+    builder_of()
+    builder_of()
+    worker.kernel_warmup(None)
+    warm.after = real
+    del sys.modules[warm.WORKER]
+    assert order == ["vLLM", "heurgen"]
+
+
+def check_the_warm_up_knows_the_layers():
+    impl, other = impl_of(sliding_window=8), impl_of(head_size=320)
+    batch = Batch(PROMPTS)
+    batch.forward(impl, None)
+    layers = [SimpleNamespace(impl=one, kv_cache=batch.kv_cache) for one in (impl, other, impl)]
+    (layout,) = warm.layouts_of([*layers, SimpleNamespace()], 8)
+    assert (layout.num_query_heads, layout.num_kv_heads, layout.head_size, layout.page_size) == (4, 2, 32, 16)
+    assert layout.page_strides == (2 * 2 * 16 * 32, 2 * 2 * 32, 64)
+    assert (layout.q_strides, layout.new_strides, layout.out_strides) == ((256, 32), (256, 32), (128, 32))
+    assert (layout.window, layout.fresh, layout.dtype) == (True, (False,), torch.float16)
+    configs = warm.graphs_of(layout, [1, 8, 512], 256)
+    assert {config.variant for config in configs} == {"static_grid"}
+
+
+def on_a_device(tensor):
+    """Of its shape and type, with nothing to read: as a tensor that only a GPU may look into."""
+    return tensor.to("meta")
+
+
+def check_nothing_is_read_from_the_device():
+    """Building metadata and everything of a forward but the launch, with device tensors that hold no values."""
+    for lengths in (MIXED, PROMPTS, DECODES):
+        for frozen in (False, True):
+            batch, builder = Batch(lengths), builder_of()
+            batch.common.seq_lens_cpu_upper_bound = batch.lens.clone()
+            for name in ("query_start_loc", "seq_lens", "block_table_tensor"):
+                setattr(batch.common, name, on_a_device(getattr(batch.common, name)))
+            build = (
+                builder.build_for_cudagraph_capture
+                if frozen
+                else lambda common, b=builder: b.build(0, common)
+            )
+            metadata = build(batch.common)
+            for name in ("query", "key", "value", "kv_cache", "output"):
+                setattr(batch, name, on_a_device(getattr(batch, name)))
+            real, backend.paged_attention = backend.paged_attention, lambda *_, **__: None
+            try:
+                batch.forward(impl_of(), metadata)
+            finally:
+                backend.paged_attention = real
+
+
+def check_two_engines_share_nothing():
+    """Two models of one process, batches in turn: each layer keeps to its own pages and its own strides."""
+    first, second = (Batch(MIXED), impl_of()), (Batch(DECODES, "HND"), impl_of(sliding_window=8))
+    builders = builder_of(), builder_of()
+    for batch, impl in (first, second):
+        batch.forward(impl, None)
+    for _ in range(2):
+        for (batch, impl), builder in zip((first, second), builders, strict=True):
+            batch.forward(impl, builder.build(0, batch.common))
+    assert error_of(first[0].output, first[0].reference()) < 2e-3
+    assert error_of(second[0].output, second[0].reference(window=(7, 0))) < 2e-3
+
+
+def check_batches_of_live_traffic_become_a_csv():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "traffic.csv")
+        os.environ |= {"HEURGEN_TRAFFIC": path, "HEURGEN_TRAFFIC_SAMPLE": "1"}
+        builder = builder_of()
+        del os.environ["HEURGEN_TRAFFIC"]
+        builder.build(0, Batch(MIXED).common)
+        builder.build(0, Batch(PROMPTS).common)
+        with open(path, encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    asked = [
+        {name: row[name] for name in ("num_seqs", "max_seqlen_q", "total_seqlen_k", "fresh")} for row in rows
+    ]
+    mixed = {"num_seqs": "3", "max_seqlen_q": "17", "total_seqlen_k": "94", "fresh": "false"}
+    prompts = {"num_seqs": "2", "max_seqlen_q": "33", "total_seqlen_k": "53", "fresh": "true"}
+    assert mixed in asked
+    assert prompts in asked
+
+
+def main():
+    found = {}
+    for name, check in list(globals().items()):
+        if name.startswith("check_"):
+            try:
+                check()
+                found[name[6:]] = None
+            except Exception:
+                found[name[6:]] = traceback.format_exc()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

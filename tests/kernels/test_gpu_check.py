@@ -1,0 +1,71 @@
+"""What ships was run on a GPU as it ships: the record of `make gpu-check` is of today's code."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_SPEC = importlib.util.spec_from_file_location("gpu_check", ROOT / "benchmarks/gpu_check.py")
+gpu_check = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(gpu_check)
+
+
+def test_the_code_was_proved_or_says_that_it_was_not():
+    record = json.loads(gpu_check.RECORD.read_text())
+    readme = (ROOT / "kernels/README.md").read_text()
+    if "unproved" in record:
+        assert len(record["unproved"]) > 20
+        assert "unproved" in readme, "README's kernel section says so where the record does"
+        return
+    assert record["code"] == gpu_check.code_hash(), (
+        "the kernels or their launch path changed since they were last run on a GPU: `make gpu-check` there, or say in "
+        "benchmarks/gpu_check.json `unproved` and why"
+    )
+    assert "unproved" not in readme
+    assert record["tests"]["configs_launched"] >= 10
+    assert record["tests"]["passed"] > 100
+
+
+@pytest.fixture
+def package(tmp_path):
+    folder = tmp_path / "heurgen_kernels"
+    shutil.copytree(
+        gpu_check.PACKAGE, folder, ignore=shutil.ignore_patterns("*.pyc", "__pycache__", "*.json")
+    )
+    return folder
+
+
+def changed(package, name, old, new):
+    path = package / name
+    text = path.read_text()
+    assert old in text, old
+    path.write_text(text.replace(old, new, 1))
+    return gpu_check.code_hash(package)
+
+
+def test_the_hash_is_of_what_runs(package):
+    before = gpu_check.code_hash(package)
+    assert before == gpu_check.code_hash()
+    assert changed(package, "host/plan.py", "from __future__", "# a remark\n\nfrom __future__") == before
+    assert changed(package, "host/scratch.py", '"""Counters of', '"""The counters of') == before
+    assert changed(package, "tools/reference.py", "2**27", "2**26") == before
+    assert (
+        changed(package, "heuristics/paged_attention.py", "return _CONFIG_1 ", "return _CONFIG_0 ") == before
+    )
+    other = "heuristics/vllm_unified_attention.py"  # of a kernel that no launch here runs
+    assert changed(package, other, "num_stages=", "num_stages=1 + ") == before
+    for name, old, new in (
+        ("host/scratch.py", "1 << 20", "1 << 21"),
+        ("device/block.py", "segments > 1", "segments > 2"),
+        ("config.py", "BLOCK_M: int = 16", "BLOCK_M: int = 32"),
+        ("heuristics/paged_attention.py", "num_stages=2", "num_stages=3"),
+        ("heuristics/static_grid.py", "    return ", "    return 1 + "),
+    ):
+        after = changed(package, name, old, new)
+        assert after != before, name
+        before = after

@@ -1,0 +1,149 @@
+"""Cross-compilation without a GPU: what the selectors can return fits shared memory and registers, no spills.
+
+In processes of their own, since the interpreter and the compiler exclude each other within one; one process a
+target, and each distinct kernel is compiled once in it. `make fits` compiles all cases and records the hash of the
+code; otherwise every twentieth is compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+from heurgen_kernels.config import Config, normalise
+from heurgen_kernels.defaults import default_config
+from heurgen_kernels.heuristics import paged_attention, paged_attention_amd
+from heurgen_kernels.host.segments import with_segments
+
+from benchmarks.gpu_check import code_hash
+
+ROOT = Path(__file__).parents[3]
+ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
+STEP = 1 if ALL else 20
+by_make_fits = pytest.mark.skipif(
+    not ALL, reason="compiled by `make fits`, which records the hash of the code"
+)
+SCRIPT = """
+import json, sys
+from heurgen_kernels.config import Config, normalise
+from heurgen_kernels.tools.fits import Shape, compile_config
+target = sys.argv[1]
+for config, shape in json.load(sys.stdin):
+    found = compile_config(Config(*config), target, Shape(**shape))
+    print(json.dumps([found.shared, found.registers, found.spills, found.reason(target)]))
+"""
+
+
+def compiled(target, cases):
+    """(shared, registers, spills, why it does not fit or None) of each (config, shape)."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "kernels"}
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT, target], input=json.dumps(cases),
+        capture_output=True, text=True, env=environment, timeout=3000,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr[-2000:]
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def configs_of(module):
+    """What every config that a generated module can return comes to: keys cut, or not. How many parts there are is
+    no part of a kernel.
+    """
+    found = [normalise(value) for name, value in vars(module).items() if name.startswith("_CONFIG_")]
+    cut = {with_segments(config, 2) for config in found if config.programs_per_sm}
+    return sorted(cut | {with_segments(config, 1) for config in found}, key=str)
+
+
+def defaults_of(head_size):
+    """What the documented default can return on AMD. How many segments there are is no part of a kernel."""
+    found = {
+        default_config(
+            vendor="amd", num_seqs=seqs, total_query_tokens=seqs * q, max_seqlen_q=q, max_seqlen_k=max(q, k),
+            total_seqlen_k=seqs * max(q, k),
+            avg_seqlen_q=float(q), num_query_heads=32, num_kv_heads=8, head_size=head_size, page_size=16,
+            dtype="bfloat16", fresh=False, multiprocessors=304, window=1 << 30, softcap=False, sinks=False,
+        )
+        for seqs, q, k in product((2**i for i in range(10)), (1, 64, 8192), (2**i for i in range(4, 18)))
+    }  # fmt: skip
+    return sorted({config._replace(num_segments=min(config.num_segments, 2)) for config in found}, key=str)
+
+
+def cases(configs, pages=(16,), decodes=(False, True), **more):
+    """Each config with the layouts that change its kernel; decodes have code of their own in some."""
+    return [
+        (config, {"page_size": page, "fresh": fresh, "decode": decode, **more})
+        for config, page, fresh in product(configs, pages, (False, True))
+        for decode in (decodes if config.variant in ("split_kv", "static_grid") else (False,))
+    ]
+
+
+def unfit(target, found):
+    """Lines that say which config fails where, and why; "" where all fit."""
+    found = found[::STEP]
+    results = compiled(target, found)
+    assert len(results) == len(found) > 0
+    return "\n".join(
+        f"{' '.join(map(str, config))} {shape}: {reason}"
+        for (config, shape), (shared, registers, _, reason) in zip(found, results, strict=True)
+        if reason is not None or not shared or not registers
+    )
+
+
+def test_all_cases_are_recorded_to_fit():
+    record = json.loads((ROOT / "benchmarks/fits.json").read_text())
+    assert record["code"] == code_hash(), "the kernels changed since all was compiled: `make fits`"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["gfx942", "gfx90a"])
+def test_what_amd_can_launch_fits(target):
+    found = cases(configs_of(paged_attention_amd))
+    found += cases(defaults_of(128), decodes=(True,))
+    found += cases(defaults_of(256), decodes=(True,), head_size=256)
+    assert unfit(target, found) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "page"), [("sm_90", 16), ("sm_90", 128), ("sm_80", 16)])
+def test_what_the_nvidia_selector_returns_fits(target, page):
+    assert unfit(target, cases(configs_of(paged_attention), (page,))) == ""
+
+
+@by_make_fits
+@pytest.mark.slow
+def test_warp_specialized_fits_with_each_feature():
+    """Heads up to 128. Of heads of 256 some words are spilled once an item, outside the loop over the keys: below."""
+    layouts = [
+        {"head_size": 128, "window": True},
+        {"head_size": 128, "softcap": True, "fresh": True},
+        {"head_size": 64, "num_query_heads": 64, "window": True, "sinks": True},
+        {"head_size": 96, "halves": True},
+    ]
+    configs = [Config("warp_specialized", 128, 128, 4, 2, 1), Config("warp_specialized", 128, 64, 4, 3, 2)]
+    assert unfit("sm_90", [(config, layout) for config in configs for layout in layouts]) == ""
+
+
+@by_make_fits
+@pytest.mark.slow
+def test_heads_of_256_fit_but_for_a_few_words():
+    """Outside the loop over keys: 4 words an item, 20 where keys are cut."""
+    found = compiled(
+        "sm_90", [(Config("warp_specialized", 128, 64, 4, 2, n), {"head_size": 256}) for n in (1, 2)]
+    )
+    assert all(shared <= 232448 and spills <= 28 for shared, _, spills, _ in found)
+
+
+def test_what_does_not_fit_says_why():
+    wide = Config("q_block", 128, 128, 8, 5), {"page_size": 128, "head_size": 256}
+    dropped = Config("q_block", 32, 256, 4, 1), {"fresh": True}  # a published winner, see heurgen.toml
+    ((_, _, _, reason),) = compiled("sm_90", [wide])
+    assert reason is not None
+    assert "bytes of shared memory, sm_90 has 232448" in reason
+    ((_, _, spills, reason),) = compiled("gfx90a", [dropped])
+    assert spills > 0
+    assert reason == f"spills {spills} registers"

@@ -1,0 +1,68 @@
+"""What the names of columns say of their roles."""
+
+from __future__ import annotations
+
+import pytest
+
+from heurgen.logs.column_names import (
+    BOOKKEEPING,
+    is_feature,
+    is_label,
+    is_parameter,
+    is_result,
+    is_share,
+    looks_like_parameter,
+    unit,
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["BLOCK_M", "block_size_n", "num_warps", "NUM_STAGES", "waves_per_eu", "split_k", "tile_size"]
+)
+def test_launch_knobs(name: str) -> None:
+    assert is_parameter(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["num_seqs", "max_seqlen_q", "head_dim", "M", "batch_size", "in_channels", "avg_context", "dtype"]
+)
+def test_features(name: str) -> None:
+    assert is_feature(name)
+    assert not is_parameter(name)
+
+
+def test_a_page_size_is_no_knob_and_a_stride_no_count() -> None:
+    assert not is_parameter("block_size")
+    assert is_parameter("BLOCK_SIZE")
+    assert not is_feature("num_warps")
+    assert is_feature("num_kv_heads")
+
+
+@pytest.mark.parametrize("name", ["commit", "run_id", "Kernel_Name", "timestamp", "driver_version"])
+def test_labels(name: str) -> None:
+    assert is_label(name)
+    assert not is_label(f"my{name}zz")
+
+
+@pytest.mark.parametrize("name", ["tflops", "achieved_gbps", "p95", "time_std", "speedup", "GB/s"])
+def test_results(name: str) -> None:
+    assert is_result(name)
+
+
+def test_capitals_and_counts_look_like_knobs() -> None:
+    assert looks_like_parameter("STAGES")
+    assert looks_like_parameter("num_things")
+    assert not looks_like_parameter("M")
+    assert not looks_like_parameter("Stages")
+
+
+def test_shares_and_units() -> None:
+    assert is_share("decode_share")
+    assert not is_share("share")
+    assert [unit(n) for n in ("max_seqlen_q", "num_seqs", "head_size")] == ["tokens", "sequences", ""]
+
+
+def test_bookkeeping_names_are_lower_case_and_stand_once() -> None:
+    names = [name for options in BOOKKEEPING.values() for name in options]
+    assert names == [name.lower() for name in names]
+    assert len(names) == len(set(names))

@@ -1,0 +1,305 @@
+"""`heurgen init`: what the draft says, and that it reads the log it was drafted from."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from heurgen.base.errors import HeurgenError, LogError
+from heurgen.logs.draft import Said, draft_spec
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import parse_spec, read_spec
+
+H200 = Path(__file__).parents[2] / "data/h200_unified_attention.csv"
+Rows = list[dict[str, Any]]
+
+
+def write(path: Path, rows: Rows) -> Path:
+    lines = [",".join(rows[0])] + [",".join(str(v) for v in row.values()) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def drafted(path: Path) -> dict[str, Any]:
+    """The draft as data; the log reads by it as it is."""
+    text = draft_spec(path)
+    spec = path.with_suffix(".toml")
+    spec.write_text(text, encoding="utf-8")
+    read_logs([path], read_spec(spec))
+    return tomllib.loads(text)
+
+
+def matmul(**extra: Any) -> Rows:
+    """A full sweep without scenario ids: every shape with every config."""
+    rng = random.Random(0)
+    shapes = [{"M": m, "N": n, "K": k} for m, n, k in itertools.product((16, 512), (128, 256), (64, 4096))]
+    configs = [{"BLOCK_M": b, "num_warps": w} for b in (16, 64) for w in (4, 8)]
+    return [
+        {"vendor": "amd", "device": "AMD X", **s, **c, **extra, "latency_ms": rng.random() + 0.1}
+        for s in shapes
+        for c in configs
+    ]
+
+
+def test_the_h200_log_gives_what_a_person_would_write(tmp_path: Path) -> None:
+    path = tmp_path / "unified_attention.csv"
+    path.write_bytes(H200.read_bytes())
+    text, spec = draft_spec(path), drafted(path)
+    assert spec == {
+        "kernel": {"name": "unified_attention"},
+        "features": {
+            "num_seqs": {"type": "int", "min": 1, "unit": "sequences"},
+            "total_query_tokens": {"type": "int", "min": 1, "unit": "tokens"},
+            "max_seqlen_q": {"type": "int", "min": 1, "unit": "tokens"},
+            "avg_seqlen_q": {"type": "float", "unit": "tokens"},
+            "max_seqlen_k": {"type": "int", "min": 1, "unit": "tokens"},
+            "avg_seqlen_k": {"type": "float", "unit": "tokens"},
+            "decode_share": {"type": "float", "min": 0, "max": 1},
+        },
+        "parameters": {
+            "variant": {"type": "category", "values": ["2d", "3d"]},
+            "BLOCK_M": {"type": "int"},
+            "TILE_SIZE": {"type": "int"},
+            "num_warps": {"type": "int"},
+            "num_stages": {"type": "int"},
+            "segments": {"type": "int"},
+        },
+        "log": {k: k for k in ("vendor", "device", "status", "scenario")} | {"time": "time_ms"},
+    }
+    for constant in ("num_query_heads", "num_kv_heads", "head_size", "page_size", "dtype"):
+        assert f"\n# {constant} = {{ type = " in text
+    assert "\n#   workload: guess: a label or an id, not known at launch; confirm\n" in text
+
+
+def test_every_guess_is_marked() -> None:
+    lines = [line for line in draft_spec(H200).splitlines() if " = " in line and not line.startswith("[")]
+    assert lines
+    assert all(line.endswith("confirm") and "# guess: " in line for line in lines)
+
+
+def test_a_sweep_without_scenario_ids(tmp_path: Path) -> None:
+    spec = drafted(write(tmp_path / "matmul.csv", matmul()))
+    assert list(spec["features"]) == ["M", "N", "K"]
+    assert list(spec["parameters"]) == ["BLOCK_M", "num_warps"]
+    assert spec["log"]["time"] == "latency_ms"
+
+
+def test_unknown_names_by_the_data(tmp_path: Path) -> None:
+    rows = matmul()
+    random.Random(1).shuffle(rows)
+    rows = [
+        row | {"area": row["M"] * row["N"], "knob": i % 3, "joules": i * 0.37} for i, row in enumerate(rows)
+    ]
+    rows = [row | {"layout": "tn" if row["K"] == 64 else "nn"} for row in rows]
+    path = write(tmp_path / "matmul.csv", rows)
+    spec = drafted(path)
+    assert list(spec["features"]) == ["M", "N", "K", "area", "layout"]
+    assert list(spec["parameters"]) == ["BLOCK_M", "num_warps", "knob"]
+    assert "joules: guess: a float that varies like a result; confirm" in draft_spec(path)
+
+
+def test_scenario_ids_outweigh_names_of_features(tmp_path: Path) -> None:
+    rows = [
+        {
+            "case_id": s,
+            "vendor": "nvidia",
+            "device": "X",
+            "size": s * 8,
+            "head_block": h,
+            "ms": s + h,
+            "joules": h + 0.5,
+        }
+        for s in (1, 2, 3)
+        for h in (16, 32)
+    ]
+    rows = [row | {"rows": row["head_block"] * 2} for row in rows]
+    spec = drafted(write(tmp_path / "a.csv", rows))
+    assert list(spec["features"]) == ["size"]
+    assert list(spec["parameters"]) == ["head_block", "rows"]
+    assert spec["log"]["scenario"] == "case_id"
+
+
+def test_row_order_does_not_matter(tmp_path: Path) -> None:
+    rows = matmul()
+    expected = draft_spec(write(tmp_path / "a.csv", rows))
+    random.Random(3).shuffle(rows)
+    assert draft_spec(write(tmp_path / "a.csv", rows)) == expected
+
+
+def test_blank_parameters_are_optional_or_of_one_vendor(tmp_path: Path) -> None:
+    nvidia = [
+        r | {"vendor": "nvidia", "waves_per_eu": "", "maxnreg": 64 if r["num_warps"] == 4 else ""}
+        for r in matmul()
+    ]
+    amd = [r | {"waves_per_eu": 2, "maxnreg": ""} for r in matmul()]
+    spec = drafted(write(tmp_path / "a.csv", nvidia + amd))
+    assert spec["parameters"]["waves_per_eu"] == {"type": "int", "vendors": ["amd"]}
+    assert spec["parameters"]["maxnreg"] == {"type": "int", "optional": True, "vendors": ["nvidia"]}
+
+
+def test_constant_parameters_stay_and_constant_features_do_not(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", matmul(num_stages=3, HEAD_SIZE=128, dtype="bf16"))
+    spec = drafted(path)
+    assert "num_stages" in spec["parameters"]
+    assert list(spec["features"]) == ["M", "N", "K"]
+    assert '# HEAD_SIZE = { type = "int" }  # guess: constant here (128), so left out; confirm' in draft_spec(
+        path
+    )
+
+
+def test_a_log_of_one_scenario_keeps_its_features(tmp_path: Path) -> None:
+    rows = [r for r in matmul() if (r["M"], r["N"], r["K"]) == (16, 128, 64)]
+    assert list(drafted(write(tmp_path / "a.csv", rows))["features"]) == ["M", "N", "K"]
+
+
+def test_results_and_labels_are_left_out(tmp_path: Path) -> None:
+    rows = [
+        r | {"id": i, "tflops": i * 1.5, "std": 0.1 * i, "git_commit": "abc", "error": "", "config_id": i % 4}
+        for i, r in enumerate(matmul())
+    ]
+    spec = drafted(write(tmp_path / "a.csv", rows))
+    assert list(spec["features"]) == ["M", "N", "K"]
+    assert list(spec["parameters"]) == ["BLOCK_M", "num_warps"]
+
+
+def test_a_column_of_the_kernel_names_it(tmp_path: Path) -> None:
+    assert drafted(write(tmp_path / "a.csv", matmul(kernel="gemm")))["kernel"] == {"name": "gemm"}
+
+
+def test_bools_and_odd_times_and_statuses(tmp_path: Path) -> None:
+    rows = [r | {"causal": r["M"] == 16, "state": "ok"} for r in matmul()]
+    rows = [{"time_us" if k == "latency_ms" else k: v for k, v in r.items()} for r in rows]
+    path = write(tmp_path / "a.csv", rows)
+    spec = drafted(path)
+    assert spec["features"]["causal"] == {"type": "bool"}
+    assert (spec["log"]["time"], spec["log"]["status"]) == ("time_us", "state")
+    assert "heurgen reads it in us, by its name" in draft_spec(path)
+    write(path, [r | {"state": "passed"} for r in rows])
+    assert "yet no row says 'ok', and any other text is a failure" in draft_spec(path)
+
+
+def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:
+    rows = [{k: v for k, v in r.items() if k not in ("vendor", "device")} for r in matmul()]
+    text = draft_spec(write(tmp_path / "a.csv", rows))
+    assert 'vendor = "vendor"  # guess: the log has no such column, and needs one; add it, or write ' in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["import os", "class", "__x", "é", "a\x1b[31mb", 'x = 1"', "]#", "select", "‮", "a'b", "lambda", "_BLOCK"],
+)
+def test_hostile_column_names_stay_inert(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.csv"
+    rows = matmul()
+    header = ",".join([*rows[0], '"' + name.replace('"', '""') + '"'])
+    path.write_text(
+        "\n".join([header, *(",".join(map(str, [*r.values(), i % 2])) for i, r in enumerate(rows))]) + "\n"
+    )
+    spec, text = drafted(path), draft_spec(path)
+    assert list(spec["features"]) == ["M", "N", "K"]
+    assert list(spec["parameters"]) == ["BLOCK_M", "num_warps"]
+    assert all(c == "\n" or c.isprintable() for c in text)
+    assert "left out: " in text
+
+
+def test_hostile_values_stay_inert(tmp_path: Path) -> None:
+    rows = [
+        r | {"mode": f"a\x1b{r['M']}", "text": f"free {i} text", "note": '"]\\'}
+        for i, r in enumerate(matmul() * 4)
+    ]
+    path = write(
+        tmp_path / "a.csv",
+        [{k: f'"{str(v).replace(chr(34), chr(34) * 2)}"' for k, v in r.items()} for r in rows],
+    )
+    text = draft_spec(path)
+    assert list(drafted(path)["features"]) == ["M", "N", "K"]
+    assert "mode: left out: it holds control characters or spaces around values" in text
+    assert "text: left out: text with 128 different values" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("M,BLOCK_M,vendor\n1,2,amd\n", ":1: no column looks like the time of a measurement (say which: --time NAME)"),
+        ("M,N,time_ms\n1,2,1.0\n", ": no column looks like a launch parameter (say which: --parameters NAME,...)"),
+        ("BLOCK_M,num_warps,time_ms\n1,2,1.0\n", ": no column looks like a feature (say which: --features NAME,...)"),
+    ],
+)  # fmt: skip
+def test_logs_that_give_no_draft(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(LogError) as caught:
+        draft_spec(path)
+    assert str(caught.value) == f"{path}{message}"
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n", "a,a\n1,2\n", "a,b\n1\n", "\0"])
+def test_what_is_no_csv(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(LogError):
+        draft_spec(tmp_path / "a.csv")
+
+
+@settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, 300), cut=st.integers(0, 20), new=st.text(max_size=8))
+def test_any_damage_gives_a_draft_or_one_clear_error(tmp_path: Path, at: int, cut: int, new: str) -> None:
+    path = write(tmp_path / "a.csv", matmul()[:12])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[:at] + new + text[at + cut :], encoding="utf-8", errors="replace")
+    try:
+        draft = draft_spec(path)
+    except LogError as error:
+        message = str(error)
+        assert all(c == " " or c.isprintable() for c in message)
+    else:
+        assert list(tomllib.loads(draft))[:3] == ["kernel", "features", "parameters"]
+        assert all(c == "\n" or c.isprintable() for c in draft)
+
+
+def test_what_is_said_is_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.csv"
+    path.write_text(
+        "gfx,cu_num,M,N,kernelId,us,kernelName,tflops\ngfx942,304,1,2,3,4.5,a,7\ngfx942,304,2,2,4,4,b,6\n"
+    )
+    said = Said(time="us", vendor="amd", features=("M", "cu_num"), parameters=("kernelId",))
+    spec = parse_spec(draft_spec(path, said))
+    assert [f.name for f in spec.features] == ["M", "cu_num"]
+    assert [p.name for p in spec.parameters] == ["kernelId"]
+    assert spec.log.constants == (("vendor", "amd"),)
+    guessed = parse_spec(draft_spec(path))
+    assert [p.name for p in guessed.parameters] == ["kernelId"]
+    assert guessed.log.constants == (("vendor", "amd"),)
+    assert (guessed.log.time, guessed.log.device) == ("us", "gfx")
+    with pytest.raises(HeurgenError) as error:
+        draft_spec(path, Said(features=("m",)))
+    assert str(error.value) == "no column is named 'm'"
+
+
+def test_sizes_of_convolutions_are_features(tmp_path: Path) -> None:
+    path = tmp_path / "miopen.csv"
+    names = "in_c,pad_h,groups,direction,layout".split(",")
+    rows = [
+        f"amd,MI300X,{c},{p},{g},F,NCHW,{s},1.5"
+        for c in (3, 64)
+        for p in (0, 1)
+        for g in (1, 2)
+        for s in "AB"
+    ]
+    path.write_text("\n".join([f"vendor,device,{','.join(names)},solver,time_ms", *rows]) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert [f.name for f in spec.features] == ["in_c", "pad_h", "groups"]
+    assert [p.name for p in spec.parameters] == ["solver"]
+
+
+def test_a_throughput_alone_is_drafted_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("vendor,device,M,BLOCK_M,tflops\nnvidia,H200,1,16,100\nnvidia,H200,2,32,nan\n")
+    spec = parse_spec(draft_spec(path))
+    assert (spec.log.time, spec.log.objective, spec.log.failures) == ("tflops", "max", ("nan",))

@@ -1,0 +1,85 @@
+"""Frames in, frames out: what is read from a log's frame is the log."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import heurgen
+from heurgen.audit.advise import advise
+from heurgen.trees.compare import evaluate
+from tests.support import logs
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[heurgen.TuningLog, heurgen.KernelSpec]:
+    log, spec = logs.write(tmp_path_factory.mktemp("frames"), logs.rows(8))
+    kernel = heurgen.read_spec(spec)
+    return heurgen.read_logs(log, kernel), kernel
+
+
+def test_a_logs_frame_reads_as_the_log(read: tuple[heurgen.TuningLog, heurgen.KernelSpec]) -> None:
+    log, spec = read
+    frame = log.to_frame()
+    assert list(frame.columns[:5]) == ["vendor", "device", "scenario", "m", "k"]
+    assert len(frame) == log.n_measurements
+    assert int(frame["time_ms"].isna().sum()) == log.n_failures
+    again = heurgen.read_logs(frame.drop(columns="scenario"), spec)
+    assert again.content_hash == log.content_hash
+
+
+def test_a_frame_without_a_spec_is_guessed(read: tuple[heurgen.TuningLog, heurgen.KernelSpec]) -> None:
+    log = heurgen.read_logs(read[0].to_frame().drop(columns="scenario"))
+    assert [f.name for f in log.spec.features] == ["m", "k", "density", "dtype"]
+    assert [p.name for p in log.spec.parameters] == ["BLOCK_M", "num_warps", "waves_per_eu"]
+    assert log.notes[0].startswith(
+        "no spec given, guessed: features: m, k, density, dtype; parameters: BLOCK_M"
+    )
+    assert heurgen.cost_tables(log, log.spec)[1].n_scenarios == 8
+
+
+def test_results_are_frames(read: tuple[heurgen.TuningLog, heurgen.KernelSpec]) -> None:
+    log, spec = read
+    tables = heurgen.cost_tables(log, spec)
+    cells = tables[1].to_frame()
+    assert set(cells.columns) >= {
+        "vendor",
+        "scenario",
+        "device",
+        "m",
+        "work",
+        "BLOCK_M",
+        "time_ms",
+        "slowdown",
+    }
+    assert cells.groupby(["m", "k", "density"])["slowdown"].min().eq(1.0).all()
+    module = heurgen.train(log, spec, options=heurgen.FitOptions(strategy="joint", max_depth=2))
+    score = heurgen.score(module, tables)
+    frame = score.to_frame()
+    assert len(frame) == score.overall.n_scenarios
+    assert math.exp(
+        sum(map(math.log, frame["slowdown"].dropna())) / frame["slowdown"].count()
+    ) == pytest.approx(score.overall.geomean_slowdown)
+    assert set(frame.columns) >= {"chosen_BLOCK_M", "best_BLOCK_M", "status", "agrees"}
+    report = evaluate(tables[1], folds=2)
+    assert set(report.to_frame()["split"]) <= {"held_out", "beyond"}
+    assert len(report.to_frame()) == len(report.rows) + len(report.extrapolation)
+    advised = advise(module, tables[1], spec, 3)
+    assert advised.to_frame()["rank"].is_monotonic_increasing
+    assert isinstance(advised.to_frame(), pd.DataFrame)
+
+
+def test_pandas_is_imported_by_frames_alone(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    log, spec = logs.write(tmp_path, logs.rows(4))
+    code = (
+        "import sys, heurgen\n"
+        f"log = heurgen.read_logs({str(log)!r}, heurgen.read_spec({str(spec)!r}))\n"
+        "assert 'pandas' not in sys.modules\nlog.to_frame()\nassert 'pandas' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,61 @@
+"""JSON lines: what the pattern of the first line reads, the parser reads too, and the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heurgen.logs import jsonl
+from heurgen.logs.cells import read_cells
+
+VALUES: Any = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(), st.text(max_size=5), st.just("ok")
+)
+KEYS = ("time_ms", "a b", "M", 'q"')
+
+
+def text_of(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {None: "", True: "true", False: "false"}[value]
+    if isinstance(value, float) and value != value:
+        return "nan"
+    return str(value) if not isinstance(value, str) else value
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.data(), st.integers(1, 4), st.sampled_from(["", " ", "\t"]), st.sampled_from(["\n", "\r\n", "\n\n"])
+)
+def test_every_line_is_read_as_the_parser_reads_it(
+    tmp_path_factory: Any, data: st.DataObject, width: int, space: str, end: str
+) -> None:
+    keys = KEYS[:width]
+    rows = data.draw(st.lists(st.tuples(*[VALUES] * width), min_size=1, max_size=6))
+    separators = (f"{space},{space}", f"{space}:{space}")
+    lines = [json.dumps(dict(zip(keys, r, strict=True)), separators=separators) for r in rows]
+    path = tmp_path_factory.getbasetemp() / "log.jsonl"
+    path.write_text(end.join(lines) + data.draw(st.sampled_from(["", end])), newline="")
+    cells = read_cells([path])
+    found = [tuple(cells.texts[k][cells.codes[k][i]] for k in keys) for i in range(cells.n)]
+    assert found == [tuple(text_of(v) for v in row) for row in rows]
+    step = end.count("\n")
+    assert [cells.place(i)[1] for i in range(cells.n)] == [1 + i * step for i in range(len(rows))]
+
+
+def test_parts_that_the_pattern_does_not_fit(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(jsonl, "_PART", 40)
+    rows: list[dict[str, Any]] = [{"a": i, "b": "x"} for i in range(20)]
+    rows[7] = {"b": "y\\", "a": 7}
+    rows[12] = {"a": 12, "c": None}
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    cells = read_cells([path])
+    found = {k: [cells.texts[k][c] for c in cells.codes[k]] for k in cells.codes}
+    assert found["a"] == [str(i) for i in range(20)]
+    assert found["b"] == ["x"] * 7 + ["y\\"] + ["x"] * 4 + [""] + ["x"] * 7
+    assert found["c"] == [""] * 20
+    assert [cells.place(i)[1] for i in range(20)] == list(range(1, 21))

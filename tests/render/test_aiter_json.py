@@ -1,0 +1,192 @@
+"""AITER's GEMM files, asked by the rule of AITER's `get_gemm_config` (aiter/ops/triton/utils)."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from heurgen import ir
+from heurgen.base.errors import EmitError, HeurgenError, UsageError
+from heurgen.render import registry
+from heurgen.render.aiter_json import BOUNDS, FLAT_BOUNDS, architecture
+from heurgen.render.config_files import MANIFEST
+from heurgen.render.target import Request
+
+LEAF = ir.Leaf
+NAMES = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "cache_modifier")
+CONFIGS = ((16, 64, 64, 4, ""), (32, 64, 64, 4, ".cg"), (64, 128, 64, 8, ".cg"))
+AT = {"config_name": "GEMM-A16W16", "N": "4096", "K": "512"}
+FLAT, NESTED = (
+    "gemm/gfx942-GEMM-A16W16-N=4096-K=512.json",
+    "gfx942/triton/gemm/gemm_a16w16/GEMM-A16W16-N=4096-K=512.json",
+)
+
+
+def module(*thresholds: int, through: str = "M") -> ir.HeuristicModule:
+    features = tuple(ir.Feature(n, "int", low=1, high=8192) for n in ("M", "N", "K"))
+    tree: ir.Node = LEAF(len(thresholds) % 3)
+    for i, threshold in reversed(list(enumerate(thresholds))):
+        split = float(threshold) if through != "M" else threshold
+        tree = ir.Split(through, split, LEAF(i % 3), tree)
+    selector = ir.Selector("amd", NAMES, CONFIGS, tree, devices=("AMD Instinct MI300X",))
+    kinds = [ir.Parameter(n, "int") for n in NAMES[:-1]] + [ir.Parameter("cache_modifier", "category")]
+    return ir.HeuristicModule("gemm", features, tuple(kinds), (selector,), (ir.Derived("twice", "M * 2"),))
+
+
+def looked_up(table: Mapping[str, Any], m: int, bounds: Sequence[int]) -> Any:
+    """The documented rule: the first M_LEQ_b with m <= b, else the last M_GEQ_b with m >= b, else `any`."""
+    for b in bounds:
+        if m <= b and f"M_LEQ_{b}" in table:
+            return table[f"M_LEQ_{b}"]
+    for b in reversed(bounds):
+        if m >= b and f"M_GEQ_{b}" in table:
+            return table[f"M_GEQ_{b}"]
+    return table["any"]
+
+
+def answer(source: ir.HeuristicModule, m: int) -> dict[str, Any]:
+    config = ir.select(source, "amd", {"M": m, "N": 4096, "K": 512})
+    return {**config, "cache_modifier": config["cache_modifier"] or None}
+
+
+MS = [*range(1, 600), *(b + d for b in BOUNDS for d in (-1, 0, 1) if b + d > 0), 2**53 + 1, 2**70]
+RANDOM = random.Random(0)
+MS += [int(2 ** RANDOM.uniform(0, 20)) for _ in range(10_000 - len(MS))]
+
+
+@pytest.mark.parametrize("thresholds", [(), (4, 64, 8192), (32,), (8, 16, 32, 64, 128, 256)])
+@pytest.mark.parametrize("through", ["M", "twice"])
+def test_ten_thousand_sizes_in_both_layouts(thresholds: tuple[int, ...], through: str) -> None:
+    source = module(*(2 * t if through == "twice" else t for t in thresholds), through=through)
+    files = registry.emit(source, "aiter-json", Request(at=(AT,))).files
+    assert list(files) == [FLAT, NESTED, MANIFEST]
+    for path, bounds in ((FLAT, FLAT_BOUNDS), (NESTED, BOUNDS)):
+        table = json.loads(files[path])
+        assert set(table) == {*(f"M_LEQ_{b}" for b in bounds), "M_GEQ_8192"}
+        for m in MS:
+            assert looked_up(table, m, bounds) == answer(source, m), m
+
+
+def test_a_bound_that_only_the_nested_layout_knows() -> None:
+    rendered = registry.emit(module(1, 64), "aiter-json", Request(at=(AT,)))
+    assert list(rendered.files) == [NESTED, MANIFEST]
+    assert rendered.notes == (f"{FLAT}: left out, its buckets of M do not fit the model at M = 1",)
+    table = json.loads(rendered.files[NESTED])
+    assert all(looked_up(table, m, BOUNDS) == answer(module(1, 64), m) for m in MS)
+
+
+def test_a_step_between_bounds_is_an_error_or_approximate() -> None:
+    source = module(48, 100)
+    with pytest.raises(EmitError) as caught:
+        registry.emit(source, "aiter-json", Request(at=(AT,)))
+    assert str(caught.value) == (
+        "AITER's table cannot say it exactly: its buckets of M do not fit the model at M = 33 to 48, 65 to 100 "
+        "(its bounds are 1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192; --approximate takes the answer at "
+        "each bound)"
+    )
+    rendered = registry.emit(source, "aiter-json", Request(at=(AT,), approximate=True))
+    table = json.loads(rendered.files[NESTED])
+    wrong = [m for m in range(1, 200) if looked_up(table, m, BOUNDS) != answer(source, m)]
+    assert wrong == [*range(33, 49), *range(65, 101)]
+    about = json.loads(rendered.files[MANIFEST])["files"][NESTED]
+    assert about["differs_from_the_model_at_M"] == [[33, 48], [65, 100]]
+    assert rendered.notes[1] == f"{NESTED}: its buckets of M do not fit the model at M = 33 to 48, 65 to 100"
+
+
+def test_a_step_past_the_last_bound() -> None:
+    with pytest.raises(EmitError, match="do not fit the model at M = 9001 on"):
+        registry.emit(module(9000), "aiter-json", Request(at=(AT,)))
+
+
+def test_all_sizes_in_one_file() -> None:
+    features = (ir.Feature("M", "int"),)
+    selector = ir.Selector("amd", NAMES, CONFIGS, ir.Split("M", 64, LEAF(0), LEAF(1)), device=None)
+    kinds = [ir.Parameter(n, "int") for n in NAMES[:-1]] + [ir.Parameter("cache_modifier", "category")]
+    source = ir.HeuristicModule("gemm", features, tuple(kinds), (selector,))
+    at = {"config_name": "GEMM-A16W16", "arch": "gfx950"}
+    files = registry.emit(source, "aiter-json", Request(at=(at,))).files
+    assert list(files)[:2] == ["gemm/gfx950-GEMM-A16W16.json", "gfx950/triton/gemm/gemm_a16w16/DEFAULT.json"]
+
+
+@pytest.mark.parametrize(
+    ("device", "arch"),
+    [
+        ("AMD Instinct MI300X", "gfx942"),
+        ("gfx90a:sramecc+:xnack-", "gfx90a"),
+        ("AMD_Instinct_MI355X", "gfx950"),
+    ],
+)
+def test_architecture(device: str, arch: str) -> None:
+    assert architecture(device) == arch
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        ({}, "AITER's files are for a family of kernels (say its name: --at config_name=GEMM-A16W16)"),
+        ({**AT, "config_name": "../x"}, "config_name is '../x', expected [A-Za-z0-9][A-Za-z0-9_-]{0,80}"),
+        ({**AT, "arch": "sm_90"}, "arch is 'sm_90', expected gfx[0-9a-f]+"),
+        (
+            {"config_name": "GEMM-A16W16", "N": "8"},
+            "AITER's files are for one N and K together, or for all (say both or none with --at)",
+        ),
+        ({**AT, "N": "0"}, "N and K of a file are positive ints, found '0'"),
+        ({**AT, "N": "x"}, "--at N=x: 'x' is no int"),
+    ],
+)
+def test_what_has_no_file(at: dict[str, str], message: str) -> None:
+    source = module(64)
+    if "K" not in at:
+        source = ir.HeuristicModule("gemm", source.features[:1], source.parameters, source.selectors)
+    with pytest.raises(UsageError) as caught:
+        registry.emit(source, "aiter-json", Request(at=(at,)))
+    assert str(caught.value) == message
+
+
+def test_other_things_that_aiter_does_not_read() -> None:
+    with pytest.raises(UsageError) as caught:
+        registry.emit(module(64), "aiter-json", Request(at=(AT,), device="Radeon"))
+    assert str(caught.value) == "the architecture of 'Radeon' is unknown (say it: --at arch=gfx942)"
+    selector = ir.Selector("amd", NAMES, ((16, 16, 16, 4, "evil"),), LEAF(0))
+    source = ir.HeuristicModule("g", module().features, module().parameters, (selector,))
+    with pytest.raises(HeurgenError, match="cache_modifier takes the value 'evil', expected an int"):
+        registry.emit(source, "aiter-json", Request(at=(AT,), device="gfx942"))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("aiter") is None, reason="AITER is not installed (it needs ROCm)"
+)
+def test_aiter_s_own_reader() -> None:
+    """On a machine with AITER: its bounds are those that we write for one of the two layouts."""
+    from importlib import import_module
+
+    for home in ("aiter.ops.triton.utils.gemm_config_utils", "aiter.ops.triton.utils._config.gemm"):
+        if importlib.util.find_spec(home):
+            assert import_module(home).STANDARD_M_BOUNDS in (BOUNDS, FLAT_BOUNDS)
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    """By heurgen's own importer: the entries are the model's answers at their bounds."""
+    from heurgen.cli import main
+
+    source = module(16, 256)
+    path = tmp_path / Path(FLAT).name
+    path.write_text(registry.emit(source, "aiter-json", Request(at=(AT,))).files[FLAT])
+    result = CliRunner().invoke(
+        main, ["import", "aiter", str(path), "-o", str(tmp_path / "log.csv")], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.stderr
+    with (tmp_path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= len(FLAT_BOUNDS)
+    for row in rows:
+        expected = answer(source, int(row["M"]))
+        assert {n: row[n] for n in NAMES[:4]} == {n: str(expected[n]) for n in NAMES[:4]}

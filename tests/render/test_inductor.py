@@ -1,0 +1,180 @@
+"""torch.compile's own reader asks the generated class: on a graph of fake matrices, and 10,000 times as a tree."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from typing import Any
+
+import pytest
+
+from heurgen import ir
+from heurgen.base.errors import EmitError
+from heurgen.render import registry
+from heurgen.render.target import Request
+from tests.support.random_rows import random_rows
+
+LEAF = ir.Leaf
+NAMES = ("type", "BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps")
+CONFIGS: tuple[ir.Config, ...] = (
+    ("triton", 16, 64, 128, 4, 4),
+    ("triton", 128, 128, 64, 3, 8),
+    ("cublas", None, None, None, None, None),
+)
+
+
+def module() -> ir.HeuristicModule:
+    features = (
+        *(ir.Feature(n, "int", low=1, high=8192) for n in ("M", "K", "N")),
+        ir.Feature("dtype", "category", values=("bf16", "fp16")),
+    )
+    small = ir.Membership("dtype", ("bf16",), ("fp16",), False, LEAF(0), LEAF(2))
+    tree = ir.Split("M", 64, small, ir.Split("work", 2.0**31, LEAF(1), LEAF(2)))
+    parameters = (
+        ir.Parameter("type", "category"),
+        *(ir.Parameter(n, "int", optional=True) for n in NAMES[1:]),
+    )
+    selector = ir.Selector("nvidia", NAMES, CONFIGS, tree, devices=("NVIDIA H200",))
+    return ir.HeuristicModule("mm", features, parameters, (selector,), (ir.Derived("work", "M * K * N"),))
+
+
+TORCH = importlib.util.find_spec("torch") is not None and importlib.util.find_spec(
+    "torch._inductor.lookup_table"
+)
+needs_torch = pytest.mark.skipif(
+    not TORCH, reason="no torch with torch._inductor.lookup_table (2.11 or later)"
+)
+
+
+def loaded(source: ir.HeuristicModule, **names: str) -> dict[str, Any]:
+    text = registry.emit(source, "inductor", Request(names=names)).files[""]
+    space: dict[str, Any] = {"__name__": "generated"}
+    exec(compile(text, "<generated>", "exec", dont_inherit=True), space)
+    return space
+
+
+@needs_torch
+def test_ten_thousand_shapes() -> None:
+    space, source = loaded(module()), module()
+    for row in random_rows(source, typed=False):
+        leaf = ir.find_leaf(source.selectors[0].tree, ir.with_derived(source, row))
+        assert space["choose"](**row) == leaf.config
+
+
+@pytest.fixture
+def inputs() -> Any:
+    """A maker of PyTorch's own inputs, inside a graph."""
+    import torch
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.ir import FixedLayout, InputBuffer
+    from torch._inductor.kernel_inputs import MMKernelInputs
+    from torch._inductor.virtualized import V
+
+    def matrix(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> InputBuffer:
+        return InputBuffer(name=name, layout=FixedLayout(torch.device("cuda", 0), dtype, list(shape)))
+
+    def made(m: int, n: int, k: int, dtype: torch.dtype, batch: tuple[int, ...] = ()) -> MMKernelInputs:
+        return MMKernelInputs([matrix("a", (*batch, m, k), dtype), matrix("b", (*batch, k, n), dtype)])
+
+    with V.set_graph_handler(GraphLowering(torch.fx.symbolic_trace(lambda x: x))):
+        yield made
+
+
+@needs_torch
+def test_the_class_answers_pytorch(inputs: Any) -> None:
+    import torch
+
+    choices = loaded(module())["Choices"]()
+    uids = ["aten::mm", "triton::mm", "triton::mm_persistent_tma"]
+    found = choices.lookup_template_configs(inputs(16, 4096, 1000, torch.bfloat16), "mm", uids)
+    wanted = {"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "num_stages": 4, "num_warps": 4, "EVEN_K": False}
+    assert found == {"triton::mm": [wanted]}
+    found = choices.lookup_template_configs(inputs(16, 4096, 1024, torch.bfloat16), "mm", uids)
+    assert found["triton::mm"][0]["EVEN_K"] is True
+    # what the library does better is left to it; what is not on offer is tuned as usual
+    assert choices.lookup_template_configs(inputs(16, 4096, 1000, torch.float16), "mm", uids) == {
+        "aten::mm": [{}]
+    }
+    assert choices.lookup_template_configs(inputs(16, 4096, 1024, torch.bfloat16), "mm", ["aten::mm"]) == {}
+    batched = choices.lookup_template_configs(
+        inputs(128, 64, 64, torch.float32, (4,)), "bmm", ["aten::bmm", "triton::bmm"]
+    )
+    assert batched["triton::bmm"][0]["BLOCK_M"] == 128
+
+
+@needs_torch
+def test_pytorch_makes_its_choices_of_the_answer(inputs: Any) -> None:
+    """`_finalize_template_configs`, PyTorch's own reader: what it would compile, without tuning."""
+    import torch
+    import torch._inductor.config as config
+    from torch._inductor.kernel import mm
+    from torch._inductor.virtualized import V
+
+    choices = loaded(module())["Choices"]()
+    templates = [mm.aten_mm, mm.mm_template]
+    with V.set_choices_handler(choices), config.patch(max_autotune=True):
+        for k, even in ((1024, True), (1000, False)):
+            (made,) = choices._finalize_template_configs(
+                {}, inputs(16, 4096, k, torch.bfloat16), templates, "mm"
+            )
+            assert made.template.uid == "triton::mm"
+            found = made.params.to_kwargs()
+            wanted = {"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "num_stages": 4, "num_warps": 4}
+            # the rest is PyTorch's
+            assert found == {**found, **wanted, "EVEN_K": even, "GROUP_M": 8, "ACC_TYPE": "tl.float32"}
+        (made,) = choices._finalize_template_configs({}, inputs(16, 64, 64, torch.float16), templates, "mm")
+        assert made.template.uid == "aten::mm"
+
+
+@needs_torch
+def test_many_shapes_through_pytorch(inputs: Any) -> None:
+    import torch
+
+    source = module()
+    choices, rng = loaded(source)["Choices"](), random.Random(0)
+    for _ in range(300):
+        m, n, k = (rng.choice((1, 63, 64, 65, int(2 ** rng.uniform(0, 13)))) for _ in range(3))
+        dtype = rng.choice(("bf16", "fp16"))
+        expected = ir.select(source, "nvidia", {"M": m, "N": n, "K": k, "dtype": dtype})
+        kind = {"bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+        found = choices.lookup_template_configs(inputs(m, n, k, kind), "mm", ["aten::mm", "triton::mm"])
+        if expected.pop("type") == "cublas":
+            assert found == {"aten::mm": [{}]}
+        else:
+            assert found == {"triton::mm": [{**expected, "EVEN_K": k % int(str(expected["BLOCK_K"])) == 0}]}
+
+
+@needs_torch
+def test_pytorch_makes_the_class_from_its_config() -> None:
+    import torch._inductor.config as config
+    from torch._inductor.choices import InductorChoices
+
+    space = loaded(module())
+    made = config.patch(inductor_choices_class=space["Choices"])
+    with made:
+        found = config.inductor_choices_class()
+    assert isinstance(found, InductorChoices)
+    assert found.uuid() == space["UUID"]
+    assert found.uuid().startswith("heurgen-")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            {},
+            "the feature 'num_tokens' is nothing that PyTorch knows of a matrix product "
+            "(it knows M, N, K, batch, dtype, op; --map M=num_tokens says that a feature is one of them)",
+        ),
+        ({"X": "num_tokens"}, "--map names 'X' (PyTorch knows M, N, K, batch, dtype, op)"),
+    ],
+)
+def test_features_that_pytorch_does_not_know(names: dict[str, str], message: str) -> None:
+    selector = ir.Selector("nvidia", ("BLOCK_M",), ((16,),), LEAF(0))
+    source = ir.HeuristicModule(
+        "mm", (ir.Feature("num_tokens", "int"),), (ir.Parameter("BLOCK_M", "int"),), (selector,)
+    )
+    with pytest.raises(EmitError) as caught:
+        registry.emit(source, "inductor", Request(names=names))
+    assert str(caught.value) == message
+    assert registry.emit(source, "inductor", Request(names={"M": "num_tokens"})).files

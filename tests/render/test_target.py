@@ -1,0 +1,38 @@
+"""What every target takes and gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from heurgen.base.errors import EmitError, ModelError, UsageError
+from heurgen.render.target import Request, one_file, one_selector, only_ints
+from tests.render.examples import by_device, listing2
+
+
+def test_one_vendor_must_be_named_where_there_are_several() -> None:
+    with pytest.raises(UsageError) as caught:
+        one_selector(listing2(), Request())
+    assert str(caught.value) == "the model has selectors for nvidia, amd (choose one with --vendor)"
+    assert one_selector(listing2(), Request(vendor="amd")).vendor == "amd"
+    with pytest.raises(ModelError):
+        one_selector(listing2(), Request(vendor="intel"))
+
+
+def test_a_device_has_its_own_selector() -> None:
+    found = one_selector(by_device(), Request(vendor="nvidia", device="NVIDIA H200"))
+    assert found.device == "NVIDIA H200"
+
+
+def test_ints_alone_pass() -> None:
+    assert only_ints({"a": 1, "b": -2}, "the launcher") == {"a": 1, "b": -2}
+    for value in (True, 1.0, "1", None):
+        with pytest.raises(EmitError) as caught:
+            only_ints({"a": 1, "b": value}, "the launcher")
+        assert (
+            caught.value.message
+            == f"b takes the value {value!r}, expected ints: the launcher reads nothing else"
+        )
+
+
+def test_a_single_file_has_no_name() -> None:
+    assert dict(one_file("text").files) == {"": "text"}

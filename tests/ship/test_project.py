@@ -1,0 +1,337 @@
+"""heurgen.toml: build is idempotent, check finds every difference."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from heurgen.base.errors import SpecError
+from heurgen.cli import main
+from heurgen.ship.project import make, read_project
+from tests.logs.importers.test_dejavu import PUBLISHED, published
+from tests.support import logs
+
+ROOT = Path(__file__).parents[2]
+
+PROJECT = """\
+[[heuristic]]
+logs = ["log.csv"]
+spec = "kernel.toml"
+model = "out/model.json"
+module = "out/module.py"
+strategy = "joint"
+max_depth = 3
+"""
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(w) for w in words], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    logs.write(folder)
+    (folder / "out").mkdir()
+    (folder / "heurgen.toml").write_text(PROJECT)
+    result = run("build", folder / "heurgen.toml")
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+@pytest.fixture
+def built(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "project"))
+
+
+def test_build_prints_slowdowns_and_is_idempotent(built: Path) -> None:
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (built / "out").iterdir()}
+    result = run("build", built / "heurgen.toml")
+    assert result.exit_code == 0
+    assert "model.json: proved current by heurgen.lock, not trained again" in result.stderr
+    assert result.stdout.count("unchanged") == 2
+    assert "matmul: nvidia" in result.stdout
+    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (built / "out").iterdir()} == before
+
+
+def test_check_passes_after_build(built: Path) -> None:
+    result = run("check", built / "heurgen.toml")
+    assert (result.exit_code, result.stdout) == (0, "everything shipped is what the logs give\n")
+
+
+@pytest.mark.parametrize("name", ["model.json", "module.py"])
+def test_check_finds_an_edit_with_a_diff(built: Path, name: str) -> None:
+    path = built / "out" / name
+    path.write_text(path.read_text().replace("128", "256"))
+    result = run("check", built / "heurgen.toml")
+    assert result.exit_code == 1
+    assert f"{path}: differs from what the logs give" in result.stdout
+    assert "256" in result.stdout
+    data = json.loads(run("check", built / "heurgen.toml", "--json").stdout)
+    assert [f["path"] for f in data["findings"]] == [str(path)]
+
+
+def test_a_module_of_triton_functions(built: Path) -> None:
+    """Built and checked like any other; what no device function can be made of is said, and nothing written."""
+    project, module = built / "heurgen.toml", built / "out" / "module.py"
+    triton = PROJECT.replace("depth = 3", "depth = 1") + 'target = "triton"\nvendor = "nvidia"\n'
+    before = module.read_bytes()
+    project.write_text(triton + 'parameters = ["BLOCK_N"]\n')
+    result = run("build", project)
+    assert result.exit_code == 2
+    assert "nvidia has no parameter 'BLOCK_N'" in result.stderr
+    assert module.read_bytes() == before
+    project.write_text(triton + 'parameters = ["BLOCK_M"]\n')
+    assert "module.py: differs" in run("check", project).stdout
+    assert run("build", project).exit_code == 0
+    text = module.read_text()
+    assert "import triton.language as tl" in text
+    assert text.count("def nvidia_") == text.count("def nvidia_BLOCK_M(") == 1
+    assert run("check", project).exit_code == 0
+    module.write_text(text.replace("chosen = ", "chosen = 1", 1))
+    assert run("check", project).exit_code == 1
+
+
+def test_check_finds_a_changed_log_and_a_missing_file(built: Path) -> None:
+    log = built / "log.csv"
+    log.write_text("\n".join(log.read_text().splitlines()[:-30]) + "\n")
+    (built / "out" / "module.py").unlink()
+    result = run("check", built / "heurgen.toml")
+    assert result.exit_code == 1
+    assert "model.json: differs" in result.stdout
+    assert "module.py: is missing" in result.stdout
+
+
+def test_external_logs_may_be_absent(built: Path) -> None:
+    project = built / "heurgen.toml"
+    project.write_text(PROJECT + "external = true\n")
+    assert run("check", project).exit_code == 0
+    (built / "log.csv").unlink()
+    result = run("check", project)
+    assert result.exit_code == 0
+    assert result.stdout == "everything shipped is what the logs give, as far as they are here\n"
+    assert result.stderr == (
+        f"note: {built}/out/model.json: the training was not repeated, since {built}/log.csv is absent; "
+        "checked: the model's checksum, and that the module is what it renders to\n"
+    )
+    model = built / "out" / "model.json"
+    text = model.read_text()
+    model.write_text(text.replace('"n_scenarios": 24', '"n_scenarios": 25'))
+    result = run("check", project)
+    assert result.exit_code == 1
+    assert "its checksum does not fit" in result.stdout
+    before = {p: p.read_bytes() for p in (built / "out").iterdir()}
+    result = run("build", project)  # must not seal an edit
+    assert result.exit_code == 2
+    assert f"{model}: its checksum does not fit: edited by hand (restore it, or run heurgen" in result.stderr
+    assert {p: p.read_bytes() for p in (built / "out").iterdir()} == before
+    model.unlink()
+    result = run("check", project)
+    assert (result.exit_code, result.stdout) == (1, f"{model}: cannot be read: No such file or directory\n")
+    model.write_text(text)
+    module = built / "out" / "module.py"
+    module.write_text(module.read_text() + "\n")
+    result = run("check", project)
+    assert result.exit_code == 1
+    assert "module.py: differs" in result.stdout
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_external_logs_are_known_by_their_hash(built: Path, absent: bool) -> None:
+    project, log = built / "heurgen.toml", built / "log.csv"
+    digest = json.loads((built / "out/model.json").read_text())["provenance"]["log_hash"]
+    project.write_text(PROJECT + f'external = true\nlog_hash = "{digest}"\n')
+    if absent:
+        log.unlink()
+    result = run("check", project)
+    assert result.exit_code == 0, result.output
+    assert ("checksum and log hash" in result.stderr) == absent
+    other = "0" * 64
+    project.write_text(PROJECT + f'external = true\nlog_hash = "{other}"\n')
+    result = run("check", project)
+    if absent:
+        assert (result.exit_code, result.stdout) == (
+            1, f"{built}/out/model.json: its log_hash is '{digest}', the project file has '{other}'\n",
+        )  # fmt: skip
+    else:
+        assert result.exit_code == 2
+        assert (
+            f"{log}: the logs have the content hash {digest}, the project file {other} (other logs, another "
+            "spec, or other settings of the import; if they are meant, update log_hash)"
+        ) in result.stderr
+
+
+def test_a_note_enters_model_and_module(built: Path) -> None:
+    project = built / "heurgen.toml"
+    project.write_text(PROJECT + 'external = true\nnote = "measured on a Tuesday"\n')
+    assert run("check", project).exit_code == 1
+    assert run("build", project).exit_code == 0
+    assert "\nNote: measured on a Tuesday.\n" in (built / "out/module.py").read_text()
+    model = built / "out/model.json"
+    assert json.loads(model.read_text())["provenance"]["note"] == "measured on a Tuesday"
+    (built / "log.csv").unlink()
+    assert run("check", project).exit_code == 0
+    project.write_text(PROJECT + "external = true\n")
+    result = run("check", project)
+    assert (result.exit_code, result.stdout) == (
+        1, f"{model}: its note is 'measured on a Tuesday', the project file has ''\n",
+    )  # fmt: skip
+
+
+@published
+@pytest.mark.parametrize("more", [False, True])
+def test_the_shipped_winners_are_what_the_published_caches_give(more: bool) -> None:
+    """Whatever the order of the files, and with a copy of one among them."""
+    (heuristic,) = (h for h in read_project(ROOT / "heurgen.toml") if h.dejavu is not None)
+    files = [PUBLISHED / path.name for path in heuristic.logs]
+    if more:
+        files = [*reversed(files), *PUBLISHED.glob("kernel_unified_attention_2d__AMD*67c527*")]
+        assert len(files) == 3
+    made = make(replace(heuristic, logs=tuple(files)))
+    assert made.model_text == heuristic.model.read_text()
+    assert made.module_text == heuristic.module.read_text()
+    assert "dropped as declared: 2 winners with BLOCK_M 32, TILE_SIZE 256" in made.notes
+
+
+def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
+    (built / "log.csv").unlink()
+    for command in ("check", "build"):
+        result = run(command, built / "heurgen.toml")
+        assert result.exit_code == 2
+        assert "log.csv" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": has no [[heuristic]]"),
+        ("x = 1\n", ":1: column 'x': unknown key 'x' (known: heuristic)"),
+        ("heuristic = [1]\n", ":1: column 'heuristic': found [1], expected [[heuristic]] tables"),
+        ("[heuristic]\nlogs = []\n", ":1: column 'heuristic': found {'logs': []}, expected [[heuristic]]"),
+        ("[[heuristic]]\n", ":1: column 'heuristic 1.logs': is missing, expected a list of paths"),
+        (PROJECT.replace('"kernel.toml"', "3"), ":3: column 'heuristic 1.spec': found 3, expected a path"),
+        (PROJECT + "colour = 1\n", ":8: column 'heuristic 1.colour': unknown key 'colour'"),
+        (
+            PROJECT + "card = []\n",
+            ":8: column 'heuristic 1.card': unknown key 'card' (did you mean 'cards'?)",
+        ),
+        (PROJECT + "cards = 3\n", ":8: column 'heuristic 1.cards': found 3, expected a list of paths"),
+        (
+            PROJECT + 'external = "no"\n',
+            ":8: column 'heuristic 1.external': found 'no', expected true or false",
+        ),
+        (PROJECT + "note = 3\n", ":8: column 'heuristic 1.note': found 3, expected a line of text"),
+        (PROJECT + "dejavu = 3\n", ":8: column 'heuristic 1.dejavu': found 3, expected a table"),
+        (
+            PROJECT + "[heuristic.dejavu]\nrenames = {}\n",
+            ":9: column 'heuristic 1.dejavu.renames': unknown key 'renames' (did you mean 'rename'?)",
+        ),
+        (
+            PROJECT.replace("= 3", '= "3"'),
+            ":7: column 'heuristic 1.max_depth': found '3', expected a whole number",
+        ),
+        (PROJECT.replace("= 3", "= 1" + "0" * 5000), ": this is no TOML"),
+        ("x = " + "[" * 2000, ": this is no TOML"),
+        (PROJECT.replace("out/module.py", "./log.csv"), ": {folder}/log.csv is an input ({folder}/log.csv)"),
+        (PROJECT.replace("out/model.json", "heurgen.toml"), ": {folder}/heurgen.toml is an input"),
+        (PROJECT.replace("out/model.json", "kernel.toml"), ": {folder}/kernel.toml is an input"),
+        (
+            PROJECT.replace("out/module.py", "out/model.json"),
+            ": {folder}/out/model.json two outputs are the same file",
+        ),
+        ("[[heuristic]\n", ":1: this is no TOML"),
+        (
+            PROJECT + 'target = "c"\n',
+            ":8: column 'heuristic 1.target': found 'c', expected \"python\" or \"triton\"",
+        ),
+        (
+            PROJECT + 'vendor = "nvidia"\n',
+            ":8: column 'heuristic 1.vendor': found 'nvidia', expected none without target = \"triton\"",
+        ),
+        (
+            PROJECT + 'target = "triton"\n',
+            ":1: column 'heuristic 1.vendor': is missing, expected the vendor of",
+        ),
+        (
+            PROJECT + 'target = "triton"\nvendor = "nvidia"\nparameters = "x"\n',
+            ":10: column 'heuristic 1.parameters': found 'x', expected a list of parameters",
+        ),
+    ],
+)
+def test_bad_project_files(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "heurgen.toml"
+    path.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        read_project(path)
+    assert str(caught.value).startswith(f"{path}{message.replace('{folder}', str(tmp_path))}")
+
+
+def test_build_writes_nothing_where_a_folder_is_missing(tmp_path: Path) -> None:
+    logs.write(tmp_path, logs.rows(3, ("nvidia",)))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "heurgen.toml").write_text(PROJECT.replace("out/module.py", "missing/module.py"))
+    result = run("build", tmp_path / "heurgen.toml")
+    assert result.exit_code == 2
+    assert "missing/module.py: cannot write: No such file or directory" in result.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that were trained."""
+    from heurgen.ship import training
+
+    calls, train = [], training.from_tables
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments[2].name)
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(training, "from_tables", counted)
+    return calls
+
+
+def test_what_is_proved_current_is_not_trained_again(built: Path, trained: list[str]) -> None:
+    project = built / "heurgen.toml"
+    lock = (built / "heurgen.lock").read_bytes()
+    for words in (("check",), ("build",)):
+        assert run(*words, project).exit_code == 0
+    assert (trained, (built / "heurgen.lock").read_bytes()) == ([], lock)
+    assert run("check", project, "--retrain").exit_code == 0
+    assert trained == ["matmul"]
+
+
+def test_what_makes_another_model_trains_again(
+    built: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, spec, model = built / "heurgen.toml", built / "kernel.toml", built / "out/model.json"
+    lock, log = built / "heurgen.lock", built / "log.csv"
+    changes = {
+        project: PROJECT.replace("max_depth = 3", "max_depth = 2"),
+        spec: spec.read_text().replace('unit = "rows"', 'unit = "lines"'),
+        log: "\n".join(log.read_text().splitlines()[:-30]) + "\n",
+        model: model.read_text().replace("128", "256"),
+        lock: "",
+    }
+    for n, (path, text) in enumerate(changes.items(), 1):
+        before = path.read_text()
+        path.write_text(text)
+        run("check", project)
+        assert len(trained) == n, path
+        path.write_text(before)
+    monkeypatch.setattr("heurgen.ship.proofs.__version__", "99")
+    assert run("check", project).exit_code == 0
+    assert len(trained) == len(changes) + 1
+    spec.write_text(spec.read_text() + "# a remark\n")
+    monkeypatch.undo()
+    lock.write_text("model = 3")
+    result = run("check", project)
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        2, f"error: {lock}:1: column 'model': found 3, expected a table",
+    )  # fmt: skip

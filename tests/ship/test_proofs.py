@@ -1,0 +1,53 @@
+"""heurgen.lock: what each shipped model was trained from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heurgen.base.errors import SpecError
+from heurgen.ship.proofs import (
+    Proof,
+    inputs_hash,
+    learner_hash,
+    lock_path,
+    lock_text,
+    model_key,
+    read_proofs,
+    text_hash,
+)
+from heurgen.spec.kernel_spec import read_spec
+
+SPEC = read_spec(Path(__file__).parents[2] / "data" / "unified_attention.toml")
+
+
+def test_the_lock_reads_back_as_written_in_the_order_of_names(tmp_path: Path) -> None:
+    proofs = {'b/"x".json': Proof("1" * 64, "2" * 64), "a.json": Proof("3" * 64, "4" * 64)}
+    project = tmp_path / "heurgen.toml"
+    assert read_proofs(project) == {}
+    lock_path(project).write_text(lock_text(proofs))
+    assert read_proofs(project) == proofs
+    assert lock_text(proofs).index("a.json") < lock_text(proofs).index("b/")
+
+
+@pytest.mark.parametrize(
+    "text", ["x = 1\n", '[model."a"]\ninputs = "1"\n', '[model."a"]\ninputs = "1"\nmodel = 2\n']
+)
+def test_a_lock_that_build_does_not_write_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "heurgen.lock").write_text(text)
+    with pytest.raises(SpecError, match=r"heurgen\.lock"):
+        read_proofs(tmp_path / "heurgen.toml")
+
+
+def test_a_model_is_named_from_the_projects_folder_with_slashes(tmp_path: Path) -> None:
+    assert model_key(tmp_path / "out" / "m.json", tmp_path / "p" / "heurgen.toml") == "../out/m.json"
+
+
+def test_everything_that_makes_a_model_changes_its_hash() -> None:
+    base = inputs_hash("log", SPEC, {"max_depth": 3})
+    assert base == inputs_hash("log", SPEC, {"max_depth": 3})
+    assert base != inputs_hash("other", SPEC, {"max_depth": 3})
+    assert base != inputs_hash("log", SPEC, {"max_depth": 4})
+    assert len({base, learner_hash(), text_hash("")}) == 3
+    assert text_hash("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -1,0 +1,96 @@
+"""What a trained selector should be read with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from heurgen.ir import Leaf, Selector, Split
+from heurgen.logs.costs import TableColumn
+from heurgen.ship.remarks import beyond, curve, held_out, warnings
+from tests.trees.synthetic import np, table
+
+TREE = Split("x", 4, Leaf(0, 6, 1.0, 6), Leaf(0, 4, 2.0, 1))
+
+
+def selector(choice: dict[str, Any] | None = None, **fields: Any) -> Selector:
+    made = Selector("nvidia", ("BLOCK",), ((16,),), TREE, n_scenarios=3, choice=choice or {})
+    return replace(made, **fields)
+
+
+TABLE = table([TableColumn("y", "int"), TableColumn("x", "int")], np.array([[1.0, 7.0]] * 3), np.ones((3, 1)))
+
+
+def test_a_region_whose_config_failed_is_warned_of_with_its_share() -> None:
+    assert list(warnings(selector())) == [
+        "nvidia: no config covers 1 region of 2 whole: what ships there failed or was never measured in 3 of 4 "
+        "scenarios"
+    ]
+    assert list(warnings(selector(tree=Leaf(0, 4, 1.0, 4)))) == []
+    assert list(warnings(selector(tree=Leaf(0, 4)))) == []  # an older model: not known
+
+
+def test_what_devices_disagree_in_is_warned_of_under_the_selectors_name() -> None:
+    told = selector({"devices": ["A and B want opposite configs"]}, tree=Leaf(0), device="NVIDIA H200")
+    assert list(warnings(told)) == ["nvidia, NVIDIA H200: A and B want opposite configs"]
+
+
+def test_the_curve_is_three_aligned_lines() -> None:
+    points = [
+        {"max_configs": 1, "leaves": 1.0, "mean_log_slowdown": math.log(1.25)},
+        {"max_configs": 16, "leaves": 10.4, "mean_log_slowdown": math.log(1.0625)},
+    ]
+    assert curve(selector({"curve": points})) == [
+        "  configs       1     16",
+        "  leaves        1     10",
+        "  held out 1.2500 1.0625",
+    ]
+    assert curve(selector({"curve": points}, costs_known=False)) == []
+    assert curve(selector()) == []
+
+
+def test_the_held_out_line_has_what_is_known_and_names_the_worst() -> None:
+    figures = {"geomean_slowdown": 1.05, "p95_slowdown": 1.25, "max_slowdown": 3.0, "invalid_share": 0.125}
+    worst = [
+        {"scenario": 1, "slowdown": 3.0, "chosen": [16]},
+        {"scenario": 0, "slowdown": 2.0, "chosen": [16]},
+    ]
+    assert held_out(selector({"held_out": {**figures, "worst": worst}}), TABLE) == [
+        "  held out: geomean 1.0500, p95 1.250, max 3.00, 12.5 % invalid; worst: scenario 1 (x 7, y 1): 3.00x"
+    ]
+    invalid = [{"scenario": 2, "slowdown": None, "chosen": [16]}]
+    told = held_out(selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}), TABLE)
+    assert told == ["  held out: geomean 1.0500; worst: scenario 2 (x 7, y 1): invalid"]
+    # Of another table's rows nothing is said.
+    other = selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}, n_scenarios=9)
+    assert held_out(other, TABLE) == ["  held out: geomean 1.0500"]
+    assert held_out(selector(), TABLE) == []
+
+
+def test_the_shortlists_best_stands_below() -> None:
+    listed = {
+        "size": 3, "geomean_slowdown": 1.01, "p95_slowdown": 1.05, "max_slowdown": 1.5, "choice_geomean_slowdown": 1.04,
+    }  # fmt: skip
+    told = selector({"held_out": {"geomean_slowdown": 1.05}, "shortlist": listed})
+    assert held_out(told, TABLE)[1] == (
+        "  held out, best of the shortlist of 3: geomean 1.0100, p95 1.050, max 1.50; the choice alone on these folds "
+        "1.0400"
+    )
+    nothing = selector(
+        {"held_out": {"geomean_slowdown": 1.05}, "shortlist": {"size": 2, "geomean_slowdown": None}}
+    )
+    assert held_out(nothing, TABLE)[1] == "  held out, best of the shortlist of 2: nothing of it succeeded"
+
+
+def test_limits_that_bind_say_what_they_cost() -> None:
+    choice = {
+        "beyond": {"mean_log_slowdown": math.log(1.02), "max_depth": 10, "leaves": 79.6},
+        "held_out": {"mean_log_slowdown": math.log(1.05)},
+    }
+    assert beyond(selector(choice)) == (
+        "nvidia: the limits bind: depth 10 and 80 leaves would give 1.0200 held out, not 1.0500 "
+        "(--max-depth, --max-leaves)"
+    )
+    assert beyond(selector(choice, costs_known=False)) is None
+    assert beyond(selector({"beyond": None})) is None

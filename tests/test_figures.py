@@ -1,0 +1,69 @@
+"""Figures of the documentation that are quick to measure are measured again; the others agree wherever they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.choices import COMPARISON, LEARNING, h200, line
+from benchmarks.pictures import pictures
+from heurgen.logs.costs import CostTable
+
+ROOT = Path(__file__).parent.parent
+AGAIN = "python -m benchmarks.choices --write"
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[bool, CostTable]:
+    return {derived: h200(derived) for derived in (True, False)}
+
+
+def marked(page: str, mark: str) -> str:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    found = re.search(rf"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("page", "mark", "rows"), [("learning", "choices", LEARNING), ("comparison", "tables", COMPARISON)]
+)
+def test_every_row_stands_in_the_page(page: str, mark: str, rows: dict[str, object]) -> None:
+    shown = re.findall(r"^\| (.+?) \| [0-9-]", marked(page, mark), re.MULTILINE)
+    assert shown == list(rows), AGAIN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in COMPARISON if "joint" not in n])
+def test_quick_rows_are_what_the_code_gives(name: str, tables: dict[bool, CostTable]) -> None:
+    method, derived = COMPARISON[name]
+    assert line(name, method, tables[derived]) in marked("comparison", "tables"), AGAIN
+
+
+def test_the_pictures_are_of_today() -> None:
+    for path, drawn in pictures().items():
+        assert path.read_text(encoding="utf-8") == drawn, "python -m benchmarks.pictures"
+
+
+def figures(text: str, name: str) -> list[str]:
+    row = next(row for row in text.splitlines() if row.startswith((f"| {name}", f"| **{name}")))
+    return re.findall(r"[0-9]+\.[0-9]{4}", row)[:3]
+
+
+def test_the_same_strategy_has_the_same_figures_everywhere() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    learning = (ROOT / "docs/learning.md").read_text(encoding="utf-8")
+    strategies = learning.split("## Strategies")[1]
+    for name in (
+        "best single config",
+        "winner-label tree",
+        "the same",
+        "`--strategy joint`",
+        "`--strategy auto`",
+    ):
+        assert figures(readme, name) == figures(strategies, name), name
+    joint = figures(readme, "`--strategy joint`")
+    assert figures(marked("learning", "choices"), "`joint`") == joint, AGAIN
+    assert figures(marked("comparison", "tables"), "`heurgen train --strategy joint`") == joint, AGAIN

@@ -1,0 +1,98 @@
+"""The choice among candidates by cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heurgen.trees import auto
+from heurgen.trees.auto import Candidate, held_out_groups, pick, smoothed
+from heurgen.trees.joint import Settings
+from heurgen.trees.options import FitOptions
+from heurgen.trees.problem import problem
+from heurgen.trees.regime import regime
+from tests.trees.synthetic import surface
+
+
+def candidate(mean: float, leaves: float, spread: float = 0.0, n: int = 40) -> Candidate:
+    cost = mean + spread * np.where(np.arange(n) % 2, 1.0, -1.0)
+    return Candidate("joint", Settings(8, 0.03, 8, 24), mean, leaves, 8.0, cost)
+
+
+def test_a_smaller_tree_wins_only_within_the_tolerance() -> None:
+    best = candidate(0.05, 10)
+    for tolerance in (0.002, 0.01):
+        assert pick([best, candidate(0.0499 + tolerance, 5)], tolerance, 1).leaves == 5
+        assert pick([best, candidate(0.0501 + tolerance, 5)], tolerance, 1).leaves == 10
+
+
+def test_a_smaller_tree_must_be_surely_within_it() -> None:
+    best, lucky = candidate(0.05, 10), candidate(0.051, 5, spread=0.02)
+    assert pick([best, lucky], 0.002, 1) is best
+    many = [candidate(0.05, 10, n=4000), candidate(0.051, 5, spread=0.02, n=4000)]
+    assert pick(many, 0.002, 1).leaves == 5
+    assert pick(many, 0.002, 100).leaves == 10  # a hundred repeats of forty scenarios are forty scenarios
+
+
+@pytest.mark.parametrize(("n_scenarios", "expected"), [(6, 3), (70, 3), (300, 2), (1500, 1)])
+def test_few_scenarios_are_divided_several_times_and_every_group_is_held_out_once_a_time(
+    n_scenarios: int, expected: int
+) -> None:
+    r = regime(problem(surface(n_scenarios, 2, 3)), FitOptions())
+    held = np.array(list(held_out_groups(r)))
+    assert r.repeats == expected
+    assert (held.sum(axis=0) == expected).all()
+
+
+def test_fewer_configs_win_before_fewer_leaves_and_a_better_mean() -> None:
+    few = replace(candidate(0.051, 20), settings=Settings(2, 0.03, 8, 24))
+    assert pick([candidate(0.05, 10), few], 0.002, 1) is few
+    # Of equal sizes the better mean; of equal means the fewer leaves, whatever the tolerance.
+    assert pick([candidate(0.051, 10), candidate(0.05, 10)], 0.002, 1).mean == 0.05
+    assert pick([candidate(0.05, 12), candidate(0.05, 10)], 0.0, 1).leaves == 10
+
+
+def test_an_invalid_choice_counts_as_twenty_times_in_the_error_not_as_growth_prices_it() -> None:
+    best, one_invalid = candidate(0.05, 10), candidate(0.05, 5)
+    one_invalid.cost[0] = 10.0
+    capped = candidate(0.05, 5)
+    capped.cost[0] = 3.0
+    assert auto.error(one_invalid.cost, best.cost, 1) == auto.error(capped.cost, best.cost, 1)
+    assert auto.error(one_invalid.cost, best.cost, 4) == pytest.approx(
+        2 * auto.error(one_invalid.cost, best.cost, 1)
+    )
+    assert auto.error(best.cost, best.cost, 1) == 0.0
+
+
+def test_too_few_groups_are_not_divided() -> None:
+    t = surface(5, 3, 2)
+    p = problem(t)
+    found = auto.choose(t, FitOptions(), p, regime(p, FitOptions()))
+    assert (found.compared, found.beyond) == ((), None)
+    assert found.chosen.strategy == "joint"
+    assert (found.chosen.settings.depth, found.chosen.settings.max_leaves) == (2, 4)
+
+
+def test_progress_ends_at_its_total_though_steps_are_left_out() -> None:
+    seen: list[tuple[int, int]] = []
+    steps = auto._Steps(lambda done, total: seen.append((done, total)), 2)
+    for _ in range(3):
+        steps.step()
+    steps.finish()
+    assert seen == [(1, 2), (2, 2), (2, 2), (2, 2)]
+
+
+def test_few_scenarios_average_a_number_of_configs_with_its_neighbours() -> None:
+    def candidate(count: int, *cost: float) -> Candidate:
+        settings = Settings(count, 0.03, 8, 40)
+        return Candidate("joint", settings, mean=sum(cost) / len(cost), cost=np.array(cost))
+
+    found = smoothed(
+        [candidate(2, 0.4, 0.2), candidate(4, 0.0, 0.0), candidate(8, 0.2, 0.1), candidate(16, 0.0, 0.1)]
+    )
+    means = [round(c.mean, 6) for c in found]
+    # The lucky 4 stands between poor ones; beyond the largest number every set is that of the largest.
+    assert means == [0.15, 0.15, round(0.4 / 6, 6), round(0.5 / 6, 6)]
+    assert found[3].cost.tolist() == pytest.approx([0.2 / 3, 0.1])

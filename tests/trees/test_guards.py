@@ -1,0 +1,75 @@
+"""Guards: a config stays away from launches of a kind on which it was never seen to work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from heurgen import ir
+from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees import FitOptions, fit
+from heurgen.trees.build import choices
+from heurgen.trees.guards import guarded, limits
+from heurgen.trees.node import Branch, Cut, Tip, height, n_leaves
+from heurgen.trees.problem import problem
+from tests.trees.synthetic import table
+
+
+def strided(n: int = 240, flip: bool = False) -> CostTable:
+    """Config 0 is measured for stride 1 alone, and wins there on large batches; config 1 works everywhere.
+
+    Strides of 2 are a third of the scenarios below batch 96 and none above: luck, which a launch need not share.
+    `flip`: the stride is counted downwards, so that the limit is a least value.
+    """
+    rng = np.random.RandomState(0)
+    batch = np.sort(rng.permutation(4 * n)[:n] % 128 + 1.0)
+    stride = np.where((batch < 96) & (np.arange(n) % 3 == 0), 2.0, 1.0)
+    times = np.column_stack([np.where(batch > 64, 0.5, 2.0), np.ones(n)])
+    times[stride == 2, 0] = np.nan
+    X = np.column_stack([batch, 3 - stride if flip else stride])
+    return table([TableColumn("batch", "int"), TableColumn("stride", "int")], X, times)
+
+
+def unseen(t: CostTable, batch: int, stride: int) -> CostTable:
+    X = np.repeat([[float(batch), float(stride)]], t.n_scenarios, axis=0)
+    return replace(t, X=X)
+
+
+def test_a_config_that_never_ran_at_a_stride_is_not_sent_there() -> None:
+    for flip in (False, True):
+        t = strided(flip=flip)
+        for options in (FitOptions(), FitOptions(strategy="joint"), FitOptions(max_depth=3)):
+            found = fit(t, options)
+            for batch in (1, 65, 97, 128, 1000):
+                one, two = (
+                    choices(found, unseen(t, batch, 3 - s if flip else s), np.arange(1)).item()
+                    for s in (1, 2)
+                )
+                assert one == (0 if batch > 64 else 1), (batch, ir.to_json(found))
+                assert two == 1, batch
+
+
+def test_limits_need_evidence() -> None:
+    t = strided()
+    p = problem(t)
+    (limit,) = [k for k in limits(p) if p.columns[k.cut.column].name == "stride"]
+    assert (limit.cut.low, limit.cut.high, limit.within_left) == (1.0, 2.0, True)
+    assert limit.configs.tolist() == [config == 0 for config in p.configs.tolist()]
+    few = np.concatenate([np.flatnonzero(t.X[:, 1] == 1), np.flatnonzero(t.X[:, 1] == 2)[:3]])
+    assert not [k for k in limits(problem(t, few)) if k.cut.column == 1]
+
+
+def test_guards_stay_within_depth_and_leaves_and_move_no_scenario() -> None:
+    p = problem(strided())
+    zero, one = (p.configs.tolist().index(c) for c in (0, 1))
+    tree = Branch(Cut(0, 96.0, 97.0), Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one)), Tip(zero))
+    known = limits(p)
+    found = guarded(p, tree, known, 0.0, 4, 8)
+    assert (n_leaves(found), height(found)) == (4, 2)
+    assert isinstance(found, Branch)
+    assert found.right == Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one))
+    assert guarded(p, tree, known, 0.0, 4, 3) == Branch(tree.cut, tree.left, tree.right)
+    assert guarded(p, tree, known, 0.0, 1, 8) == tree
+    assert guarded(p, tree, known, 1e12, 4, 8) == tree
+    assert guarded(p, Tip(zero), known, 0.0, 4, 8) == Tip(zero)

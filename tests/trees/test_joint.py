@@ -1,0 +1,129 @@
+"""The joint strategy: sets of configs, the cut that settles coverage, and the best single config as a floor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees.joint import (
+    Fitted,
+    Pool,
+    Settings,
+    finish,
+    fit_joint,
+    grown,
+    leaf_of,
+    or_single,
+    pool,
+    price_units,
+    settling_cut,
+)
+from heurgen.trees.node import Branch, Cut, Tip, n_leaves, real_cost
+from heurgen.trees.options import FitOptions
+from heurgen.trees.problem import UNIT, problem, with_configs
+from heurgen.trees.regime import regime
+from tests.trees.synthetic import surface, table
+
+NAN = np.nan
+SETTINGS = Settings(n_configs=4, price=0.01, depth=4, max_leaves=8)
+
+
+def covered_apart(kinds: list[float], type_: str = "int") -> CostTable:
+    """Config 0 runs on the first half of `kinds` alone, config 1 on the second, config 2 everywhere and slowly."""
+    half = len(kinds) // 2
+    first = np.arange(len(kinds)) < half
+    times = np.column_stack([np.where(first, 1.0, NAN), np.where(first, NAN, 1.0), np.full(len(kinds), 3.0)])
+    values = tuple(f"k{i}" for i in range(int(max(kinds)) + 1)) if type_ == "category" else ()
+    return table([TableColumn("kind", type_, values=values)], np.array(kinds)[:, None], times)  # type: ignore[arg-type]
+
+
+def test_a_price_grows_with_the_square_root_of_the_scenarios() -> None:
+    assert price_units(0.5, 64) == 0.5 * UNIT
+    assert price_units(0.5, 256) == UNIT
+    assert price_units(0.0, 9) == 0.0
+
+
+def test_regions_choose_the_configs_or_single_rows_where_they_are_a_second_opinion() -> None:
+    regions = np.array([[0.0, 5.0, 9.0], [9.0, 5.0, 0.0]])
+    # Columns of `rows` are all configs of the problem, those of `regions` the pool's.
+    rows = np.array([[1.0, 0.0, 1.0, 9.0], [1.0, 0.0, 1.0, 9.0], [0.0, 9.0, 9.0, 9.0]])
+    two = Pool(np.array([1, 2, 3]), regions, rows)
+    assert two.best(replace(SETTINGS, n_configs=2)).tolist() == [1, 3]
+    assert two.best(replace(SETTINGS, n_configs=2, by_rows=True)).tolist() == [0, 1]
+    assert Pool(two.configs, regions, None).best(replace(SETTINGS, n_configs=2, by_rows=True)).tolist() == [
+        1,
+        3,
+    ]
+
+
+def test_the_pool_sums_the_costs_of_the_problems_configs_region_by_region() -> None:
+    p = problem(surface(40, 5, 2))
+    found = pool(p, regime(p, FitOptions()))
+    assert found.configs.tolist() == sorted(found.configs.tolist())
+    assert found.costs.sum(axis=0).tolist() == p.cost[:, found.configs].sum(axis=0).tolist()
+    assert found.rows is p.cost
+
+
+def test_leaves_are_numbered_from_left_to_right() -> None:
+    p = problem(table([TableColumn("x", "int")], np.arange(4.0)[:, None], np.ones((4, 2))))
+    tree = Branch(Cut(0, 1.0, 2.0), Tip(0), Branch(Cut(0, 2.0, 3.0), Tip(1), Tip(0)))
+    assert leaf_of(p, tree).tolist() == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "type_", "cut"),
+    [
+        ([0.0, 1.0, 2.0, 7.0, 8.0, 9.0], "int", Cut(0, 2.0, 7.0)),
+        ([0.0, 1.0, 2.0, 3.0], "category", Cut(0, left=(0, 1))),
+        ([0.0, 2.0, 2.0, 3.0], "int", None),  # 2 lies on both sides
+        ([0.0, 1.0, 1.0, 2.0], "category", None),
+    ],
+)
+def test_a_cut_settles_coverage_where_the_sides_do_not_meet(
+    kinds: list[float], type_: str, cut: Cut | None
+) -> None:
+    assert settling_cut(problem(covered_apart(kinds, type_))) == cut
+
+
+def test_what_is_covered_everywhere_or_in_three_ways_is_settled_by_no_cut() -> None:
+    x = np.arange(6.0)[:, None]
+    column = [TableColumn("x", "int")]
+    assert settling_cut(problem(table(column, x, np.ones((6, 2))))) is None
+    thirds = np.ones((6, 3))
+    thirds[:2, 0], thirds[2:4, 1] = NAN, NAN
+    assert settling_cut(problem(table(column, x, thirds))) is None
+
+
+def test_the_settling_cut_comes_first_and_counts_as_a_test() -> None:
+    p = problem(covered_apart([0.0, 1.0, 2.0, 7.0, 8.0, 9.0]))
+    small = with_configs(p, np.arange(3))
+    settled = grown(small, SETTINGS)
+    assert settled.settled is not None
+    assert settled.settled[0] == Cut(0, 2.0, 7.0)
+    tree = finish(small, settled, SETTINGS, [])
+    assert isinstance(tree, Branch)
+    assert tree.cut == Cut(0, 2.0, 7.0)
+    assert n_leaves(finish(small, settled, replace(SETTINGS, max_leaves=1), [])) == 1
+    # Two levels are too few to spend one on coverage.
+    assert grown(small, replace(SETTINGS, depth=2)).settled is None
+
+
+def test_the_best_single_config_ships_where_the_chosen_ones_lose_to_it() -> None:
+    p = problem(surface(30, 5, 2, seed=3))
+    best = int(p.cost.sum(axis=0).argmin())
+    worst = with_configs(p, np.array([int(p.cost.sum(axis=0).argmax())]))
+    found = or_single(p, Fitted(worst, Tip(0)))
+    assert (found.p.configs.tolist(), found.tree) == ([int(p.configs[best])], Tip(0))
+    equal = Fitted(with_configs(p, np.array([best])), Tip(0))
+    assert or_single(p, equal) is equal
+
+
+def test_more_depth_never_costs_more_where_every_depth_is_fitted() -> None:
+    p = problem(surface(40, 6, 3, holes=0.3, seed=5))
+    r = regime(p, FitOptions())
+    assert r.every_depth
+    costs = [real_cost(f.p, f.tree) for f in (fit_joint(p, r, replace(SETTINGS, depth=d)) for d in (1, 2, 4))]
+    assert costs == sorted(costs, reverse=True)

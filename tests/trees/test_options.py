@@ -1,0 +1,37 @@
+"""What a caller may ask of a fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from heurgen.base.errors import UsageError
+from heurgen.trees.options import STRATEGIES, FitOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategy": "magic"}, "unknown strategy 'magic' (one of auto, joint, per-parameter, optimal)"),
+        ({"prefer": "x"}, "unknown preference 'x' (accuracy or small)"),
+        ({"max_depth": 0}, "max_depth must be a whole number of at least 1, found '0'"),
+        ({"max_leaves": True}, "max_leaves must be a whole number of at least 1, found 'True'"),
+        ({"shortlist": 65}, "shortlist must be a whole number from 0 to 64, found '65'"),
+        ({"shortlist": -1}, "shortlist must be a whole number from 0 to 64, found '-1'"),
+        ({"shortlist": 1.0}, "shortlist must be a whole number from 0 to 64, found '1.0'"),
+        ({"tail": -0.5}, "tail must be a number from 0 to 100, found '-0.5'"),
+        ({"tail": 101}, "tail must be a number from 0 to 100, found '101'"),
+        ({"tail": float("nan")}, "tail must be a number from 0 to 100, found 'nan'"),
+        ({"tail": True}, "tail must be a number from 0 to 100, found 'True'"),
+        ({"max_configs": 2.5}, "max_configs must be a whole number of at least 1, found '2.5'"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        FitOptions(**options)  # type: ignore[arg-type]
+    assert str(caught.value) == message
+
+
+def test_the_ends_of_every_range_are_inside() -> None:
+    for strategy in STRATEGIES:
+        FitOptions(strategy, max_depth=1, max_leaves=1, max_configs=1, shortlist=0, tail=0)
+    FitOptions(prefer="small", shortlist=64, tail=100.0)

@@ -1,0 +1,40 @@
+"""Costs as whole numbers, coverage first, groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from heurgen.logs.costs import TableColumn
+from heurgen.trees.problem import TAIL_FROM, UNIT, between, groups, problem, tailed
+from tests.trees.synthetic import surface, table
+
+
+def test_costs_are_whole_numbers_and_sums_exact() -> None:
+    p = between(problem(surface(50, 6, 3, holes=0.4)))
+    assert (p.cost == np.rint(p.cost)).all()
+    assert p.cost.max() * len(p.cost) < 2.0**53
+
+
+def test_one_uncovered_scenario_outweighs_all_slowdowns_together() -> None:
+    p = problem(surface(50, 6, 3, holes=0.4))
+    covered = np.where(p.covered, p.cost, 0.0)
+    assert p.cost[~p.covered].min() > covered.max(axis=1).sum()
+    assert p.soft.max() == 10 * UNIT
+
+
+def test_a_tail_counts_what_lies_beyond_a_tenth_twice() -> None:
+    p = problem(table([TableColumn("x", "int")], np.array([[1.0]]), np.array([[1.0, 1.05, 2.0]])))
+    before, after = p.cost[0] / UNIT, tailed(p, 1.0).cost[0] / UNIT
+    assert np.allclose(after[:2], before[:2])
+    assert np.isclose(after[2], 2 * before[2] - TAIL_FROM)
+    assert tailed(p, 0.0) is p
+
+
+def test_a_spec_may_name_what_makes_a_group() -> None:
+    t = surface(40, 3, 2, categories=3)
+    all_equal = len(np.unique(groups(problem(t))))
+    by_kind = replace(t, grouped=("kind",))
+    found = groups(problem(by_kind))
+    assert len(np.unique(found)) == len(np.unique(t.X[:, 2])) < all_equal

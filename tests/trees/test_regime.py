@@ -1,0 +1,34 @@
+"""One regime for folds and fit: logs around every size at which a rule changes train without a crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from heurgen.trees import constants, fit
+from heurgen.trees.options import FitOptions
+from heurgen.trees.problem import problem
+from heurgen.trees.regime import regime
+from tests.trees.synthetic import surface
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [499, 501, 620])
+def test_logs_whose_folds_lie_on_both_sides_of_a_rule_train(n: int) -> None:
+    """610 to 640 scenarios crashed: their folds had other candidates than the whole."""
+    found = fit(surface(n, 3, 2), FitOptions(max_configs=2))
+    assert found.choice["held_out"]["n_scenarios"] % n == 0
+
+
+def test_limits_are_the_callers_where_given() -> None:
+    p = problem(surface(40, 5, 2))
+    r = regime(p, FitOptions(max_depth=3, max_leaves=5, max_configs=2))
+    assert (r.max_depth, r.max_leaves, r.counts) == (3, 5, (1, 2))
+
+
+def test_more_scenarios_allow_more_leaves_and_depth() -> None:
+    small, large = (regime(problem(surface(n, 2, 1)), FitOptions()) for n in (60, 1200))
+    assert (small.max_depth, large.max_depth) == (8, 10)
+    assert small.max_leaves == large.max_leaves == constants.LEARNER.leaves
+    assert small.interpolate
+    assert not large.interpolate
+    assert small.tolerance > large.tolerance

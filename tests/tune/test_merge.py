@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from heurgen.base.errors import HeurgenError, LogError, UsageError
+from heurgen.cli import main
+from heurgen.tune.merge import merge
+from heurgen.tune.run import TuneOptions, run_tune
+from tests.tune.fakes import DEVICE, FakeExecutor
+
+TARGET = "tests.tune.fakes:tunable"
+
+
+def swept(
+    path: Path, *, device: str = DEVICE.name, driver: str = "1.2", shard: tuple[int, int] = (1, 1)
+) -> Path:
+    executor = FakeExecutor(noise=0.0)
+    executor.device = lambda: replace(DEVICE, name=device, driver=driver)  # type: ignore[method-assign]
+    run_tune(TuneOptions(TARGET, path, shard=shard), executor=executor)
+    return path
+
+
+def lines(path: Path) -> Counter[str]:
+    return Counter(path.read_text().splitlines())
+
+
+def test_shards_are_the_whole_in_any_order(tmp_path: Path) -> None:
+    whole = swept(tmp_path / "whole.csv")
+    shards = [swept(tmp_path / f"{k}.csv", shard=(k, 3)) for k in (1, 2, 3)]
+    assert sum(lines(s).total() - 1 for s in shards) == lines(whole).total() - 1
+    texts = set()
+    for i, order in enumerate(itertools.permutations(shards)):
+        merged = merge(order, tmp_path / f"merged{i}.csv")
+        assert (merged.scenarios, merged.copies) == (8, 0)
+        texts.add(merged.log.read_text())
+    assert len(texts) == 1
+    assert lines(merged.log) == lines(whole)
+    card = tomllib.loads(merged.cards[0].read_text())
+    assert "shard" not in card["log"]
+    assert (
+        card["log"]["source_sha256"]
+        == tomllib.loads((tmp_path / "1.card.toml").read_text())["log"]["source_sha256"]
+    )
+    again = merge([*shards, merged.log, shards[0]], tmp_path / "again.csv")  # what was merged counts once
+    assert again.log.read_text() == merged.log.read_text()
+    assert again.copies == merged.rows + lines(shards[0]).total() - 1
+
+
+def test_two_measurements_of_a_cell_are_repeats(tmp_path: Path) -> None:
+    log = swept(tmp_path / "a.csv")
+    other = tmp_path / "b.csv"
+    other.write_text(log.read_text().replace(",ok,0.", ",ok,1."))
+    (tmp_path / "b.card.toml").write_bytes((tmp_path / "a.card.toml").read_bytes())
+    merged = merge([log, other], tmp_path / "m.csv")
+    failures = sum(n for line, n in lines(log).items() if ",unfit," in line)
+    assert (merged.rows, merged.copies) == (2 * (lines(log).total() - 1) - failures, failures)
+
+
+def test_devices_keep_their_cards(tmp_path: Path) -> None:
+    logs = [swept(tmp_path / "a.csv"), swept(tmp_path / "b.csv", device="NVIDIA H100", driver="9.9")]
+    merged = merge(logs, tmp_path / "m.csv")
+    names = {tomllib.loads(card.read_text())["device"]["name"]: card.name for card in merged.cards}
+    assert names == {"Fake, GPU": "m.card.toml", "NVIDIA H100": "m.card.nvidia-h100.toml"}
+
+
+def test_what_cannot_stand_in_one_log(tmp_path: Path) -> None:
+    log, out = swept(tmp_path / "a.csv"), tmp_path / "m.csv"
+
+    def refused(error: type[HeurgenError], message: str, other: Path) -> None:
+        with pytest.raises(error, match=message):
+            merge([log, other], out)
+        assert not out.exists()
+
+    refused(
+        UsageError,
+        "tools driver is '1.3', but '1.2' in .*a.card.toml",
+        swept(tmp_path / "b.csv", driver="1.3"),
+    )
+    other = tmp_path / "c.csv"
+    other.write_text(log.read_text().replace(",8,64,", ",9,64,"))
+    refused(UsageError, "the log has no card beside it", other)
+    card = (tmp_path / "a.card.toml").read_text()
+    (tmp_path / "c.card.toml").write_text(card)
+    refused(LogError, r"c.csv:\d+: scenario '.*' has other features than on line \d+ of ", other)
+    other.write_text(log.read_text())
+    (tmp_path / "c.card.toml").write_text(card.replace("samples = 5", "samples = 7"))
+    refused(UsageError, "method samples is '7', but '5'", other)
+    other.write_text("a,b\n1,2\n")
+    refused(LogError, "c.csv:1: column 'BLOCK_M': the columns are not those of the first log", other)
+    with pytest.raises(LogError, match="this is no log of the tuner"):
+        merge([other], out)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    log = swept(tmp_path / "a.csv", shard=(1, 2))
+    out = tmp_path / "m.csv"
+    result = CliRunner().invoke(main, ["merge", str(log), str(log), "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert f"wrote {out}: " in result.stdout
+    assert CliRunner().invoke(main, ["merge", str(log), "-o", str(log)]).exit_code == 2
+    for shard, message in (("9/8", "there is no shard 9/8"), ("x", "found --shard 'x', expected K/N")):
+        result = CliRunner().invoke(main, ["tune", TARGET, "-o", str(tmp_path / "n.csv"), "--shard", shard])
+        assert result.exit_code == 2
+        assert message in result.stderr
