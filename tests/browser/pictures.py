@@ -77,11 +77,9 @@ def shoot(browser: Any, folder: Path) -> str:
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=shot.theme)
         page.goto(report.as_uri())
         page.wait_for_selector(".settled")
+        page.wait_for_function("document.fonts.status === 'loaded'")
         shot.prepare(page)
-        page.wait_for_timeout(
-            1500
-        )  # the highlight fades in, the map beside the tree is drawn once the page is idle
-        page.screenshot(path=folder / shot.name)
+        page.screenshot(path=folder / shot.name, animations="disabled")
         said = page.evaluate(SAID)
         page.close()
     report.unlink()

@@ -49,15 +49,8 @@ def make_inputs(
     kept, fresh = DTYPES[str(features["dtype"])], bool(features.get("fresh", False))
     dtype = kept if kept.itemsize > 1 else torch.bfloat16
     generator = torch.Generator(device=device).manual_seed(seed)
-    pages = [-(-k // page) for _, k in lengths]
-    total = sum(pages) + 1
-    order = list(range(1, total))
-    Random(seed).shuffle(order)
-    table = torch.zeros((len(lengths), max(pages, default=1) or 1), dtype=torch.int32)
-    first = 0
-    for row, count in enumerate(pages):
-        table[row, :count] = torch.tensor(order[first : first + count], dtype=torch.int32)
-        first += count
+    table = _block_table(lengths, page, seed)
+    total = sum(_pages(lengths, page)) + 1
     caches = [
         torch.randn((total, page, heads_kv, size), generator=generator, device=device, dtype=dtype)
         for _ in "kv"
@@ -83,10 +76,7 @@ def make_inputs(
     if kept is not dtype:
         scales = torch.tensor([0.5, 0.75], device=device)
         arguments |= {"k_scale": scales[:1], "v_scale": scales[1:]}
-    if features.get("window", NO_WINDOW) < NO_WINDOW:
-        arguments["window"] = (int(features["window"]) - 1, -1)
-    if features.get("softcap"):
-        arguments["softcap"] = SOFTCAP
+    arguments |= _mask(features)
     if features.get("sinks"):
         arguments["sinks"] = torch.randn(heads, generator=generator, device=device, dtype=dtype)
     lens = torch.tensor([n for _, n in lengths], dtype=torch.int32)
@@ -100,6 +90,34 @@ def make_inputs(
         torch.empty_like(q),
         arguments,
     )
+
+
+def _pages(lengths: tuple[tuple[int, int], ...], page: int) -> list[int]:
+    """How many pages of `page` tokens each sequence owns."""
+    return [-(-k // page) for _, k in lengths]
+
+
+def _block_table(lengths: tuple[tuple[int, int], ...], page: int, seed: int) -> torch.Tensor:
+    """[num_seqs, most pages of one] int32: every page but 0, shuffled; page 0, which nobody owns, fills rows up."""
+    pages = _pages(lengths, page)
+    order = list(range(1, sum(pages) + 1))
+    Random(seed).shuffle(order)
+    table = torch.zeros((len(lengths), max(pages, default=1) or 1), dtype=torch.int32)
+    first = 0
+    for row, count in enumerate(pages):
+        table[row, :count] = torch.tensor(order[first : first + count], dtype=torch.int32)
+        first += count
+    return table
+
+
+def _mask(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for which scores count and how: window and soft cap."""
+    found: dict[str, Any] = {}
+    if features.get("window", NO_WINDOW) < NO_WINDOW:
+        found["window"] = (int(features["window"]) - 1, -1)
+    if features.get("softcap"):
+        found["softcap"] = SOFTCAP
+    return found
 
 
 def _poison(
