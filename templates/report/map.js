@@ -39,7 +39,7 @@ heurgen.views = (function () {
     var axes = page.axes.concat(usable.filter(function (i) { return page.axes.indexOf(i) < 0; })).slice(0, 2);
     while (axes.length < 2) { axes.push(-1); }
     return { root: root, section: root.closest(".view"), page: page, s: s, rows: rows, tested: tested, usable: usable,
-      axes: axes, leafConfig: leafConfig, launch: null, moved: [] };
+      axes: axes, leafConfig: leafConfig, launch: null, moved: [], painted: [] };
   }
 
   function textOf(view, column, scenario) {
@@ -264,8 +264,13 @@ heurgen.views = (function () {
 
   function drawRegions(view) {
     view.found = regions(view, 172, 138);
-    paint(view.canvas, view.found);
     nameRegions(view, view.found);
+    show(view);
+  }
+
+  function show(view) {
+    paint(view.canvas, view.found);
+    view.painted.forEach(function (copy) { copy(); });
   }
 
   function redraw(view) {
@@ -305,7 +310,7 @@ heurgen.views = (function () {
     moveMarks(view);
     // After the first paint: the regions take the most time.
     heurgen.whenSeen(view.canvas, function () {
-      if (view.found) { paint(view.canvas, view.found); } else { drawRegions(view); }
+      if (view.found) { show(view); } else { drawRegions(view); }
     });
     return view;
   }

@@ -7,7 +7,7 @@ heurgen.views.forEach(function (view) {
     var context = canvas.getContext("2d"), w = canvas.width, h = canvas.height;
     context.clearRect(0, 0, w, h);
     context.globalAlpha = lit.length ? 0.35 : 1;
-    if (view.canvas.width) { context.drawImage(view.canvas, 0, 0, w, h); }
+    if (view.found) { context.drawImage(view.canvas, 0, 0, w, h); }
     context.globalAlpha = 1;
     view.order.forEach(function (i) {
       var on = lit.indexOf(String(view.s.leaf[i])) >= 0;
@@ -24,7 +24,7 @@ heurgen.views.forEach(function (view) {
   }
 
   heurgen.whenSeen(canvas, draw);
-  view.moved.push(function () { if (seen) { draw(); } });
+  view.painted.push(function () { if (seen) { draw(); } });
   view.section.addEventListener("lit", function (event) {
     lit = event.detail;
     if (seen) { draw(); }

@@ -258,6 +258,34 @@ def test_the_map_takes_other_features(desk: Opened) -> None:
     assert page.locator(".plot .names text").count() > 0
 
 
+# The share of the small map's pixels that are not those of the map above: marks alone.
+UNLIKE = """() => {
+  const small = document.querySelector('.mini canvas'), copy = document.createElement('canvas');
+  [copy.width, copy.height] = [small.width, small.height];
+  copy.getContext('2d').drawImage(document.querySelector('.plot canvas'), 0, 0, small.width, small.height);
+  const [a, b] = [small, copy].map(c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data);
+  return a.filter((x, i) => x !== b[i]).length / a.length;
+}"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_map_beside_the_tree_is_the_map_above(chromium: Any, report_page: Path, theme: str) -> None:
+    """Also where it comes to the window first, in the other theme and over other features."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 400}, color_scheme=theme)
+    page = context.new_page()
+    page.add_init_script(
+        "addEventListener('DOMContentLoaded', () => document.querySelector('.mini').scrollIntoView())"
+    )
+    page.goto(report_page.as_uri())
+    page.wait_for_selector(".settled", state="attached")
+    assert 0 < page.evaluate(UNLIKE) < 0.3
+    page.click("#theme")
+    assert 0 < page.evaluate(UNLIKE) < 0.3
+    page.select_option(".ax", label="num_seqs")
+    assert 0 < page.evaluate(UNLIKE) < 0.3
+    context.close()
+
+
 def test_the_heat_map_is_read_with_the_keyboard(desk: Opened) -> None:
     page = desk.page
     heat = page.locator(".heat canvas")
