@@ -122,8 +122,9 @@ def lay_out(config, call, plans):
     grid, items, blocks = launch_grid(plan, call)
     assert len(grid) == 3
     assert all(1 <= size <= most for size, most in zip(grid, GRID, strict=True)), (config, grid)
-    if plan.segments > 1:
-        assert scratch_fits(plan, items) or plan.segments > 1  # the launch takes fewer
+    if plan.segments > 1 and not scratch_fits(plan, items):
+        lay_out(config._replace(num_segments=config.num_segments // 2), call, plans)
+        return
     if plan.variant != "naive":
         numbers = block_count(
             plan.variant, plan.block_q, call.layout.num_seqs, call.layout.tokens, call.max_q

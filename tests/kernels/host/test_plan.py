@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from heurgen_kernels.config import Config, normalise
 from heurgen_kernels.heuristics import paged_attention
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.metadata import build_metadata_host
-from heurgen_kernels.host.plan import before_hopper, make_plan, reduce_chunk, register_cap, unspilled
+from heurgen_kernels.host.plan import (
+    SCRATCH_LIMIT,
+    before_hopper,
+    kept_rows,
+    launch_grid,
+    make_plan,
+    parts_at_once,
+    reduce_chunk,
+    register_cap,
+    scratch_fits,
+    specialises,
+    unspilled,
+)
 
 from tests.kernels.batches import LIMITS, checked, error_of, make_batch
 
@@ -166,3 +180,119 @@ def test_wide_heads_take_the_two_stages_that_fit(segments):
 def test_tiles_of_128_where_no_two_of_what_takes_registers_meet(segments, both, window, softcap, tile):
     config = Config("warp_specialized", 128, 128, 4, 2, segments)
     assert tile == unspilled(config, 128, both, window, softcap).TILE_SIZE
+
+
+AMPERE, MI300X = Device("nvidia", (8, 0), 108), Device("amd", None, 304)
+PLANNED = (
+    Config("naive", 16, 64, 4, 2),
+    Config("q_block", 64, 32, 4, 2),
+    Config("q_block", 16, 64, 2, 3, waves_per_eu=2),
+    Config("split_kv", 16, 128, 4, 2, 8),
+    Config("split_kv", 32, 64, 8, 2, 1),
+    Config("static_grid", 16, 16, 1, 3, 64),
+    Config("mixed", 64, 64, 4, 3, 4, matrix_instr_nonkdim=16),
+    Config("warp_specialized", 128, 64, 4, 3, 1),
+    SPECIALISED,
+)
+# (query tokens, tokens attended to) of each sequence, (query heads, KV heads), head size, tokens of a page, and more.
+BATCHES = {
+    "decode": ([(1, 700), (1, 33)], (8, 2), 64, 16, {}),
+    "drafts": ([(5, 700), (4, 33)], (16, 1), 128, 128, {"fp8": True}),
+    "prompts": ([(70, 70), (300, 300)], (8, 2), 80, 64, {"fresh": True, "softcap": 30.0}),
+    "chunks": ([(300, 900), (1, 40)], (8, 8), 256, 128, {"fresh": True, "sinks": torch.ones(8)}),
+}
+
+
+def planned(name, config, device):
+    """The plan of a batch, and how it is launched, in a line."""
+    lengths, heads, size, page, more = BATCHES[name]
+    more = dict(more)
+    cache = torch.float8_e4m3fn if more.pop("fp8", False) else None
+    batch = make_batch(lengths, heads, size, page, torch.bfloat16, more.pop("fresh", False), cache=cache)
+    call = checked({k: on_meta(value) for k, value in (batch | more).items()}, device)
+    plan = make_plan(call, config)
+    constants = " ".join(getattr(c, "__name__", None) or str(c) for c in plan.constants)
+    options = " ".join(f"{k}={value}" for k, value in plan.options.items())
+    return (
+        f"{name} {device.vendor} {device.processors} {' '.join(map(str, config))}: "
+        f"{plan.kernel.fn.__name__} {constants} "
+        f"| {options} | block_q {plan.block_q} heads {plan.heads_kv} parts {plan.segments} of {plan.kept}x{plan.d_pad} "
+        f"decode {plan.decode} tma {plan.tma} rows {plan.rows} counters {plan.counters} {plan.item_counters} "
+        f"| {launch_grid(plan, call)}"
+    )
+
+
+def test_plans_are_those_that_a_gpu_ran(update_golden):
+    """tests/golden/plans.txt: kernel, constants, options, grid. A change here asks for `make gpu-check`."""
+    lines = [
+        planned(name, config, device)
+        for name in BATCHES
+        for config in PLANNED
+        for device in (HOPPER, AMPERE, MI300X)
+    ]
+    path = Path(__file__).parents[2] / "golden" / "plans.txt"
+    if update_golden:
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for line, proved in zip(lines, path.read_text(encoding="utf-8").splitlines(), strict=True):
+        assert line == proved
+
+
+@pytest.mark.parametrize(
+    ("variant", "group", "block_m", "rows", "kept"),
+    [
+        ("split_kv", 4, 16, 4, 4),
+        ("split_kv", 4, 16, 20, 16),
+        ("split_kv", 4, 64, 20, 32),
+        ("static_grid", 5, 16, 5, 8),
+        ("mixed", 4, 64, 400, 16),
+        ("mixed", 20, 64, 20, 32),
+        ("warp_specialized", 4, 128, 4, 128),
+    ],
+)
+def test_a_part_keeps_the_rows_that_are_in_use(variant, group, block_m, rows, kept):
+    assert kept_rows(variant, group, block_m, rows) == kept
+
+
+def test_parts_are_combined_one_by_one_where_more_would_spill():
+    split, static = Config("split_kv", 16, 64, 4, 2, 8), Config("static_grid", 16, 64, 4, 2, 8)
+    assert parts_at_once(split, 4095, True) == parts_at_once(static, 4095, True) == 8192 // 4095
+    assert parts_at_once(split, 512, False) == parts_at_once(static, 512, True) == 16
+    assert parts_at_once(static, 512, False) == 1
+    assert parts_at_once(split, 4096, True) == 1
+
+
+def test_scratch_holds_exactly_what_the_limit_allows():
+    batch = make_batch([(1, 700)], (8, 2), 64, 16, torch.bfloat16)
+    call = checked({name: on_meta(value) for name, value in batch.items()}, HOPPER)
+    plan = make_plan(call, Config("split_kv", 16, 64, 4, 2, 8))
+    item = 8 * 4 * (64 + 2) * 4  # parts, rows of each, elements with M and L, bytes
+    assert scratch_fits(plan, SCRATCH_LIMIT // item)
+    assert not scratch_fits(plan, SCRATCH_LIMIT // item + 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "runs"),
+    [
+        ({}, True),
+        ({"heads": (128, 1)}, True),
+        ({"heads": (129, 1)}, False),
+        ({"size": 32}, False),
+        ({"page": 24}, False),
+        ({"dtype": torch.float32}, False),
+        ({"cache": torch.float8_e4m3fn}, False),
+        ({"fresh": True}, True),
+    ],
+)
+def test_what_the_warp_specialised_kernel_runs(more, runs):
+    given = {"heads": (8, 2), "size": 64, "dtype": torch.bfloat16} | more
+    batch = {name: on_meta(value) for name, value in make_batch([(40, 70)], **given).items()}
+    assert specialises(SPECIALISED, checked(batch, HOPPER)) is runs
+    assert not specialises(SPECIALISED, checked(batch, AMPERE))
+    slopes = {"alibi_slopes": torch.ones(given["heads"][0], device="meta")}
+    assert not specialises(SPECIALISED, checked(batch | slopes, HOPPER))
+
+
+def test_an_output_of_another_type_is_not_for_the_warp_specialised_kernel():
+    batch = {n: on_meta(t) for n, t in make_batch([(40, 70)], (8, 2), 64, dtype=torch.bfloat16).items()}
+    out = torch.empty(batch["q"].shape, dtype=torch.float32, device="meta")
+    assert not specialises(SPECIALISED, checked(batch | {"out": out}, HOPPER))
