@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +119,6 @@ def test_a_wrong_checksum_is_refused_and_a_missing_one_is_not() -> None:
     assert "remove the line with the checksum" in str(caught.value)
     with pytest.raises(ModelError, match="its checksum does not fit"):
         schema.from_json(text.replace('"checksum": "', '"checksum": "0'))
-
-
-def test_selectors_of_devices_set_the_parameters_of_their_vendor() -> None:
-    module = two_vendors()
-    other = replace(module.selectors[1], device="X", parameters=("BLOCK_M",), configs=((16,), (32,), (64,)))
-    with pytest.raises(ModelError, match="the device 'X' does not set the parameters of nvidia"):
-        replace(module, selectors=(*module.selectors, other))
 
 
 @pytest.mark.parametrize("pair", [[1.0, "x"], ["x", 1.0], [1.0], [1.0, 2.0, 3.0], 1.0, [1.0, True]])

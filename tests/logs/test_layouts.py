@@ -249,56 +249,6 @@ def test_blank_cells_of_a_wide_table_were_not_measured(tmp_path: Path) -> None:
     assert read_logs([tmp_path / "wide.csv"], spec(WIDE)).n_measurements == 3
 
 
-THROUGHPUTS = ["tflops", "TFLOP/s", "achieved_gflops", "gbps", "GB/s", "gb_s", "tokens_per_s", "tok/s", "throughput",
-               "tokensPerSecond", "bandwidth", "qps", "samples_s", "it/s", "TFLOPs", "mfu"]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", THROUGHPUTS)
-def test_a_throughput_is_no_time(name: str) -> None:
-    with pytest.raises(HeurgenError) as error:
-        spec(f'time = "{name}"')
-    assert str(error.value) == (
-        f"spec.toml:11: column 'log.time': '{name}' is a throughput by its name, and would be read as a time "
-        '(write objective = "max" in [log], or name the column of the time)'
-    )
-    assert spec(f'time = "{name}"\nobjective = "max"').log.objective == "max"
-
-
-@pytest.mark.parametrize(
-    "name", ["time_per_token_us", "ms", "latency", "runtime", "kernel_ns", "p50", "cycles", "cost"]
-)
-def test_other_names_are_times(name: str) -> None:
-    assert spec(f'time = "{name}"').log.time == name
-
-
-@pytest.mark.parametrize(
-    ("log", "message"),
-    [
-        ('unit = "min"', "'log.unit': found 'min', expected one of s, ms, us, ns"),
-        ("unit = 1", "'log.unit': found 1, expected one of s, ms, us, ns"),
-        ('objective = "most"', "'log.objective': found 'most', expected one of min, max"),
-        ('objective = "max"', "'log.objective': the column 'time_ms' is a time by its name (objective = \"max\" is for "
-         "a throughput; name its column with time = ...)"),
-        ('time = "gbps"\nobjective = "max"\nunit = "us"', "'log.unit': unit does not go with objective = \"max\""),
-        ('failures = "OOM"', "'log.failures': found 'OOM', expected a list of texts such as [\"OOM\", \"nan\"]"),
-        ("winners_only = 1", "'log.winners_only': found 1, expected true or false"),
-        ("vendor = { const = 3 }", "'log.vendor.const': found 3, expected a string"),
-        ('vendor = { const = " nvidia" }', "'log.vendor.const': found ' nvidia', expected text without "
-         "spaces around it"),
-        ('vendor = { is = "nvidia" }', "'log.vendor.is': unknown key 'is' (known: const)"),
-        ('time = { const = "1" }', "'log.time': found {'const': '1'}, expected the name of a column"),
-        ('wide = { "a" = 1 }', "'log.wide.a': found 1, expected a table (write { BLOCK_M = 64, num_warps = 4 })"),
-        ('wide = { "a" = { BN = 1 } }', "'log.wide.a': 'BN' is no parameter"),
-        ('wide = { "a" = { BM = 1 }, "b" = { BM = 1 } }', "'log.wide.b': 'a' is of the same config"),
-        ('wide = { "n" = { BM = 1 } }', "'log.wide.n': 'n' has another role in the spec"),
-    ],
-)  # fmt: skip
-def test_bad_log_tables(log: str, message: str) -> None:
-    with pytest.raises(HeurgenError) as error:
-        spec(log)
-    assert message in str(error.value)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(

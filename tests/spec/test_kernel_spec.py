@@ -6,20 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from heurgen.base.errors import SpecError, UsageError
+from heurgen.base.errors import SpecError
 from heurgen.ir import expr
-from heurgen.spec.kernel_spec import Column, LogColumns, cell_value, number, parse_spec, read_spec
+from heurgen.spec.kernel_spec import Column, LogColumns, read_spec
+from tests.spec.examples import GOOD, derived, feature, log, parameter
 
-GOOD = """[kernel]
-name = "k"
-[features]
-n = { type = "int" }
-dtype = { type = "category", values = ["a", "b"] }
-[derived]
-[parameters]
-BM = { type = "int" }
-[log]
-"""
 ISSUE = """[kernel]
 name = "unified_attention"
 [features]                       # order = argument order of generated functions
@@ -37,22 +28,6 @@ waves_per_eu = { type = "int", optional = true, vendors = ["amd"] }
 vendor = "gpu_vendor"
 noise = 0
 """
-
-
-def feature(line: str) -> str:
-    return GOOD.replace('n = { type = "int" }', line)
-
-
-def parameter(line: str) -> str:
-    return GOOD.replace('BM = { type = "int" }', line)
-
-
-def derived(line: str) -> str:
-    return GOOD.replace("[derived]", f"[derived]\n{line}")
-
-
-def log(line: str) -> str:
-    return GOOD + line
 
 
 def write(folder: Path, text: str | bytes) -> Path:
@@ -114,26 +89,6 @@ BAD = {
     "unknown top key": (
         "x = 1\n" + GOOD,
         ":1: column 'x': unknown table 'x' (known: kernel, features, derived, parameters, log, group)",
-    ),
-    "unknown is no word for it": (
-        feature('n = {type="category", unknown="raise"}'),
-        ":4: column 'features.n.unknown': found 'raise', expected \"fallback\" or \"error\"",
-    ),
-    "unknown of a number": (
-        feature('n = {type="int", unknown="error"}'),
-        ":4: column 'features.n.unknown': aliases and unknown do not apply to n, which is no category",
-    ),
-    "alias of no category": (
-        feature('n = {type="category", values=["float16"], aliases={half="float61"}}'),
-        ":4: column 'features.n.aliases.half': 'float61' is none of the feature's values (did you mean 'float16'?)",
-    ),
-    "alias that is a category": (
-        feature('n = {type="category", values=["a", "b"], aliases={b="a"}}'),
-        ":4: column 'features.n.aliases': 'b' is an alias and a category of n",
-    ),
-    "alias of a number": (
-        feature('n = {type="category", aliases={b=1}}'),
-        ":4: column 'features.n.aliases.b': found 1, expected a category",
     ),
     "group of no feature": (
         'group = ["zz"]\n' + GOOD,
@@ -341,30 +296,12 @@ BAD = {
         derived("x = 3"),
         ":7: column 'derived.x': found 3, expected an expression in quotes such as \"a * b\"",
     ),
-    "unknown log key": (
-        log('vendr = "v"'),
-        ":10: column 'log.vendr': unknown key 'vendr' (did you mean 'vendor'?)",
-    ),
-    "log column type": (log("time = 3"), ":10: column 'log.time': found 3, expected the name of a column"),
-    "log column blank": (log('time = ""'), ":10: column 'log.time': found '', expected the name of a column"),
     "log column is a feature": (
         log('vendor = "n"'),
         ":4: column 'features.n': the name 'n' is taken by the log's vendor column "
         "(rename it, or set vendor in [log])",
     ),
     "log columns equal": (log('vendor = "device"'), ":9: column 'log': two keys name the column 'device'"),
-    "noise below 0": (
-        log("noise = -1"),
-        ":10: column 'log.noise': found -1, expected a finite number that is not negative, such as 0.02",
-    ),
-    "noise nan": (
-        log("noise = nan"),
-        ":10: column 'log.noise': found nan, expected a finite number that is not negative, such as 0.02",
-    ),
-    "noise text": (
-        log('noise = "2%"'),
-        ":10: column 'log.noise': found '2%', expected a finite number that is not negative, such as 0.02",
-    ),
     "sub-table": (
         GOOD + '[features.m]\ntype = "float"\nmin = "a"\n',
         ":12: column 'features.m.min': found 'a', expected a finite number",
@@ -376,7 +313,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD, ids=list(BAD))
+@pytest.mark.parametrize("case", BAD)
 def test_bad_specs(tmp_path: Path, case: str) -> None:
     text, expected = BAD[case]
     path = write(tmp_path, text)
@@ -398,106 +335,3 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as error:
         read_spec(tmp_path / "none.toml")
     assert str(error.value) == f"{tmp_path}/none.toml: cannot be read: No such file or directory"
-
-
-# --- cells ------------------------------------------------------------------------------------------------
-
-N = Column("n", "int", min=1, max=100)
-ANY = Column("n", "int")
-X = Column("x", "float", min=0)
-B = Column("b", "bool")
-C = Column("c", "category", values=("float16", "bfloat16"))
-FREE = Column("c", "category")
-
-
-@pytest.mark.parametrize(
-    ("column", "text", "value"),
-    [
-        (N, "16", 16),
-        (N, "0016", 16),
-        (ANY, "-3", -3),
-        (ANY, "-0", 0),
-        (ANY, "9007199254740992", 2**53),
-        (X, "5", 5.0),
-        (X, "0.50", 0.5),
-        (X, ".5", 0.5),
-        (X, "5.", 5.0),
-        (X, "1e-3", 0.001),
-        (X, "1E+2", 100.0),
-        (B, "true", True),
-        (B, "True", True),
-        (B, "1", True),
-        (B, "false", False),
-        (B, "False", False),
-        (B, "0", False),
-        (C, "float16", "float16"),
-        (FREE, "a, b\n\u202e", "a, b\n\u202e"),
-        (FREE, "None", "None"),
-        (FREE, "NA", "NA"),
-    ],
-)
-def test_cells(column: Column, text: str, value: object) -> None:
-    found = cell_value(column, text)
-    assert found == value
-    assert type(found) is type(value)
-
-
-@pytest.mark.parametrize(
-    ("column", "text", "expected"),
-    [
-        (N, "16.0", "found '16.0', expected a whole number such as 16"),
-        (N, "+16", "found '+16', expected a whole number such as 16"),
-        (N, "1_000", "found '1_000', expected a whole number such as 16"),
-        (N, "1,000", "found '1,000', expected a whole number such as 16"),
-        (N, "١٦", "found '١٦', expected a whole number such as 16"),
-        (N, "0x10", "found '0x10', expected a whole number such as 16"),
-        (N, " 16", "found ' 16', expected a whole number such as 16 (remove the spaces around the value)"),
-        (N, "16\n", "found '16\\n', expected a whole number such as 16 (remove the spaces around the value)"),
-        (N, "0", "found '0', expected at least 1 (min in the spec)"),
-        (N, "101", "found '101', expected at most 100 (max in the spec)"),
-        (
-            ANY,
-            "-9007199254740993",
-            "found '-9007199254740993', expected a whole number within +-2**53 "
-            "(larger ones are not exact in training)",
-        ),
-        (X, "nan", "found 'nan', expected a finite number such as 0.5 or 1e-3"),
-        (X, "inf", "found 'inf', expected a finite number such as 0.5 or 1e-3"),
-        (X, "1e999", "found '1e999', expected a finite number such as 0.5 or 1e-3"),
-        (X, "0x1p3", "found '0x1p3', expected a finite number such as 0.5 or 1e-3"),
-        (X, "1,5", "found '1,5', expected a finite number such as 0.5 or 1e-3"),
-        (X, "-0.1", "found '-0.1', expected at least 0 (min in the spec)"),
-        (B, "yes", "found 'yes', expected true or false (or 1, 0)"),
-        (C, "float32", "found 'float32', expected one of 'float16', 'bfloat16' (did you mean 'float16'?)"),
-        (
-            FREE,
-            "a ",
-            "found 'a ', expected a category without spaces around it (remove the spaces around the value)",
-        ),
-    ],
-)
-def test_cells_that_do_not_fit(column: Column, text: str, expected: str) -> None:
-    with pytest.raises(UsageError) as error:
-        cell_value(column, text)
-    assert str(error.value) == f"column {column.name!r}: {expected}"
-
-
-def test_an_integer_of_many_digits_is_refused_quickly() -> None:
-    with pytest.raises(UsageError, match="within"):
-        cell_value(ANY, "9" * 100_000)
-
-
-def test_minus_zero_is_zero() -> None:
-    assert str(number("-0.0")) == "0.0"
-
-
-def test_other_spellings_are_read_as_the_category() -> None:
-    """In a table of their own too; a log then has one category, and one content hash."""
-    dtype_ = 'dtype = { type = "category", values = ["a", "b"] }'
-    own = '[features.dtype]\ntype = "category"\nvalues = ["float16"]\nunknown = "error"\n'
-    text = GOOD.replace(dtype_, own + '[features.dtype.aliases]\n"torch.float16" = "float16"')
-    (dtype,) = [f for f in parse_spec(text).features if f.name == "dtype"]
-    assert (dtype.unknown, dtype.aliases) == ("error", (("torch.float16", "float16"),))
-    assert cell_value(dtype, "torch.float16") == cell_value(dtype, "float16") == "float16"
-    with pytest.raises(UsageError, match="found 'half', expected one of 'float16'"):
-        cell_value(dtype, "half")
