@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -281,134 +282,100 @@ def test_the_table_is_a_literal(line: str) -> None:
         check(text.replace(table, line))
 
 
-CATEGORIES = """
-import torch
-from triton.backends.compiler import GPUTarget
-import os
-
-@triton.jit
-def kernel(rows, out, n, fixed: tl.constexpr):
-    for i in range(n):
-        a, b = tl.load(rows + 2 * i), tl.load(rows + 2 * i + 1)
-        tl.store(out + 2 * i, generated.nvidia_TILE_SIZE(a, b))
-        tl.store(out + 2 * i + 1, generated.nvidia_variant(a, fixed))
-if os.environ["TRITON_INTERPRET"] == "1":
-    rows = torch.tensor(json.load(sys.stdin))
-    out = torch.zeros((len(rows), 2), dtype=torch.int32)
-    kernel[(1,)](rows, out, len(rows), 2)
-    print(json.dumps(out.tolist()))
-else:
-    from triton.compiler import ASTSource
-    source = ASTSource(fn=kernel, signature={"rows": "*i32", "out": "*i32", "n": "i32", "fixed": "constexpr"},
-                       constexprs={"fixed": 2})
-    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm
-    assert triton.compile(source, target=GPUTarget("hip", "gfx942", 64)).asm
-"""
-
-
 # --- Triton -----------------------------------------------------------------------------------------------
 
-PROGRAM = """
-import importlib.util, json, sys
+# What both programs share: kernels that ask the functions of both models, with codes as run-time numbers and as
+# constants of the kernel.
+KERNELS = """
+import importlib.util, json, os, sys
 import torch, triton
 import triton.language as tl
-spec = importlib.util.spec_from_file_location("generated", sys.argv[1])
-generated = importlib.util.module_from_spec(spec)
-sys.modules["generated"] = generated
-spec.loader.exec_module(generated)
-choose, second = generated.nvidia_TILE_SIZE, generated.nvidia_flag
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(os.path.dirname(__file__), f"{name}.py"))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+plain, coded = loaded("plain"), loaded("coded")
 
 @triton.jit
-def kernel(rows, out, n):
+def of_numbers(rows, out, n):
     for i in range(n):
         a, b = tl.load(rows + 4 * i), tl.load(rows + 4 * i + 1)
         c, d = tl.load(rows + 4 * i + 2), tl.load(rows + 4 * i + 3)
-        tl.store(out + 2 * i, choose(a, b, c, d))
-        tl.store(out + 2 * i + 1, second(a, b, c, d).to(tl.int32))
+        tl.store(out + 2 * i, plain.nvidia_TILE_SIZE(a, b, c, d))
+        tl.store(out + 2 * i + 1, plain.nvidia_flag(a, b, c, d).to(tl.int32))
+
+@triton.jit
+def of_codes(rows, out, n, fixed: tl.constexpr):
+    for i in range(n):
+        a, b = tl.load(rows + 2 * i), tl.load(rows + 2 * i + 1)
+        tl.store(out + 2 * i, coded.nvidia_TILE_SIZE(a, b))
+        tl.store(out + 2 * i + 1, coded.nvidia_variant(a, fixed))
 """
 INTERPRET = """
-rows = torch.tensor(json.load(sys.stdin), dtype=torch.int64)
-out = torch.zeros((len(rows), 2), dtype=torch.int32)
-kernel[(1,)](rows, out, len(rows))
-print(json.dumps(out.tolist()))
+given = json.load(sys.stdin)
+answers = []
+for kernel, rows, more in ((of_numbers, given["numbers"], ()), (of_codes, given["codes"], (2,))):
+    out = torch.zeros((len(rows), 2), dtype=torch.int32)
+    kernel[(1,)](torch.tensor(rows, dtype=torch.int64), out, len(rows), *more)
+    answers.append(out.tolist())
+print(json.dumps(answers))
 """
 COMPILE = """
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 for target in (GPUTarget("cuda", 90, 32), GPUTarget("cuda", 80, 32), GPUTarget("hip", "gfx942", 64)):
     for kind in ("*i64", "*i32"):
-        source = ASTSource(fn=kernel, signature={"rows": kind, "out": "*i32", "n": "i32"})
-        assert triton.compile(source, target=target).asm
+        types = {"rows": kind, "out": "*i32", "n": "i32"}
+        assert triton.compile(ASTSource(fn=of_numbers, signature=types), target=target).asm
+    source = ASTSource(fn=of_codes, signature=types | {"fixed": "constexpr"}, constexprs={"fixed": 2})
+    assert triton.compile(source, target=target).asm
 print("compiled")
 """
 needs_triton = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("triton", "torch"))), reason="triton and torch are not installed"
 )
+TREE = ir.Split(
+    "per_seq",
+    2.5,
+    ir.Split("kv_tokens", 65536.0, ir.Split("odd", -3.5, LEAF(0), LEAF(1)), LEAF(2)),
+    ir.Split("causal", 0, ir.Split("floor", -2.0, LEAF(2), ir.Split("mean", 0.1, LEAF(1), LEAF(0))), LEAF(1)),
+)
+VALUES = (-65, -16, 0, 1, 7, 5000)
+NUMBERS = [[a, b, c, (a + b + c) % 2] for a in VALUES for b in VALUES for c in VALUES]
+CODES = [[count, code] for count in (8, 9) for code in (-1, 0, 1, 2)]
 
 
-def in_triton(tmp_path: Path, program: str, stdin: str, interpret: bool) -> str:
-    tree = ir.Split(
-        "per_seq",
-        2.5,
-        ir.Split("kv_tokens", 65536.0, ir.Split("odd", -3.5, LEAF(0), LEAF(1)), LEAF(2)),
-        ir.Split(
-            "causal", 0, ir.Split("floor", -2.0, LEAF(2), ir.Split("mean", 0.1, LEAF(1), LEAF(0))), LEAF(1)
-        ),
-    )
-    (tmp_path / "generated.py").write_text(render_triton(module(tree), "nvidia"), encoding="utf-8")
-    (tmp_path / "program.py").write_text(PROGRAM + program, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": "1" if interpret else "0",
-        "TRITON_CACHE_DIR": str(tmp_path),
-    }
-    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "generated.py")]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=environment)
+def in_triton(folder: Path, program: str, interpret: bool, given: object = None) -> str:
+    """What a program prints that asks Triton's interpreter, or its compiler; either has a process of its own."""
+    for name, source in (("plain", module(TREE)), ("coded", coded())):
+        (folder / f"{name}.py").write_text(render_triton(source, "nvidia"), encoding="utf-8")
+    (folder / "program.py").write_text(KERNELS + program, encoding="utf-8")
+    environment = {**os.environ, "TRITON_INTERPRET": str(int(interpret)), "TRITON_CACHE_DIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, str(folder / "program.py")],
+        input=json.dumps(given), capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    if interpret:
-        expected = [ir.select(module(tree), "nvidia", dict(zip(NAMES, r, strict=True))) for r in ROWS]
-        assert done.stdout.strip() == str([[e["TILE_SIZE"], int(bool(e["flag"]))] for e in expected])
     return done.stdout
 
 
-NAMES = ("num_seqs", "max_seqlen_q", "max_seqlen_k", "causal")
-VALUES = (-65, -16, 0, 1, 7, 5000)
-ROWS = [[a, b, c, d] for a in VALUES for b in VALUES for c in VALUES for d in (0, 1)]
+@needs_triton
+def test_triton_interprets_the_same_trees(tmp_path: Path) -> None:
+    numbers, codes = json.loads(in_triton(tmp_path, INTERPRET, True, {"numbers": NUMBERS, "codes": CODES}))
+    columns = ("num_seqs", "max_seqlen_q", "max_seqlen_k", "causal")
+    said = [ir.select(module(TREE), "nvidia", dict(zip(columns, row, strict=True))) for row in NUMBERS]
+    assert numbers == [[a["TILE_SIZE"], int(bool(a["flag"]))] for a in said]
+    names = ("unknown", "bf16", "fp8", "int8")
+    for (count, code), (tile, variant) in zip(CODES, codes, strict=True):
+        asked = [
+            ir.select(coded(), "nvidia", {"num_seqs": count, "dtype": d}) for d in (names[code + 1], "int8")
+        ]
+        assert (tile, ("2d", "3d")[variant]) == (asked[0]["TILE_SIZE"], asked[1]["variant"])
 
 
 @needs_triton
-@pytest.mark.parametrize("interpret", [True, False])
-def test_triton_takes_the_codes(tmp_path: Path, interpret: bool) -> None:
-    """As run-time numbers and as constants of the kernel."""
-    rows = [[count, code] for count in (8, 9) for code in (-1, 0, 1, 2)]
-    (tmp_path / "generated.py").write_text(render_triton(coded(), "nvidia"), encoding="utf-8")
-    head = PROGRAM[: PROGRAM.index("choose, second")]
-    (tmp_path / "program.py").write_text(head + CATEGORIES, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": str(int(interpret)),
-        "TRITON_CACHE_DIR": str(tmp_path),
-    }
-    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "generated.py")]
-    done = subprocess.run(
-        command, input=str(rows), capture_output=True, text=True, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    if interpret:
-        names = ("unknown", "bf16", "fp8", "int8")
-        said = [ir.select(coded(), "nvidia", {"num_seqs": n, "dtype": names[c + 1]}) for n, c in rows]
-        fixed = [ir.select(coded(), "nvidia", {"num_seqs": n, "dtype": "int8"}) for n, _ in rows]
-        variants = {"2d": 0, "3d": 1}
-        assert done.stdout.strip() == str(
-            [[a["TILE_SIZE"], variants[str(b["variant"])]] for a, b in zip(said, fixed, strict=True)]
-        )
-
-
-@needs_triton
-def test_triton_interprets_the_same_tree(tmp_path: Path) -> None:
-    in_triton(tmp_path, INTERPRET, str(ROWS), True)
-
-
-@needs_triton
-def test_triton_compiles_it_for_every_target(tmp_path: Path) -> None:
-    assert in_triton(tmp_path, COMPILE, "", False) == "compiled\n"
+def test_triton_compiles_them_for_every_target(tmp_path: Path) -> None:
+    assert in_triton(tmp_path, COMPILE, False) == "compiled\n"

@@ -55,9 +55,9 @@ def lookups(module: ir.HeuristicModule, names: Mapping[str, Code]) -> Iterator[C
                 f"{INDENT}if (", _is_one_of(name, others), ") ", name, " = ", string(value_, view=True), ";"
             )
         if feature.unknown == "error":
-            test = code("if (!(", _is_one_of(name, feature.values), "))") if feature.values else Code("")
+            test = code("if (!(", _is_one_of(name, feature.values), ")) ") if feature.values else Code("")
             known = string(f"unknown {feature.name}, known: {known_text(feature)}")
-            yield code(f"{INDENT}", test, " detail::refuse(", known, ", ", name, ");")
+            yield code(INDENT, test, "detail::refuse(", known, ", ", name, ");")
 
 
 def _is_one_of(name: Code, values: Sequence[str]) -> Code:
