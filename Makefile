@@ -15,7 +15,7 @@ test: $(STAMPS)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cluster"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cluster and not browser"
 	@echo "not run: tests that start a Ray cluster (make test-cluster), a browser (make test-browser), and what was skipped above"
 
 # Sweeps on a Ray cluster whose nodes come and go: a minute and more.
@@ -24,7 +24,7 @@ test-cluster: $(STAMPS)/test
 
 # The HTML report in a real Chromium: Debian's package, Playwright's client, axe-core from the npm registry.
 test-browser: $(STAMPS)/browser
-	HEURGEN_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q tests/browser
+	HEURGEN_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/browser
 
 $(STAMPS)/browser: $(STAMPS)/test
 	command -v chromium >/dev/null || { apt-get -q update && apt-get -qy install chromium; }
