@@ -2,7 +2,7 @@
 
 Compiles every config that the shipped selectors and AMD's default can return, for sm_90, sm_80, gfx942 and gfx90a:
 about three minutes of CPU time. Writes benchmarks/fits.json: Triton's version and the hash of the code (see
-gpu_check.py). `make test` compares that hash with today's and compiles every twentieth again.
+gpu_check.py). `make test` compares that hash with today's and compiles every fortieth again.
 """
 
 from __future__ import annotations
