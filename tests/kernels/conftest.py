@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import pytest
 
-_NEED_TORCH = ("api", "gpu", "gpu_check", "ops")
+_NEED_TORCH = ("api", "gpu", "gpu_check")
 _MISSING = [name for name in ("torch", "triton") if find_spec(name) is None]
 collect_ignore = [*(f"test_{name}.py" for name in _NEED_TORCH), "host", "device", "tools"] if _MISSING else []
 

@@ -20,7 +20,6 @@ from heurgen_kernels.defaults import CHOICE, GRAPH
 from heurgen_kernels.device.static_grid import default_segments
 from heurgen_kernels.heuristics.static_grid import nvidia_num_segments
 from heurgen_kernels.host import hardware, launch, scratch
-from heurgen_kernels.host.occupancy import fitting
 from heurgen_kernels.host.select import choose_segments
 from heurgen_kernels.tools.static_tunable import Forced, tunable
 
@@ -199,14 +198,6 @@ def test_recorded_launches_share_no_counters(monkeypatch):
     assert scratch.counters(cpu, 0, 8) is eager  # and this launch filled the arenas up
     assert len(scratch._arenas[cpu]) == 2
     assert scratch.recorded_counters(cpu, 20).data_ptr() == scratch._arenas[cpu][1].zeros.data_ptr()
-
-
-@pytest.mark.parametrize(
-    ("registers", "shared", "warps", "expected"),
-    [(168, 21504, 2, 6), (255, 21504, 2, 4), (32, 200_000, 4, 1), (16, 0, 1, 16), (255, 1024, 16, 1)],
-)
-def test_programs_that_fit_a_processor(registers, shared, warps, expected):
-    assert fitting(registers, shared, warps, 65536, 233472, 2048) == expected
 
 
 # --- from a sweep to a function ---------------------------------------------------------------------------

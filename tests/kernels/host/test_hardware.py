@@ -1,0 +1,66 @@
+"""What a launch knows of a device, and on which one it launches."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+from heurgen_kernels.caches import Cache
+from heurgen_kernels.host import hardware
+from heurgen_kernels.host.hardware import INTERPRETER, Device, device_of, on_device
+
+FIRST, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two GPUs, an H200 and an A100, and how often torch was asked; the first is the current one."""
+    asked = []
+    has = {FIRST: ((9, 0), 132), SECOND: ((8, 0), 108)}
+
+    def properties(place):
+        asked.append(place)
+        return SimpleNamespace(multi_processor_count=has[place][1])
+
+    monkeypatch.setattr(hardware, "_devices", Cache())
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: has[place][0])
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device", lambda place: ("guard", place))
+    return asked
+
+
+def test_each_gpu_is_asked_for_once(gpus):
+    for _ in range(2):
+        assert device_of(FIRST) == Device("nvidia", (9, 0), 132)
+        assert device_of(SECOND) == Device("nvidia", (8, 0), 108)
+    assert gpus == [FIRST, SECOND]
+
+
+def test_amd_has_no_capability(gpus, monkeypatch):
+    monkeypatch.setattr(hardware, "VENDOR", "amd")
+    assert device_of(FIRST) == Device("amd", None, 132)
+
+
+def test_what_is_no_gpu_is_interpreted(gpus):
+    assert device_of(torch.device("cpu")) is device_of(torch.device("meta")) is INTERPRETER
+    assert Device(hardware.VENDOR, None, 132) == INTERPRETER
+    assert gpus == []
+
+
+@pytest.mark.parametrize(
+    ("capability", "hopper", "descriptors"),
+    [(None, False, False), ((8, 0), False, False), ((8, 9), False, False), ((9, 0), True, True), ((10, 0), False, True),
+     ((12, 0), False, True)],
+)  # fmt: skip
+def test_what_generations_can(capability, hopper, descriptors):
+    device = Device("nvidia", capability, 132)
+    assert (device.hopper, device.descriptors) == (hopper, descriptors)
+
+
+def test_a_launch_enters_another_gpu_alone(gpus):
+    assert on_device(SECOND) == ("guard", SECOND)
+    for place in (FIRST, torch.device("cpu")):
+        assert isinstance(on_device(place), nullcontext)
