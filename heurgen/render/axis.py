@@ -35,10 +35,13 @@ def steps(
     """
     starts = sorted(_starts(module, selector, axis))
     found: list[Step] = []
+    chosen = -1
     for first in starts:
         row = ir.with_derived(module, {**fixed, axis: first})
-        leaf = ir.find_leaf(selector.tree, row)
-        config = dict(zip(selector.parameters, selector.configs[leaf.config], strict=True))
+        before, chosen = chosen, ir.find_leaf(selector.tree, row).config
+        if chosen == before:
+            continue
+        config = dict(zip(selector.parameters, selector.configs[chosen], strict=True))
         if not found or _differ(found[-1].config, config):
             found.append(Step(first, None, config))
     ends = [step.first - 1 for step in found[1:]]

@@ -52,10 +52,11 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
     about: dict[str, dict[str, Any]] = {}
     for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
         fixed = config_files.fixed_features(module, selector, axis, request.names, at)
+        fields = _fields(at, fixed, request.names)
+        paths = {file_name(fields, device): device for device in config_files.devices(selector, request)}
         found = steps(module, selector, axis, fixed)
         body = {str(m): _config(step, request) for step in found for m in _ends(step)}
-        for device in config_files.devices(selector, request):
-            path = file_name(_fields(at, fixed, request.names), device)
+        for path, device in paths.items():
             files[path] = config_files.dumps(body)
             about[path] = {"device": device, "for": fixed}
     text = config_files.manifest(module, selector, TARGET, axis, files, about)

@@ -14,7 +14,7 @@ from heurgen.base.errors import SpecError
 from heurgen.ir import expr
 from heurgen.ir.expr import Binary, Call, Expr, Name, Negate, Number
 
-SETTINGS = settings(max_examples=300, derandomize=True, deadline=None)
+SETTINGS = settings(max_examples=200)
 NAMES = ("a", "b", "num_seqs")
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from heurgen import ir
 from heurgen.ir import Leaf, Membership, Node, Selector, Split, passes
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=400)
+SETTINGS = settings(max_examples=400)
+TREES = settings(max_examples=100)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 in_range = st.floats(-passes.FLOAT32_MAX, passes.FLOAT32_MAX)
 whole = st.integers(-(2**53), 2**53)
@@ -121,7 +122,7 @@ ROWS = [
 ]
 
 
-@SETTINGS
+@TREES
 @given(trees())
 def test_merge_keeps_every_answer_and_is_idempotent(tree: Node) -> None:
     small = passes.merge(tree)
@@ -131,7 +132,7 @@ def test_merge_keeps_every_answer_and_is_idempotent(tree: Node) -> None:
     assert sum(1 for _ in ir.nodes(small)) <= sum(1 for _ in ir.nodes(tree))
 
 
-@SETTINGS
+@TREES
 @given(trees())
 def test_projections_agree_with_the_joint_tree(tree: Node) -> None:
     configs = ((16, "2d", 0.0), (16, "3d", -0.0), (64, "3d", 0.0))

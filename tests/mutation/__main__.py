@@ -30,6 +30,7 @@ from mutmut.utils.format_utils import get_mutant_name
 # The rooms that are mutated, and the folders of their tests.
 ROOMS = {
     "heurgen/ir": "tests/ir",
+    "heurgen/spec": "tests/spec",
     "heurgen/render": "tests/render",
     "heurgen/trees": "tests/trees",
     "heurgen/logs": "tests/logs",
@@ -44,6 +45,7 @@ ALSO = {
     "heurgen/render/describe.py": ("tests/render/test_golden.py",),
     "heurgen/render/names.py": ("tests/render/test_python.py",),
     "heurgen/render/checksum.py": ("tests/render/test_reader.py",),
+    "heurgen/spec/kernel_spec.py": ("tests/spec/test_cell_values.py", "tests/spec/test_log_columns.py"),
     "heurgen/logs/coded.py": ("tests/logs/test_costs.py",),
     "heurgen/logs/outcomes.py": ("tests/logs/test_tuning_log.py",),
 }

@@ -26,6 +26,7 @@ def module() -> ir.HeuristicModule:
     return ir.HeuristicModule("scale", features, tuple(types), (ir.Selector("nvidia", NAMES, configs, tree),))
 
 
+# Both programs run in one process: to import torch and Triton takes longer than either.
 PROGRAM = """
 import sys, torch, triton, triton.language as tl
 sys.path.insert(0, sys.argv[1])
@@ -67,33 +68,8 @@ needs_triton = pytest.mark.skipif(
 )
 
 
-def tuned_in_the_interpreter(folder: Path, source: ir.HeuristicModule) -> list[str]:
-    text = render_triton_autotune(source, source.selectors[0])
-    (folder / "tuned.py").write_text(text)
-    (folder / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, str(folder / "program.py"), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.splitlines()
-
-
-@needs_triton
-def test_a_kernel_is_autotuned_with_the_one_choice(tmp_path: Path) -> None:
-    expected = [
-        "5 40 3 1 {'BLOCK_M': 8, 'BLOCK_N': 16} 1",
-        "17 20 3 1 {'BLOCK_M': 16, 'BLOCK_N': 16} 2",
-        "40 33 3 1 {'BLOCK_M': 32, 'BLOCK_N': 8} 4",
-    ]
-    assert tuned_in_the_interpreter(tmp_path, module()) == [line for line in expected for _ in range(2)]
-
-
 BENCHMARK = """
-import sys
+print("---")
 from pathlib import Path
 import benchmarks.autotune as autotune
 
@@ -103,24 +79,29 @@ def bench(call, quantiles):
 
 example = autotune.loaded(Path("examples/matmul.py"))
 space = [{"BLOCK_M": m, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2} for m in (16, 32, 64)]
-tuned = autotune.loaded(Path(sys.argv[1]))
+tuned = autotune.loaded(Path(sys.argv[1], "matmul_tuned.py"))
 shapes = ((20, 33, 40), (100, 40, 64))
 print(autotune.report(autotune.compared(example.kernel, autotune.all_configs(space), tuned, shapes, bench, "cpu")))
 """
 
 
-@needs_triton
-def test_the_comparison_with_the_full_autotune(tmp_path: Path) -> None:
-    """benchmarks/autotune.py in the interpreter: what it counts, and that both launches are right."""
+def matmul() -> ir.HeuristicModule:
     names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
     features = tuple(ir.Feature(n, "int") for n in ("M", "N", "K"))
     configs = ((16, 32, 32, 4, 2), (64, 32, 32, 4, 2))
     selector = ir.Selector("nvidia", names, configs, ir.Split("M", 64, LEAF(0), LEAF(1)))
-    source = ir.HeuristicModule("matmul", features, tuple(ir.Parameter(n, "int") for n in names), (selector,))
-    (tmp_path / "tuned.py").write_text(render_triton_autotune(source, selector))
-    root = Path(__file__).parents[2]
+    return ir.HeuristicModule("matmul", features, tuple(ir.Parameter(n, "int") for n in names), (selector,))
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """The lines of PROGRAM and those of BENCHMARK."""
+    folder, root = tmp_path_factory.mktemp("tuned"), Path(__file__).parents[2]
+    for name, source in (("tuned", module()), ("matmul_tuned", matmul())):
+        (folder / f"{name}.py").write_text(render_triton_autotune(source, source.selectors[0]))
+    (folder / "program.py").write_text(PROGRAM + BENCHMARK)
     done = subprocess.run(
-        [sys.executable, "-c", BENCHMARK, str(tmp_path / "tuned.py")],
+        [sys.executable, str(folder / "program.py"), str(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -128,7 +109,23 @@ def test_the_comparison_with_the_full_autotune(tmp_path: Path) -> None:
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(root)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    lines = done.stdout.splitlines()
+    return [part.splitlines() for part in done.stdout.split("---\n", 1)]
+
+
+@needs_triton
+def test_a_kernel_is_autotuned_with_the_one_choice(printed: list[list[str]]) -> None:
+    expected = [
+        "5 40 3 1 {'BLOCK_M': 8, 'BLOCK_N': 16} 1",
+        "17 20 3 1 {'BLOCK_M': 16, 'BLOCK_N': 16} 2",
+        "40 33 3 1 {'BLOCK_M': 32, 'BLOCK_N': 8} 4",
+    ]
+    assert printed[0] == [line for line in expected for _ in range(2)]
+
+
+@needs_triton
+def test_the_comparison_with_the_full_autotune(printed: list[list[str]]) -> None:
+    """benchmarks/autotune.py in the interpreter: what it counts, and that both launches are right."""
+    lines = printed[1]
     assert [line.split()[:4] for line in lines[1:3]] == [
         ["20x33x40", "3", "/", "1"],
         ["100x40x64", "3", "/", "1"],

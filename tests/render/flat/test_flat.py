@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,12 +25,13 @@ from tests.support.hostile import PAYLOADS
 from tests.support.models import NAMES, model
 from tests.support.strategies import modules, rows
 
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_schema_holds(name: str) -> None:
-    validator = jsonschema.Draft202012Validator(json_schema())
-    validator.check_schema(json_schema())
-    validator.validate(json.loads(render_flat(model(name))))
+    VALIDATOR.check_schema(json_schema())
+    VALIDATOR.validate(json.loads(render_flat(model(name))))
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -37,11 +39,12 @@ def test_the_schema_holds(name: str) -> None:
 def test_the_reference_reader_is_the_ir(data: st.DataObject) -> None:
     module = data.draw(modules())
     table = json.loads(render_flat(module))
-    jsonschema.validate(table, json_schema())
-    for row in data.draw(st.lists(rows(module), min_size=2, max_size=6)):
-        for s in module.selectors:
-            expected = ir.select(module, s.vendor, row, s.device)
-            assert spelled(flat_reader.select(table, s.vendor, row, s.device)) == spelled(expected)
+    VALIDATOR.validate(table)
+    with np.errstate(all="ignore"):
+        for row in data.draw(st.lists(rows(module), min_size=2, max_size=6)):
+            for s in module.selectors:
+                expected = ir.select(module, s.vendor, row, s.device)
+                assert spelled(flat_reader.select(table, s.vendor, row, s.device)) == spelled(expected)
 
 
 def test_the_checksum_is_of_the_text_without_its_line() -> None:
