@@ -1,0 +1,63 @@
+# ruff: noqa: E501  (messages stand whole)
+"""AITER's tuned CSVs and Triton JSON: winners."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from heurgen.logs.importers.collect import Options
+from heurgen.logs.importers.registry import import_logs
+from tests.logs.importers.helpers import Case, H, Wrong, cases, check_refusal, columns, winners, write
+
+AITER = "gfx,cu_num,M,kernelId,us\n"
+
+
+WRONG: Wrong = {
+    "aiter": [
+        ("a_tuned.csv", H, "gfx,M\n", "FILE:1: found none of the columns us and duration (an untuned list of shapes?)"),
+        ("a_tuned.csv", H, "gfx,M,us\n", "FILE:1: found no parameter, such as BV, block_m, kernelId, ksplit, libtype, run_1stage, "
+         "solidx, splitK"),
+        ("a_tuned.csv", H, AITER + "gfx942,304,1,2\n", "FILE:2: found 4 cells, expected 5"),
+        ("a_tuned.csv", H, AITER + "gfx942,304,1,2,fast\n", "FILE:2: column 'us': found 'fast', expected a number"),
+        ("a_tuned.csv", H, AITER + "gfx942,many,1,2,3\n", "FILE:2: column 'cu_num': found 'many', expected a number of compute units"),
+        ("a_tuned.csv", H, AITER + "gfx942,304,1,2,-1\n", "the files hold no measurement that aiter wrote"),
+        ("a_tuned.csv", H, AITER + 'gfx942,304,1,"\x1b",3\n', "FILE: column 'line 2: kernelId': found '\\x1b', expected text of 1 to "
+         "4096 printable characters, without spaces around it"),
+        ("a_tuned.csv", Options(), "gfx,M,kernelId,us\n,1,2,3\n", "FILE does not say the device (say which: --device NAME)"),
+        ("gfx942-GEMM-A.json", H, '{"M_LT_4": {}}', "FILE:1: found the key 'M_LT_4', expected M_LEQ_<M>, M_GEQ_<M> or any"),
+        ("gfx942-GEMM-A.json", H, '{"any": {}}', "FILE:1: the config is empty"),
+        ("gfx942-GEMM-A.json", H, '{"any": 3}', "FILE:1: column 'any': found a number, expected an object"),
+        ("a_tuned.csv", H, 'gfx,cu_num,M,kernelId,us\n"', "FILE:2: is no CSV: unexpected end of data"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "case"), cases(WRONG))
+def test_wrong_files(tmp_path: Path, kind: str, case: Case) -> None:
+    check_refusal(tmp_path, kind, case)
+
+
+@settings(max_examples=20, deadline=None)
+@given(winners)
+def test_winners(tmp_path_factory: pytest.TempPathFactory, found: dict[int, int]) -> None:
+    lines = [f"gfx942,304,{m},{b},0,{b / 7!r},name" for m, b in found.items()]
+    text = "\n".join(["gfx,cu_num,M,kernelId,splitK,us,kernelName", *lines])
+    file = write(tmp_path_factory.mktemp("aiter"), "a_tuned.csv", text)
+    imported = import_logs("auto", [file], Options())
+    assert set(columns(imported, "device", "M", "kernelId")) == {
+        ("gfx942, 304 CUs", str(m), str(b)) for m, b in found.items()
+    }
+    assert "winners_only = true" in imported.spec_text()
+    timed = columns(imported, "time_ms", "kernelId")
+    assert all(float(time) == int(block) / 7 * 1e-3 for time, block in timed)
+
+
+def test_aiter_triton_json(tmp_path: Path) -> None:
+    body = {"M_LEQ_64": {"BLOCK_SIZE_M": 16}, "M_GEQ_4096": {"BLOCK_SIZE_M": 64}, "any": {"BLOCK_SIZE_M": 32}}
+    file = write(tmp_path, "gfx942-GEMM-A16W16-N=4096-K=512.json", json.dumps(body))
+    rows = columns(import_logs("auto", [file], Options()), "M", "N", "K", "BLOCK_SIZE_M")
+    assert rows == [("64", "4096", "512", "16"), ("4096", "4096", "512", "64"), ("4097", "4096", "512", "32")]

@@ -1,0 +1,134 @@
+# ruff: noqa: E501  (messages stand whole)
+"""Kernel Tuner's caches, closed or not, and T4 results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heurgen.logs.importers.collect import Options
+from heurgen.logs.importers.registry import import_logs
+from tests.logs.importers.helpers import (
+    Case,
+    H,
+    Table,
+    Wrong,
+    cases,
+    check_refusal,
+    columns,
+    read_back,
+    scenarios,
+    tables,
+    write,
+)
+
+
+def tuner(**changes: Any) -> str:
+    row = {"b": 16, "time": 1.5}
+    base = {"device_name": "NVIDIA A100", "kernel_name": "k", "problem_size": [64], "tune_params_keys": ["b"]}
+    return json.dumps(
+        base | {"tune_params": {"b": [16]}, "objective": "time", "cache": {"16": row}} | changes
+    )
+
+
+def t4(**changes: Any) -> str:
+    row = {"configuration": {"b": 1}, "times": {"runtimes": [1.0]}, "invalidity": "correct", "correctness": 1}
+    return json.dumps({"schema_version": "1.0.0", "results": [row | changes]})
+
+
+WRONG: Wrong = {
+    "kernel-tuner": [
+        ("c.json", H, "{}", "FILE: found neither 'cache' nor 'results' (expected Kernel Tuner's cache or T4)"),
+        ("c.json", H, tuner(objective="GFLOP/s"), "FILE:1: the objective is 'GFLOP/s', expected 'time'"),
+        ("c.json", H, tuner(tune_params_keys=None), "FILE: column 'tune_params_keys': found null, expected a list"),
+        ("c.json", H, tuner(cache={"16": {"time": 1.0}}), "FILE:1: column 'cache[16]': the parameter 'b' is missing"),
+        ("c.json", H, tuner(cache={"16": {"b": 16, "time": -2}}), "FILE:1: column 'cache[16].time': found '-2', expected a finite "
+         "time above 0, or Infinity"),
+        ("c.json", H, tuner(cache={"16": {"b": 16, "time": "CompilationFailedConfig"}}), "every measurement of kernel-tuner failed: "
+         "'CompilationFailedConfig'"),
+        ("c.json", H, tuner(cache=[]), "FILE: column 'cache': found a list, expected an object"),
+        ("c.json", Options(features=("a", "b")), tuner(), "FILE:1: column 'problem_size': problem_size has 1 numbers, and --feature "
+         "names 2 (--feature once for each number, in order)"),
+        ("c.json", Options(), tuner(device_name="Alien 3000"), "FILE: the vendor of the device 'Alien 3000' is unknown "
+         "(say which: --vendor nvidia)"),
+        ("c.json", Options(), t4(), "FILE does not say the device (say which: --device NAME)"),
+        ("c.json", H, t4(), "the files name no feature (add one: --const NAME=VALUE)"),
+        ("c.json", Options(device="H200", features=("n",)), t4(), "T4 files hold no problem size to name (use --const NAME=VALUE)"),
+        ("c.json", H, t4(configuration={}), "FILE: column 'results[0]': the configuration is empty"),
+        ("c.json", H, t4(times={"runtimes": []}), "FILE: column 'results[0].times.runtimes': found no runtime"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "case"), cases(WRONG))
+def test_wrong_files(tmp_path: Path, kind: str, case: Case) -> None:
+    check_refusal(tmp_path, kind, case)
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables, st.booleans())
+def test_kernel_tuner(tmp_path_factory: pytest.TempPathFactory, table: Table, closed: bool) -> None:
+    folder = tmp_path_factory.mktemp("tuner")
+    files = []
+    for (m, n), cells in scenarios(table).items():
+        head = {"device_name": "NVIDIA A100", "kernel_name": "k", "problem_size": [m, n], "tune_params": {}}
+        head |= {"tune_params_keys": ["BLOCK", "num_warps"], "objective": "time", "cache": {}}
+        rows = {
+            f"{b},{w}": {"BLOCK": b, "num_warps": w, "time": "RuntimeFailedConfig" if t is None else t}
+            for (_, _, b, w), t in cells.items()
+        }
+        text = json.dumps(head)[:-2] + ",\n".join(
+            f"{json.dumps(k)}: {json.dumps(r)}" for k, r in rows.items()
+        )
+        files.append(write(folder, f"{m}_{n}.json", text + ("}\n}" if closed else ",\n")))
+    imported = import_logs("auto", files, Options(features=("M", "N")))
+    assert read_back(imported, "M", "N") == table
+
+
+@settings(max_examples=15, deadline=None)
+@given(tables)
+def test_t4(tmp_path_factory: pytest.TempPathFactory, table: Table) -> None:
+    folder = tmp_path_factory.mktemp("t4")
+    results = []
+    cells = next(iter(scenarios(table).values()))
+    if not any(cells.values()):
+        return
+    for i, ((_, _, block, warps), time) in enumerate(cells.items()):
+        row: dict[str, Any] = {"configuration": {"BLOCK": block, "num_warps": warps}, "correctness": 1}
+        row |= {"invalidity": "correct" if time else "runtime", "times": {"runtimes": [time] if time else []}}
+        if i % 2 and time:
+            row["measurements"] = [{"name": "time", "value": time * 1e3, "unit": "microseconds"}]
+        results.append(row | {"objectives": ["time"]})
+    file = write(folder, "t4.json", json.dumps({"schema_version": "1.0.0", "results": results}))
+    imported = import_logs("auto", [file], Options(device="NVIDIA A100", const={"n": "64"}))
+    found = columns(imported, "n", "BLOCK", "num_warps", "time_ms")
+    got = {(int(r[1]), int(r[2])): float(r[3]) if r[3] else None for r in found}
+    assert got == {k[2:]: t if t is None else pytest.approx(t, rel=1e-12) for k, t in cells.items()}
+
+
+def test_a_torn_kernel_tuner_cache_loses_its_last_line_alone(tmp_path: Path) -> None:
+    head = {"device_name": "NVIDIA A100", "kernel_name": "k", "problem_size": 64, "tune_params_keys": ["b"]}
+    start = json.dumps(head | {"tune_params": {"b": [1, 2, 3]}, "objective": "time", "cache": {}})[:-2]
+    entries = [
+        json.dumps(str(b)) + ": " + json.dumps({"b": b, "time": b / 2, "times": [1, 2]}) for b in (1, 2, 3)
+    ]
+    whole = start + "\n" + ",\n".join(entries)
+    for end, n, torn in (
+        ("}\n}", 3, 0),
+        ("}", 3, 0),
+        ("", 3, 0),
+        (",", 3, 0),
+        (",\n", 3, 0),
+        (',\n"4": {"b"', 3, 1),
+    ):
+        imported = import_logs("auto", [write(tmp_path, "c.json", whole + end)], Options())
+        assert len(imported.rows) == n
+        assert sum("its last line is torn: left out" in note for note in imported.notes) == torn
+    for cut in range(len(start) + 60, len(whole)):
+        imported = import_logs("kernel-tuner", [write(tmp_path, "c.json", whole[:cut])], Options())
+        assert 1 <= len(imported.rows) <= 3

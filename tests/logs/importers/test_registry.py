@@ -1,0 +1,61 @@
+"""Every importer by its kind or found out from the content; the published files."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from heurgen.base.errors import HeurgenError
+from heurgen.cli import main
+from heurgen.logs.importers.collect import Options
+from heurgen.logs.importers.registry import IMPORTERS, Importer, import_logs
+from tests.logs.importers.helpers import KEYS, published
+from tests.support.documents import PUBLISHED
+
+AITER = "gfx,cu_num,M,kernelId,us\n"
+MOE = "E=8,N=64,device_name=NVIDIA_H200.json"
+
+
+@pytest.mark.parametrize("importer", IMPORTERS, ids=lambda i: i.kind)
+def test_ten_wrong_inputs_for_each(importer: Importer) -> None:
+    mirror = import_module(f"tests.logs.importers.test_{importer.module}")
+    assert len(mirror.WRONG[importer.kind]) >= 10
+
+
+def test_options_of_another_kind_are_refused(tmp_path: Path) -> None:
+    (tmp_path / MOE).write_text('{"1": {"B": 1}}')
+    with pytest.raises(HeurgenError) as error:
+        import_logs("vllm", [str(tmp_path / MOE)], KEYS)
+    assert str(error.value) == "vllm takes no --keys (it takes --device, --vendor, --rename, --const)"
+
+
+def test_auto_says_what_it_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / MOE).write_text('{"1": {"B": 1}}')
+    (tmp_path / "a_tuned.csv").write_text(AITER + "gfx942,304,1,2,3\n")
+    with pytest.raises(HeurgenError, match=r"notes.txt: is of no kind that is known \(known: triton, "):
+        import_logs("auto", [str(tmp_path / "notes.txt")], Options())
+    with pytest.raises(HeurgenError, match=r"the files are of 2 kinds: .*a_tuned.csv is aiter, .* is vllm"):
+        import_logs("auto", [str(tmp_path / MOE), str(tmp_path / "a_tuned.csv")], Options())
+
+
+COUNTS = {
+    "miopen/gfx942130.HIP.fdb.txt.bz2": 37792,
+    "kernel_tuner/convolution_A100.json.gz": 4362,
+    "aiter/gdr_decode_tuned.csv": 5376,
+    "aiter/a8w8_blockscale_tuned_gemm.csv": 6630,
+    "vllm_moe": 2601,
+    "vllm_ssu": 516,
+}
+
+
+@published
+@pytest.mark.parametrize("name", COUNTS)
+def test_published_files(tmp_path: Path, name: str) -> None:
+    words = ["import", "auto", str(PUBLISHED / name), "-o", str(tmp_path / "log.csv")]
+    done = CliRunner().invoke(main, [*words, "--write-spec", str(tmp_path / "spec.toml")])
+    assert done.exit_code == 0, done.output
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == COUNTS[name] + 1

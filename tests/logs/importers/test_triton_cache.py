@@ -1,0 +1,107 @@
+# ruff: noqa: E501  (messages stand whole)
+"""Triton's autotuning caches: what is written is read back, and wrong files have one message each."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from heurgen.logs.importers.collect import Options
+from heurgen.logs.importers.registry import import_logs
+from heurgen.spec.kernel_spec import parse_spec
+from tests.logs.importers.helpers import (
+    KEYS,
+    Case,
+    H,
+    Table,
+    Wrong,
+    cases,
+    check_refusal,
+    columns,
+    read_back,
+    scenarios,
+    tables,
+    write,
+)
+
+
+def triton(key: Any = (8, 16, "torch.float16"), config: Any = None, timing: Any = (1.0, 0.9, 1.1)) -> str:
+    config = {"kwargs": {"BLOCK": 16}, "num_warps": 4} if config is None else config
+    return json.dumps({"key": key, "configs_timings": [[config, timing]]})
+
+
+WRONG: Wrong = {
+    "triton": [
+        ("k.autotune.json", KEYS, "", "FILE: the file is empty"),
+        ("k.autotune.json", KEYS, "{", "FILE:1: is no JSON: Expecting property name enclosed in double quotes, at character 2"),
+        ("k.autotune.json", KEYS, "[]", "FILE: found a list, expected an object"),
+        ("k.autotune.json", KEYS, '{"key": []}', "FILE: the key 'configs_timings' is missing (expected Triton's *.autotune.json)"),
+        ("k.autotune.json", KEYS, '{"key": 1, "configs_timings": []}', "FILE: column 'key': found a number, expected a list"),
+        ("k.autotune.json", KEYS, triton(key=[8]), "FILE: column 'key': its key (8) is not M, N, then dtypes: it is too short "
+         "(--keys names the decorator's key in its order)"),
+        ("k.autotune.json", KEYS, triton(key=[8, 16, 3.5]), "FILE: column 'key': its key (8, 16, 3.5) is not M, N, then dtypes: "
+         "'3.5' is no dtype (--keys names the decorator's key in its order)"),
+        ("k.autotune.json", KEYS, triton(config={}), "FILE: column 'configs_timings[0]': the config is empty"),
+        ("k.autotune.json", KEYS, triton(config={"kwargs": {"BLOCK": [1]}}), "FILE:1: column 'configs_timings[0].kwargs.BLOCK': "
+         "found '[1]', expected a number or text"),
+        ("k.autotune.json", KEYS, triton(timing=[-1.0]), "FILE:1: column 'configs_timings[0]': found '-1.0', expected a finite "
+         "time above 0, or Infinity"),
+        ("k.autotune.json", KEYS, triton(timing=[]), "FILE: column 'configs_timings[0]': found no time"),
+        ("k.autotune.json", KEYS, triton(timing=[float("nan")]), "FILE:1: column 'configs_timings[0]': found 'nan', expected a "
+         "finite time above 0, or Infinity"),
+        ("k.autotune.json", KEYS, triton(timing=[float("inf")]), "every measurement of triton failed: 'invalid'"),
+        ("k.autotune.json", H, triton(), "a Triton cache does not name its key, which holds '8', '16', 'torch.float16' "
+         "(--keys M,N,K in the decorator's order, or --key-from file.py:function)"),
+        ("k.autotune.json", Options(keys=("M", "N")), triton(), "FILE does not say the device (say which: --device NAME)"),
+        ("k.autotune.json", Options(device="H200", keys=("M",), key_from="a.py:f"), triton(), "--keys and --key-from say the same "
+         "(give one of them)"),
+        ("k.autotune.json", Options(device="H200", key_from="nowhere"), triton(), "found --key-from 'nowhere', expected "
+         "FILE.py:FUNCTION"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "case"), cases(WRONG))
+def test_wrong_files(tmp_path: Path, kind: str, case: Case) -> None:
+    check_refusal(tmp_path, kind, case)
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables)
+def test_triton(tmp_path_factory: pytest.TempPathFactory, table: Table) -> None:
+    folder = tmp_path_factory.mktemp("triton")
+    for (m, n), cells in scenarios(table).items():
+        timings = []
+        for (_, _, block, warps), time in cells.items():
+            config = {"kwargs": {"BLOCK": block}, "num_warps": warps, "num_ctas": 1, "num_stages": 3}
+            config |= {"maxnreg": None, "pre_hook": None, "ir_override": None}
+            value = float("inf") if time is None else time
+            timings.append([config, [value, value, value]])
+        (folder / f"{m}_{n}").mkdir()
+        key = [m, n, "torch.float16", "torch.float16"]
+        write(folder, f"{m}_{n}/k.autotune.json", json.dumps({"key": key, "configs_timings": timings}))
+    imported = import_logs("auto", [str(folder)], Options(device="NVIDIA H200", keys=("M", "N")))
+    assert read_back(imported, "M", "N") == table
+
+
+def test_newer_files_of_a_triton_cache_win(tmp_path: Path) -> None:
+    for i, time in enumerate((3.0, 1.0, 2.0)):
+        (tmp_path / str(i)).mkdir()
+        timing = [{"kwargs": {"BLOCK": 16}, "num_warps": 4}, [time, time, time]]
+        file = write(tmp_path, f"{i}/k.autotune.json", json.dumps({"key": [8], "configs_timings": [timing]}))
+        os.utime(file, (0, (100, 300, 200)[i]))
+    imported = import_logs("triton", [str(tmp_path)], Options(device="NVIDIA H200", keys=("n",)))
+    assert columns(imported, "time_ms") == [("1.0",)]
+    assert "2 measurements of older files gave way to newer ones" in imported.notes
+
+
+def test_noise_is_taken_from_the_quantiles(tmp_path: Path) -> None:
+    timing = [{"kwargs": {"BLOCK": 16}, "num_warps": 4}, [1.0, 0.9, 1.1]]
+    file = write(tmp_path, "k.autotune.json", json.dumps({"key": [8], "configs_timings": [timing]}))
+    imported = import_logs("triton", [file], Options(device="NVIDIA H200", keys=("n",)))
+    assert parse_spec(imported.spec_text()).log.noise == pytest.approx(0.2 / 1.6832, rel=1e-4)
