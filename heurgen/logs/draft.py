@@ -16,11 +16,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
-from heurgen.base.text import did_you_mean
+from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells, Source, listed, read_cells
 from heurgen.logs.frame import is_frame
-from heurgen.logs.importers.common import column_type, counted, described, only, safe_name, usable_name
+from heurgen.logs.importers.common import column_type, described, only, safe_name, usable_name
 from heurgen.logs.importers.devices import vendor_of
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml

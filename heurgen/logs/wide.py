@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.base.text import counted
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
-from heurgen.logs.importers.common import counted, described, safe_name, usable_name
+from heurgen.logs.importers.common import described, safe_name, usable_name
 from heurgen.logs.importers.devices import vendor_of
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.kernel_spec import number, vendor_problem

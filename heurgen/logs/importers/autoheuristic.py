@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.autoheuristic_log import CHOICE, FEEDBACK, Codes, Header, read_log
 from heurgen.logs.importers.choices import ParsedChoice, parameter_order, parse_choice
 from heurgen.logs.importers.collect import Options, with_constants
 from heurgen.logs.importers.common import (
     Imported,
     column_type,
-    counted,
     described,
     feature_entries,
     safe_name,

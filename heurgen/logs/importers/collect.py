@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.common import (
     Imported,
-    column_type,
-    counted,
     described,
     feature_entries,
     only,
+    parted,
     safe_name,
-    sorted_values,
+    sorted_rows,
     usable_name,
 )
 from heurgen.spec.draft_toml import Draft, Entry
@@ -110,9 +110,9 @@ def _assembled(collected: Collected, options: Options) -> Imported:
     ]
     columns = ["vendor", "device", *feature_names, *options.const, *parameter_names, "status", "time_ms"]
     n_head = 2 + len(features) + len(options.const)
-    table = _sorted(table)
+    table = sorted_rows(table)
     if collected.winners_only:
-        columns, table, extra = _parted(columns, table, n_head)
+        columns, table, extra = parted(columns, list(dict.fromkeys(table)), n_head)
         notes += [WINNERS_ONLY, *extra]
     draft = _draft(collected, options, scenarios, configs, named, (features, parameters), len(table))
     failed = sum(statuses[k] != "ok" for _, _, k, _ in collected.rows())
@@ -202,30 +202,6 @@ def _constant_entries(constants: Texts) -> tuple[Entry, ...]:
         Entry(described(name, {value}), f"constant here: {only({value})}")
         for name, value in constants.items()
     )
-
-
-def _sorted(table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Rows by every column in turn, numbers by size: the same rows give the same bytes."""
-    import numpy as np
-
-    ranks = []
-    for column in zip(*table, strict=True):
-        values = set(column)
-        rank = {v: i for i, v in enumerate(sorted_values(values, column_type(values)))}
-        ranks.append(np.fromiter(map(rank.__getitem__, column), dtype=np.int64, count=len(column)))
-    return [table[i] for i in np.lexsort(ranks[::-1]).tolist()]
-
-
-def _parted(
-    columns: list[str], table: list[tuple[str, ...]], n_head: int
-) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
-    """Two winners of one situation come from two tunings: they are no rivals, a scenario column parts them."""
-    table = list(dict.fromkeys(table))
-    more = len(table) - len({row[:n_head] for row in table})
-    if not more:
-        return columns, table, []
-    note = f"{counted(more, 'scenario')} share all features with another: a scenario column parts them"
-    return ["scenario", *columns], [(str(i), *row) for i, row in enumerate(table)], [note]
 
 
 def _draft(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from heurgen import ir
 from heurgen.base.errors import HeurgenError, LogError, ModelError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.ir import ColumnType
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
 from heurgen.spec.kernel_spec import MAX_EXACT_INT, Column
@@ -131,8 +132,30 @@ def check_text(value: str, what: str, *, file: object = None, row: int | None = 
     return value
 
 
-def counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+def sorted_rows(table: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Rows by every column in turn, numbers by size: the same rows give the same bytes."""
+    import numpy as np
+
+    ranks = []
+    for column in zip(*table, strict=True):
+        values = set(column)
+        rank = {v: i for i, v in enumerate(sorted_values(values, column_type(values)))}
+        ranks.append(np.fromiter(map(rank.__getitem__, column), dtype=np.int64, count=len(column)))
+    return [table[i] for i in np.lexsort(ranks[::-1]).tolist()]
+
+
+def parted(
+    columns: list[str], table: list[tuple[str, ...]], n_head: int
+) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+    """Two winners of one situation (the first `n_head` cells) come from two tunings: they are no rivals.
+
+    A scenario column parts them then, and a note says so.
+    """
+    more = len(table) - len({row[:n_head] for row in table})
+    if not more:
+        return columns, table, []
+    note = f"{counted(more, 'scenario')} share all features with another: a scenario column parts them"
+    return ["scenario", *columns], [(str(i), *row) for i, row in enumerate(table)], [note]
 
 
 def check_readable(csv_text: str, spec_text: str) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heurgen.base.errors import UsageError, quoted
+from heurgen.base.text import counted
 from heurgen.base.toml import Table
-from heurgen.logs.importers.common import Imported, check_text, counted
+from heurgen.logs.importers.common import Imported, check_text
 from heurgen.logs.importers.dejavu import import_dejavu
 
 Texts = Mapping[str, str]

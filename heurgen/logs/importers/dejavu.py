@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
-from heurgen.logs.importers.collect import Options, with_constants
+from heurgen.base.text import counted
+from heurgen.logs.importers.collect import WINNERS_ONLY, Options, with_constants
 from heurgen.logs.importers.common import (
     Imported,
-    column_type,
-    counted,
     described,
     feature_entries,
+    parted,
     safe_name,
-    sorted_values,
+    sorted_rows,
     usable_name,
 )
 from heurgen.logs.importers.dejavu_cache import Cache, Winner, read_cache
@@ -41,9 +41,6 @@ TRITON_DEFAULTS: Mapping[str, str] = {
     "pre_hook": "",
     "ir_override": "",
 }
-WINNERS_ONLY = (
-    "winners only: one config a scenario and no other timings, so slowdown cannot be computed from this log"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +203,7 @@ def _imported(rows: list[_Row], caches: list[Cache], notes: tuple[str, ...]) -> 
     features = list(rows[0].features)
     parameters = _parameter_order(rows)
     columns = ["vendor", "device", *features, *parameters, "status", "time_ms"]
-    table = _sorted(
+    table = sorted_rows(
         [
             (
                 r.vendor,
@@ -219,31 +216,15 @@ def _imported(rows: list[_Row], caches: list[Cache], notes: tuple[str, ...]) -> 
             for r in rows
         ]
     )
-    situations = len({row[: 2 + len(features)] for row in table})
-    if situations < len(table):
-        # Each cache was tuned on its own: its winner is no rival config of another cache's scenario.
-        table = [(str(i), *row) for i, row in enumerate(table)]
-        columns.insert(0, "scenario")
-        more = len(table) - situations
-        notes += (
-            f"{counted(more, 'scenario')} share all features with another: a scenario column parts them",
-        )
+    # Each cache was tuned on its own: its winner is no rival config of another cache's scenario.
+    columns, table, parts = parted(columns, table, 2 + len(features))
     draft = _draft(rows, features, parameters, caches, table)
-    return Imported(tuple(columns), table, draft, notes)
+    return Imported(tuple(columns), table, draft, (*notes, *parts))
 
 
 def _parameter_order(rows: list[_Row]) -> list[str]:
     """As the winners spell them, new names of later files after those of earlier ones."""
     return list(dict.fromkeys(name for row in rows for name in row.parameters))
-
-
-def _sorted(table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Rows by every column in turn, numbers by size."""
-    ranks: list[dict[str, int]] = []
-    for column in zip(*table, strict=True):
-        values = set(column)
-        ranks.append({v: i for i, v in enumerate(sorted_values(values, column_type(values)))})
-    return sorted(table, key=lambda row: [rank[v] for rank, v in zip(ranks, row, strict=True)])
 
 
 def _draft(

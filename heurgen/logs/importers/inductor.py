@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from heurgen.base.errors import UsageError, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
-from heurgen.logs.importers.common import Imported, counted
+from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, time_of
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from heurgen.base.errors import quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
-from heurgen.logs.importers.common import Imported, counted
+from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
 

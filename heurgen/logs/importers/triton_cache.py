@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
-from heurgen.logs.importers.common import Imported, counted
+from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.decorator import decorator_keys, split_place
 from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, time_of

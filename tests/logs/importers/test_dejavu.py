@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 
 from heurgen.base.errors import HeurgenError, LogError, UsageError
-from heurgen.logs.importers.collect import Options
-from heurgen.logs.importers.dejavu import WINNERS_ONLY, import_dejavu
+from heurgen.logs.importers.collect import WINNERS_ONLY, Options
+from heurgen.logs.importers.dejavu import import_dejavu
 from heurgen.logs.importers.registry import import_logs
 from tests.logs.importers.caches import WriteCache, cache
 from tests.logs.importers.helpers import (
