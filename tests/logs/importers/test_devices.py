@@ -1,0 +1,64 @@
+"""Device names -> vendors, as far as a name tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from heurgen.base.errors import UsageError
+from heurgen.logs.importers.devices import amd_device, device_and_vendor, vendor_of
+
+
+@pytest.mark.parametrize(
+    ("device", "vendor"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "nvidia"),
+        ("Tesla V100", "nvidia"),
+        ("H200", "nvidia"),
+        ("sm_90", "nvidia"),
+        ("L40S", "nvidia"),
+        ("AMD Instinct MI300X", "amd"),
+        ("gfx942, 304 CUs", "amd"),
+        ("W7800", "amd"),
+        ("Intel(R) Arc", "intel"),
+        ("Alien 3000", None),
+        ("NVIDIA or AMD", None),
+        ("", None),
+    ],
+)
+def test_vendors(device: str, vendor: str | None) -> None:
+    assert vendor_of(device) == vendor
+
+
+def test_what_is_said_comes_before_what_was_found() -> None:
+    assert device_and_vendor("f", "H100", None, None) == ("H100", "nvidia")
+    assert device_and_vendor("f", "H100", "MI300X", None) == ("MI300X", "amd")
+    assert device_and_vendor("f", "H100", None, "acme") == ("H100", "acme")
+
+
+@pytest.mark.parametrize(
+    ("found", "device", "vendor", "message"),
+    [
+        (None, None, None, "f does not say the device (say which: --device NAME)"),
+        ("", None, None, "f does not say the device (say which: --device NAME)"),
+        ("a\x1b", None, "amd", "f: 'a\\x1b' is no device name (--device NAME)"),
+        ("H100", " X", "amd", "f: ' X' is no device name (--device NAME)"),
+        ("X1", None, None, "f: the vendor of the device 'X1' is unknown (say which: --vendor nvidia)"),
+        (
+            "X1",
+            None,
+            "N V",
+            "found the vendor 'N V', expected a vendor in lower-case letters, digits and underscores, such as nvidia",
+        ),
+    ],
+)
+def test_devices_that_are_none(
+    found: str | None, device: str | None, vendor: str | None, message: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        device_and_vendor("f", found, device, vendor)
+    assert str(error.value) == message
+
+
+def test_amd_devices_by_architecture() -> None:
+    assert amd_device("gfx942") == "gfx942"
+    assert amd_device("gfx942", 304) == "gfx942, 304 CUs"
