@@ -190,10 +190,11 @@ class _Starting:
 class RayEngine:
     """All GPUs of a cluster; without an address, of a cluster of this machine that ends with the sweep.
 
-    In the interpreter each node counts as one GPU.
+    In the interpreter each node counts as one GPU. A process that is connected to a cluster goes on with it: the
+    address, if any, must be that cluster's, and its nodes must have the kernel's source themselves.
 
     Raises:
-        UsageError: Ray is not installed, or there is no such cluster.
+        UsageError: Ray is not installed, there is no such cluster, or this process is connected to another one.
     """
 
     patience = PATIENCE
@@ -201,10 +202,12 @@ class RayEngine:
     def __init__(self, target: str, kind: str, address: str = "") -> None:
         self._ray = ray = _import_ray()
         self._target, self._kind = target, kind
-        self._package = package_of(target)
         self._own = not ray.is_initialized()
+        self._package = package_of(target) if self._own else None
         if self._own:
             _connect(ray, address, self._package)
+        else:
+            _check_connected(ray, address)
         self._starting: dict[str, _Starting] = {}
         self._lanes: dict[tuple[str, int], RayLane] = {}
         self._starts: dict[tuple[str, int], int] = {}
@@ -319,6 +322,15 @@ def _import_ray() -> Any:
     except ImportError as error:
         raise UsageError("Ray is not installed", hint="pip install 'heurgen[ray]'") from error
     return ray
+
+
+def _check_connected(ray: Any, address: str) -> None:
+    here = str(ray.get_runtime_context().gcs_address)
+    if address not in ("", "auto", here):
+        raise UsageError(
+            f"this process is connected to the Ray cluster {printable(here)}, not to {printable(address)}",
+            hint="call ray.shutdown() first, or give no address",
+        )
 
 
 def _connect(ray: Any, address: str, source: str | None) -> None:
