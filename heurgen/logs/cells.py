@@ -11,15 +11,13 @@ Bounds, so that no file takes the machine's memory: 1 GiB of text a file (after 
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
 import sys
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -28,27 +26,20 @@ from numpy.typing import NDArray
 from heurgen.base.errors import LogError
 from heurgen.base.reading import GZIP, check_lines, decoded, read_bytes, too_large, unpacked
 from heurgen.logs import frame, parquet
+from heurgen.logs.delimited import Interners, checked_header, read_csv, record_line
 from heurgen.logs.jsonl import is_jsonl, read_jsonl
+from heurgen.logs.lines import coded, interner
 
 if TYPE_CHECKING:
-    from _csv import Reader
-
     from pandas import DataFrame
 
-Codes = NDArray[np.int64]
 Source: TypeAlias = "str | os.PathLike[str] | DataFrame"
+Codes = NDArray[np.int64]
 # The code of a cell in a file that lacks the column.
 ABSENT = -1
 STDIN = "-"
-# Rows read at a time: enough to amortise a step, few enough that their strings stay in the cache.
-_CHUNK = 16384
-# And no more cells than this, where a log has many columns.
-_CHUNK_CELLS = 2**20
 MAX_BYTES = 2**30
 MAX_LINE = 2**20
-MAX_COLUMNS = 4096
-_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
-_DELIMITERS = "".join(_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,7 @@ class TableFile:
         if self.lines is not None:
             return self.lines[row - self.first]
         index = row - self.first + 1
-        return index + 1 if self.text is None else _record_line(self.text, self.delimiter, index)
+        return index + 1 if self.text is None else record_line(self.text, self.delimiter, index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +107,6 @@ class Cells:
         return np.asarray((own >= file.first) & (own < file.first + file.n))
 
 
-class _Interner(dict[str, int]):
-    """Text -> code, numbered in order of appearance."""
-
-    def __missing__(self, text: str) -> int:
-        code = self[text] = len(self)
-        return code
-
-
 def read_cells(sources: Sequence[Source]) -> Cells:
     """Read tables as one; a column is found by its name, wherever it stands.
 
@@ -165,7 +148,7 @@ class _Reader:
     """Tables as they are added: one set of codes a column, whatever file it is in."""
 
     def __init__(self) -> None:
-        self._interners: dict[str, _Interner] = {}
+        self._interners: Interners = defaultdict(interner)
         self._parts: list[dict[str, Codes]] = []
         self._files: list[TableFile] = []
         self._copies: list[tuple[str, str]] = []
@@ -185,7 +168,9 @@ class _Reader:
         if is_jsonl(text):
             self._add(*_read_jsonl(path, text, self._n, self._interners))
         else:
-            self._add(*_read_csv(path, text, self._n, self._interners))
+            found = read_csv(path, text, self._interners)
+            header, n = tuple(found.columns), len(next(iter(found.columns.values())))
+            self._add(TableFile(path, header, self._n, n, found.text, found.delimiter), found.columns)
 
     def add_columns(self, path: str, columns: Mapping[str, tuple[list[str], Codes]]) -> None:
         """A frame or Parquet: the "lines" are positions, from 0, as `iloc` counts them."""
@@ -195,11 +180,10 @@ class _Reader:
             digest.update(repr((name, texts)).encode() + codes.tobytes())
         if self._is_copy(path, digest.digest()):
             return
-        file = TableFile(path, _checked_header(path, list(columns)), self._n, n, lines=range(n))
+        file = TableFile(path, checked_header(path, list(columns)), self._n, n, lines=range(n))
         own: dict[str, Codes] = {}
         for name, (texts, codes) in columns.items():
-            interner = self._interners.setdefault(name, _Interner())
-            own[name] = np.array([interner[t] for t in texts], dtype=np.int64)[codes]
+            own[name] = coded(texts, self._interners[name])[codes]
         self._add(file, own)
 
     def _add(self, file: TableFile, codes: dict[str, Codes]) -> None:
@@ -213,8 +197,10 @@ class _Reader:
         return Cells(tuple(self._files), tuple(self._copies), texts, codes)
 
     def _joined(self, name: str) -> Codes:
-        absent = (np.full(f.n, ABSENT, dtype=np.int64) for f in self._files)
-        return np.concatenate([p.get(name, a) for p, a in zip(self._parts, absent, strict=True)])
+        pairs = zip(self._parts, self._files, strict=True)
+        return np.concatenate(
+            [p[name] if name in p else np.full(f.n, ABSENT, dtype=np.int64) for p, f in pairs]
+        )
 
 
 def _begins(path: str, magic: bytes) -> bool:
@@ -254,144 +240,20 @@ def _read_bytes(path: str) -> bytes:
     return data
 
 
-# --- text -> codes ----------------------------------------------------------------------------------------
-
-
-def _read_csv(
-    path: str, text: str, first: int, interners: dict[str, _Interner]
-) -> tuple[TableFile, dict[str, Codes]]:
-    if not text:
-        raise LogError("the file is empty, expected a CSV header", file=path)
-    delimiter = _delimiter(text)
-    reader = _records(text, delimiter)
-    chunks: list[list[Codes]] = []
-    n = 0
-    try:
-        header = _checked_header(path, next(reader, []))
-        own = [interners.setdefault(name, _Interner()) for name in header]
-        step = max(1, min(_CHUNK, _CHUNK_CELLS // len(header)))
-        while rows := list(islice(reader, step)):
-            if set(map(len, rows)) != {len(header)}:
-                rows = _without_empty_tail(path, (text, delimiter), [*rows, *reader], len(header), n)
-            if rows:
-                chunks.append([_coded(c, i) for c, i in zip(zip(*rows, strict=True), own, strict=True)])
-                n += len(rows)
-    except csv.Error as error:
-        raise _csv_error(path, text, delimiter, str(error)) from error
-    if n == 0:
-        raise LogError("the file has a header and no measurements", file=path)
-    codes = {name: np.concatenate([c[i] for c in chunks]) for i, name in enumerate(header)}
-    kept = None if reader.line_num == n + 1 else text
-    return TableFile(path, header, first, n, kept, delimiter), codes
-
-
-def _read_jsonl(
-    path: str, text: str, first: int, interners: dict[str, _Interner]
-) -> tuple[TableFile, dict[str, Codes]]:
+def _read_jsonl(path: str, text: str, first: int, interners: Interners) -> tuple[TableFile, dict[str, Codes]]:
     chunks: dict[str, list[Codes]] = {}
     lines = array("q")
-    for columns, own in read_jsonl(path, text):
+    for columns, own in read_jsonl(path, text, interners.__getitem__):
         for name in dict.fromkeys((*chunks, *columns)):
-            interner = interners.setdefault(name, _Interner())
             if name not in chunks:
-                chunks[name] = [_blank(len(lines), interner)]
-            found = columns.get(name)
-            chunks[name].append(_blank(len(own), interner) if found is None else _coded(found, interner))
+                chunks[name] = [_blank(len(lines), interners[name])]
+            chunks[name].append(columns[name] if name in columns else _blank(len(own), interners[name]))
         lines.extend(own)
     if not chunks:
         raise LogError("the lines name no column", file=path)
-    file = TableFile(path, _checked_header(path, list(chunks)), first, len(lines), lines=lines)
+    file = TableFile(path, checked_header(path, list(chunks)), first, len(lines), lines=lines)
     return file, {name: np.concatenate(parts) for name, parts in chunks.items()}
 
 
-def _records(text: str, delimiter: str) -> Reader:
-    """The records of a text. A StringIO would hold it a second time, at four bytes a character."""
-    lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", newline="")
-    return csv.reader(lines, delimiter=delimiter, strict=True)
-
-
-def _delimiter(text: str) -> str:
-    """What parts the header into most cells; a comma where others do as well."""
-    end = min((i for c in "\r\n" if (i := text.find(c)) >= 0), default=len(text))
-
-    def width(delimiter: str) -> int:
-        try:
-            return len(next(csv.reader([text[: min(end, 2**20)]], delimiter=delimiter), []))
-        except csv.Error:
-            return 0
-
-    return max(_DELIMITERS, key=width)  # of equals, the first
-
-
-def _coded(column: Sequence[str], interner: _Interner) -> Codes:
-    return np.fromiter(map(interner.__getitem__, column), dtype=np.int64, count=len(column))
-
-
-def _blank(n: int, interner: _Interner) -> Codes:
-    return np.full(n, interner[""] if n else 0, dtype=np.int64)
-
-
-def _checked_header(path: str, header: list[str]) -> tuple[str, ...]:
-    if not header:
-        raise LogError("the first line is empty, expected the names of the columns", file=path, row=1)
-    if len(header) > MAX_COLUMNS:
-        raise LogError(f"found {len(header)} columns, expected at most {MAX_COLUMNS}", file=path, row=1)
-    for index, name in enumerate(header, 1):
-        if not name.strip():
-            hint = (
-                "a pandas index? write with index=False" if index == 1 else "is there a separator too many?"
-            )
-            raise LogError(f"cell {index} of the header is empty", file=path, row=1, hint=hint)
-        if (earlier := header.index(name) + 1) < index:
-            message = f"cells {earlier} and {index} of the header have the same name"
-            raise LogError(message, file=path, row=1, column=name, hint="rename or remove one")
-    return tuple(header)
-
-
-def _without_empty_tail(
-    path: str, source: tuple[str, str], rows: list[list[str]], width: int, before: int
-) -> list[list[str]]:
-    """The rest of a file, less the empty lines at its end; a row of another width is an error."""
-    while rows and not rows[-1]:
-        rows.pop()
-    bad = next((index for index, row in enumerate(rows) if len(row) != width), None)
-    if bad is None:
-        return rows
-    text, delimiter = source
-    line = _record_line(text, delimiter, before + bad + 1)
-    if not rows[bad]:
-        raise LogError("the line is empty", file=path, row=line, hint="delete it")
-    raise LogError(
-        f"found {len(rows[bad])} cell{'s' * (len(rows[bad]) > 1)}, expected {width} as in the header",
-        file=path,
-        row=line,
-        hint=f"a cell that holds a {_NAMES[delimiter]} needs quotes" if len(rows[bad]) > width else None,
-    )
-
-
-def _record_line(text: str, delimiter: str, index: int) -> int:
-    """The line on which record `index` (0 is the header) begins."""
-    reader = _records(text, delimiter)
-    for _ in islice(reader, index):
-        pass
-    return reader.line_num + 1
-
-
-def _csv_error(path: str, text: str, delimiter: str, message: str) -> LogError:
-    reader = _records(text, delimiter)
-    line = 1
-    try:
-        for _ in reader:
-            line = reader.line_num + 1
-    except csv.Error:
-        pass
-    if message == "unexpected end of data":
-        return LogError("a quote that opens in this record is never closed", file=path, row=line)
-    if message.startswith("field larger"):
-        limit = csv.field_size_limit()
-        return LogError(
-            f"a cell is longer than {limit} characters", file=path, row=line, hint="is a quote left open?"
-        )
-    return LogError(
-        f"this is no CSV: {message}", file=path, row=line, hint='inside quotes, a quote is written twice: ""'
-    )
+def _blank(n: int, codes: Mapping[str, int]) -> Codes:
+    return np.full(n, codes[""] if n else 0, dtype=np.int64)

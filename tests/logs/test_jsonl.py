@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heurgen.logs import jsonl
+from heurgen.logs import lines
 from heurgen.logs.cells import read_cells
 
 VALUES: Any = st.one_of(
@@ -36,9 +36,9 @@ def test_every_line_is_read_as_the_parser_reads_it(
     keys = KEYS[:width]
     rows = data.draw(st.lists(st.tuples(*[VALUES] * width), min_size=1, max_size=6))
     separators = (f"{space},{space}", f"{space}:{space}")
-    lines = [json.dumps(dict(zip(keys, r, strict=True)), separators=separators) for r in rows]
+    texts = [json.dumps(dict(zip(keys, r, strict=True)), separators=separators) for r in rows]
     path = tmp_path_factory.getbasetemp() / "log.jsonl"
-    path.write_text(end.join(lines) + data.draw(st.sampled_from(["", end])), newline="")
+    path.write_text(end.join(texts) + data.draw(st.sampled_from(["", end])), newline="")
     cells = read_cells([path])
     found = [tuple(cells.texts[k][cells.codes[k][i]] for k in keys) for i in range(cells.n)]
     assert found == [tuple(text_of(v) for v in row) for row in rows]
@@ -46,8 +46,8 @@ def test_every_line_is_read_as_the_parser_reads_it(
     assert [cells.place(i)[1] for i in range(cells.n)] == [1 + i * step for i in range(len(rows))]
 
 
-def test_parts_that_the_pattern_does_not_fit(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(jsonl, "_PART", 40)
+def test_parts_of_another_form(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(lines, "_PART", 40)
     rows: list[dict[str, Any]] = [{"a": i, "b": "x"} for i in range(20)]
     rows[7] = {"b": "y\\", "a": 7}
     rows[12] = {"a": 12, "c": None}

@@ -1,0 +1,191 @@
+"""CSV -> columns of codes: commas, semicolons or tabs; quotes as in RFC 4180; line ends \\n, \\r\\n or \\r.
+
+A table without quotes is split, any other is read record by record; they give the same cells and the same errors.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from heurgen.base.errors import LogError
+from heurgen.logs.lines import Ints, Table, coded, parts
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+# A column's name -> the codes of its texts; a new text gets the next code.
+Interners: TypeAlias = defaultdict[str, defaultdict[str, int]]
+# Rows read at a time: enough to amortise a step, few enough that their strings stay in the cache.
+_CHUNK = 16384
+# And no more cells than this, where a log has many columns.
+_CHUNK_CELLS = 2**20
+MAX_COLUMNS = 4096
+_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
+_DELIMITERS = "".join(_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Delimited:
+    """A table as it was read. `text` is kept where a record's line is not its number + 1."""
+
+    columns: dict[str, Ints]
+    delimiter: str
+    text: str | None
+
+
+def read_csv(path: str, text: str, interners: Interners) -> Delimited:
+    """The table of a CSV text.
+
+    Raises:
+        LogError: it is no table, has no header or no rows, names a column twice or not at all, or has a row of
+            another width than its header.
+    """
+    if not text:
+        raise LogError("the file is empty, expected a CSV header", file=path)
+    delimiter = _delimiter(text)
+    plain = _read_plain(path, text, delimiter, interners)
+    return plain or _read_records(path, text, delimiter, interners)
+
+
+def _read_plain(path: str, text: str, delimiter: str, interners: Interners) -> Delimited | None:
+    """A table without quotes, a line a record, in half the time; None where it is not so, or not sound."""
+    if '"' in text:
+        return None
+    text = text.replace("\r\n", "\n")
+    start, end = text.find("\n") + 1, len(text.rstrip("\n"))
+    if "\r" in text or not 1 < start < end or start > csv.field_size_limit():
+        return None
+    header = checked_header(path, text[: start - 1].split(delimiter))
+    table = Table(delimiter, [interners[name] for name in header])
+    chunks: list[list[Ints]] = []
+    for lines in parts(text, start, end):
+        longest = max(map(len, lines))
+        columns = None if "" in lines or longest > csv.field_size_limit() else table.read(lines)
+        if columns is None:
+            return None
+        chunks.append(columns)
+    return Delimited(_joined(header, chunks), delimiter, None)
+
+
+def _read_records(path: str, text: str, delimiter: str, interners: Interners) -> Delimited:
+    reader = _records(text, delimiter)
+    chunks: list[list[Ints]] = []
+    n = 0
+    try:
+        header = checked_header(path, next(reader, []))
+        own = [interners[name] for name in header]
+        step = max(1, min(_CHUNK, _CHUNK_CELLS // len(header)))
+        while rows := list(islice(reader, step)):
+            if set(map(len, rows)) != {len(header)}:
+                rows = _without_empty_tail(path, (text, delimiter), [*rows, *reader], len(header), n)
+            if rows:
+                chunks.append([coded(c, i) for c, i in zip(zip(*rows, strict=True), own, strict=True)])
+                n += len(rows)
+    except csv.Error as error:
+        raise _csv_error(path, text, delimiter, str(error)) from error
+    if n == 0:
+        raise LogError("the file has a header and no measurements", file=path)
+    kept = None if reader.line_num == n + 1 else text
+    return Delimited(_joined(header, chunks), delimiter, kept)
+
+
+def _joined(header: Sequence[str], chunks: Sequence[Sequence[Ints]]) -> dict[str, Ints]:
+    return {name: np.concatenate([c[i] for c in chunks]) for i, name in enumerate(header)}
+
+
+def _records(text: str, delimiter: str) -> Reader:
+    """The records of a text. A StringIO would hold it a second time, at four bytes a character."""
+    lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", newline="")
+    return csv.reader(lines, delimiter=delimiter, strict=True)
+
+
+def _delimiter(text: str) -> str:
+    """What parts the header into most cells; a comma where others do as well."""
+    end = min((i for c in "\r\n" if (i := text.find(c)) >= 0), default=len(text))
+
+    def width(delimiter: str) -> int:
+        try:
+            return len(next(csv.reader([text[: min(end, 2**20)]], delimiter=delimiter), []))
+        except csv.Error:
+            return 0
+
+    return max(_DELIMITERS, key=width)  # of equals, the first
+
+
+def checked_header(path: str, header: list[str]) -> tuple[str, ...]:
+    """The names of the columns.
+
+    Raises:
+        LogError: there is none, there are too many, or one is blank or there twice.
+    """
+    if not header:
+        raise LogError("the first line is empty, expected the names of the columns", file=path, row=1)
+    if len(header) > MAX_COLUMNS:
+        raise LogError(f"found {len(header)} columns, expected at most {MAX_COLUMNS}", file=path, row=1)
+    for index, name in enumerate(header, 1):
+        if not name.strip():
+            hint = (
+                "a pandas index? write with index=False" if index == 1 else "is there a separator too many?"
+            )
+            raise LogError(f"cell {index} of the header is empty", file=path, row=1, hint=hint)
+        if (earlier := header.index(name) + 1) < index:
+            message = f"cells {earlier} and {index} of the header have the same name"
+            raise LogError(message, file=path, row=1, column=name, hint="rename or remove one")
+    return tuple(header)
+
+
+def _without_empty_tail(
+    path: str, source: tuple[str, str], rows: list[list[str]], width: int, before: int
+) -> list[list[str]]:
+    """The rest of a file, less the empty lines at its end; a row of another width is an error."""
+    while rows and not rows[-1]:
+        rows.pop()
+    bad = next((index for index, row in enumerate(rows) if len(row) != width), None)
+    if bad is None:
+        return rows
+    text, delimiter = source
+    line = record_line(text, delimiter, before + bad + 1)
+    if not rows[bad]:
+        raise LogError("the line is empty", file=path, row=line, hint="delete it")
+    raise LogError(
+        f"found {len(rows[bad])} cell{'s' * (len(rows[bad]) > 1)}, expected {width} as in the header",
+        file=path,
+        row=line,
+        hint=f"a cell that holds a {_NAMES[delimiter]} needs quotes" if len(rows[bad]) > width else None,
+    )
+
+
+def record_line(text: str, delimiter: str, index: int) -> int:
+    """The line on which record `index` (0 is the header) begins."""
+    reader = _records(text, delimiter)
+    for _ in islice(reader, index):
+        pass
+    return reader.line_num + 1
+
+
+def _csv_error(path: str, text: str, delimiter: str, message: str) -> LogError:
+    reader = _records(text, delimiter)
+    line = 1
+    try:
+        for _ in reader:
+            line = reader.line_num + 1
+    except csv.Error:
+        pass
+    if message == "unexpected end of data":
+        return LogError("a quote that opens in this record is never closed", file=path, row=line)
+    if message.startswith("field larger"):
+        limit = csv.field_size_limit()
+        return LogError(
+            f"a cell is longer than {limit} characters", file=path, row=line, hint="is a quote left open?"
+        )
+    return LogError(
+        f"this is no CSV: {message}", file=path, row=line, hint='inside quotes, a quote is written twice: ""'
+    )

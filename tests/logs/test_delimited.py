@@ -1,0 +1,161 @@
+"""CSV: split where there is no quote, parsed where there is one; the same cells, and one message for what is none."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heurgen.base.errors import LogError
+from heurgen.logs import delimited, lines
+from heurgen.logs.delimited import Delimited, read_csv, record_line
+from heurgen.logs.lines import interner
+
+
+def table(text: str) -> tuple[Delimited, dict[str, list[str]]]:
+    interners: defaultdict[str, defaultdict[str, int]] = defaultdict(interner)
+    found = read_csv("log.csv", text, interners)
+    texts = {name: list(codes) for name, codes in interners.items()}
+    return found, {name: [texts[name][c] for c in codes] for name, codes in found.columns.items()}
+
+
+def read(text: str) -> dict[str, list[str]]:
+    return table(text)[1]
+
+
+def refused(text: str) -> str:
+    with pytest.raises(LogError) as error:
+        read(text)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_forms_of_one_table(end: str, quote: str, separator: str) -> None:
+    rows = [["a", "b"], ["1", "x y"], ["", "'"]]
+    text = end.join(separator.join(f"{quote}{c}{quote}" for c in row) for row in rows)
+    for tail in ("", end, end * 3):
+        assert read(text + tail) == {"a": ["1", ""], "b": ["x y", "'"]}
+
+
+def test_a_comma_where_others_part_as_many_cells() -> None:
+    assert read("a;b,c\n1,2\n") == {"a;b": ["1"], "c": ["2"]}
+    assert read("a;b,c;d\n1;2,3;4\n") == {"a": ["1"], "b,c": ["2,3"], "d": ["4"]}
+    assert read("a\n1\n") == {"a": ["1"]}
+
+
+def test_lines_of_records_with_line_breaks_in_quotes() -> None:
+    found, _ = table('a,"b\nb"\n1,"x\r\n\r\nx"\n2,y\n3,"\n"\n4,z\n')
+    assert found.text is not None
+    assert [record_line(found.text, found.delimiter, row + 1) for row in range(4)] == [3, 6, 7, 9]
+    assert table("a,b\n1,2\n")[0].text is None  # the line is the record's number + 1
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_more_rows_than_a_chunk(quote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "_CHUNK", 8)
+    monkeypatch.setattr(lines, "_PART", 30)
+    n = 50
+    text = f"a,{quote}b{quote}\n" + "".join(f"{i},{i % 7}\n" for i in range(n))
+    assert read(text + "\n\n") == {"a": [str(i) for i in range(n)], "b": [str(i % 7) for i in range(n)]}
+    assert refused(text + "1\n") == f"log.csv:{n + 2}: found 1 cell, expected 2 as in the header"
+    # Exactly whole chunks, then an empty line.
+    assert read(f"{quote}a{quote}\n" + "1\n" * 16 + "\n") == {"a": ["1"] * 16}
+
+
+def test_few_cells_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "_CHUNK_CELLS", 2)
+    assert read('a,b,"c"\n1,2,3\n4,5,6\n') == {"a": ["1", "4"], "b": ["2", "5"], "c": ["3", "6"]}
+
+
+def test_too_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "MAX_COLUMNS", 3)
+    assert refused("a,b,c,d\n") == "log.csv:1: found 4 columns, expected at most 3"
+    assert read("a,b,c\n1,2,3\n")["c"] == ["3"]
+
+
+BAD = {
+    "empty": ("", ": the file is empty, expected a CSV header"),
+    "only empty lines": ("\n\n", ":1: the first line is empty, expected the names of the columns"),
+    "header only": ("a,b", ": the file has a header and no measurements"),
+    "header and empty lines": ("a,b\n\n\n", ": the file has a header and no measurements"),
+    "empty line": ("a,b\n1,2\n\n1,2\n", ":3: the line is empty (delete it)"),
+    "line of spaces": ("a,b\n1,2\n  \n1,2\n", ":3: found 1 cell, expected 2 as in the header"),
+    "short row": ("a,b,c\n1,2,3\n1,2\n", ":3: found 2 cells, expected 3 as in the header"),
+    "long row": (
+        "a,b\n1,2,3\n",
+        ":2: found 3 cells, expected 2 as in the header (a cell that holds a comma needs quotes)",
+    ),
+    "long row after a quoted line break": (
+        'a,b\n"x\ny",2\n1,2,3\n',
+        ":4: found 3 cells, expected 2 as in the header (a cell that holds a comma needs quotes)",
+    ),
+    "pandas index": (
+        ",a,b\n0,1,2\n",
+        ":1: cell 1 of the header is empty (a pandas index? write with index=False)",
+    ),
+    "trailing comma": ("a,b,\n1,2,\n", ":1: cell 3 of the header is empty (is there a separator too many?)"),
+    "column twice": (
+        "a,b,a\n1,2,3\n",
+        ":1: column 'a': cells 1 and 3 of the header have the same name (rename or remove one)",
+    ),
+    "open quote": ('a,b\n1,2\n1,"x\n1,2\n', ":3: a quote that opens in this record is never closed"),
+    "open quote in the header": ('"a,b\n1,2\n', ":1: a quote that opens in this record is never closed"),
+    "text after a quote": (
+        'a,b\n1,"x"y\n',
+        ":2: this is no CSV: ',' expected after '\"' (inside quotes, a quote is written twice: \"\")",
+    ),
+    "long cell": (
+        "a,b\n1,%s\n" % ("x" * 200_000),
+        ":2: a cell is longer than 131072 characters (is a quote left open?)",
+    ),
+    "open quote of a long file": (
+        'a,b\n1,2\n"1,2\n' + "1,2\n" * 50_000,
+        ":3: a cell is longer than 131072 characters (is a quote left open?)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD, ids=list(BAD))
+def test_bad_tables(case: str) -> None:
+    text, expected = BAD[case]
+    assert refused(text) == f"log.csv{expected}"
+
+
+PLAIN = st.lists(st.sampled_from(["a", "b c", "", "1", "é", "\x0b", "'"]), min_size=1, max_size=3)
+
+
+@given(
+    st.lists(PLAIN, min_size=1, max_size=6),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "\n", "\n\n", "\r"]),
+)
+def test_what_is_split_is_what_would_be_parsed(rows: list[list[str]], end: str, tail: str) -> None:
+    """The same cells, or the same error: rows may be of other widths than the header."""
+    header = ["n", "m", "o"][: len(rows[0])]
+    text = end.join(map(",".join, [header, *rows])) + tail
+
+    def outcome() -> object:
+        try:
+            return read(text)
+        except LogError as error:
+            return str(error)
+
+    split = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "_read_plain", lambda *_: None)
+        assert outcome() == split
+
+
+def test_a_cell_may_be_long_but_not_too_long() -> None:
+    long, longer = "x" * 131_072, "x" * 131_073
+    assert read(f"a,b\n{long},1\n") == {"a": [long], "b": ["1"]}
+    assert read(f"a,{long}\n1,2\n") == {"a": ["1"], long: ["2"]}
+    for text, line in ((f"a,b\n{longer},1\n", 2), (f"a,{longer}\n1,2\n", 1)):
+        assert (
+            refused(text)
+            == f"log.csv:{line}: a cell is longer than 131072 characters (is a quote left open?)"
+        )
