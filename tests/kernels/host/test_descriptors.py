@@ -106,6 +106,14 @@ def test_pages_that_k_and_v_keep_unlike_or_that_nobody_reads_have_none():
     assert descriptor_sources(checked(other, HOPPER), Q_BLOCK, 64, 32) == (False, True)
 
 
+def test_new_tokens_lie_multiples_of_16_bytes_apart():
+    batch = make_batch([(5, 70)], (4, 2), 64, 32, torch.bfloat16, fresh=True)
+    for step, described in ((128, True), (132, False), (136, True)):
+        wide = torch.zeros(5, step, dtype=torch.bfloat16)[:, :128].view(5, 2, 64)
+        call = checked(batch | {"key": wide, "value": wide}, HOPPER)
+        assert descriptor_sources(call, Q_BLOCK, 64, 32) == (True, described)
+
+
 def described(found):
     return [(d.base, d.shape, d.strides, d.block_shape) for d in found]
 

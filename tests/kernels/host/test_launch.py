@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.caches import Cache
+from heurgen_kernels.config import Config
 from heurgen_kernels.host import launch
+from heurgen_kernels.host.plan import launch_grid, make_plan
 
-from tests.kernels.batches import LIMITS, error_of, make_batch
+from tests.kernels.batches import LIMITS, checked, error_of, make_batch
 
 HALF = LIMITS[torch.float16]
 
@@ -83,3 +87,103 @@ def test_longer_queries_never_take_the_plan_of_shorter_ones(device, variant, que
             batch = make_batch([(tokens, tokens), (1, 3)], heads=(1, 1), size=16, device=device)
             setting = {"variant": variant, "BLOCK_M": rows, "TILE_SIZE": 64, "num_segments": 2}
             assert error_of(batch, setting) < HALF
+
+
+def test_nothing_is_launched_without_tokens_and_one_token_is_enough(launched):
+    for lengths, count in (([(0, 4), (0, 0)], 0), ([(1, 9)], 1), ([(0, 4), (1, 9)], 2)):
+        paged_attention(**make_batch(lengths), config=Config("q_block", 16, 16))
+        assert len(launched) == count
+
+
+@pytest.mark.parametrize(
+    ("setting", "own"),
+    [
+        (Config("naive", 16, 64, 4, 2), ()),
+        (Config("q_block", 64, 32, 4, 2), ()),
+        (Config("split_kv", 16, 16, 4, 2, 5), (5,)),
+        (Config("mixed", 64, 64, 4, 2, 3), (3, 2)),
+        (Config("static_grid", 16, 16, 1, 3, 6), (0,)),
+    ],
+)
+def test_what_a_kernel_is_called_with(setting, own):
+    """Scratch of float32 for the parts of every item, zeros for its counters, and its own numbers last."""
+    call = checked(make_batch([(1, 300), (1, 30)]))
+    plan = make_plan(call, setting)
+    _, items, blocks = launch_grid(plan, call)
+    (*_, part, count), numbers = launch.arguments_of(plan, call, 0, items, blocks)
+    rows = items * plan.segments * plan.kept if plan.segments > 1 else 0
+    assert numbers == (rows, call.scale, 0.0, -1, 0, call.layout.table_stride, 2, *own)
+    if not rows:
+        assert (part, count) == (None, None)
+        return
+    assert (part.dtype, part.shape) == (torch.float32, (rows * (plan.d_pad + 2),))
+    assert count.numel() >= plan.item_counters * items
+    assert not count.any()
+
+
+@pytest.fixture
+def gone(monkeypatch):
+    """What `_run` handed to Triton's dispatch, to a bound launcher, to the second launch of a split."""
+    found = []
+    for name in ("_dispatch", "_launch_bound", "_reduce"):
+        monkeypatch.setattr(launch, name, lambda *given, name=name: found.append((name, given)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("variant", "segments", "fused", "names"),
+    [
+        ("split_kv", 3, True, ["_dispatch"]),
+        ("split_kv", 3, False, ["_dispatch", "_reduce"]),
+        ("split_kv", 1, False, ["_dispatch"]),
+        ("mixed", 3, False, ["_dispatch"]),
+    ],
+)
+def test_a_second_launch_reduces_splits_that_are_not_fused(gone, variant, segments, fused, names):
+    call = checked(make_batch([(1, 300), (1, 30)]))
+    call.fused = fused
+    launch.launch(call, Config(variant, 16, 16, 4, 2, segments))
+    assert [name for name, _ in gone] == names
+
+
+def test_a_bound_launch_is_taken_where_no_profiler_listens(gone, monkeypatch):
+    call, setting = checked(make_batch([(1, 300), (1, 30)])), Config("q_block", 16, 16)
+    monkeypatch.setattr(launch, "_plans", Cache())
+    launch.launch(call, setting)
+    next(iter(launch._plans.values())).bound = object()
+    hooks = {"launch_enter_hook": launch._ENTER, "launch_exit_hook": launch._EXIT}
+    for knobs in (*({**hooks, name: None} for name in hooks), hooks, {}):
+        monkeypatch.setattr(launch, "_KNOBS", knobs)
+        launch.launch(call, setting)
+    for chain in (launch._ENTER, launch._EXIT):
+        monkeypatch.setattr(chain, "calls", [print])
+        launch.launch(call, setting)
+        monkeypatch.setattr(chain, "calls", [])
+    with launch.unbound():
+        launch.launch(call, setting)
+    launch.launch(call, setting)
+    bound, dispatched = ["_launch_bound"], ["_dispatch"]
+    assert [name for name, _ in gone] == 3 * dispatched + 2 * bound + 3 * dispatched + bound
+
+
+def test_another_gpu_is_entered_and_its_stream_asked_for(gone, monkeypatch):
+    """The tensors are on GPU 1 as far as the launch can see; GPU 0 is the current one, then GPU 1."""
+    call, setting, current, entered = checked(make_batch([(1, 30)])), Config("q_block", 16, 16), [0], []
+    call.layout = replace(call.layout, index=1)
+
+    @contextmanager
+    def device(index):
+        entered.append(index)
+        current.append(index)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(launch, "_current_device", lambda: current[-1])
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 70 + index, raising=False)
+    monkeypatch.setattr(launch, "arguments_of", lambda plan, call, stream, *_: ((stream,), (0,)))
+    launch.launch(call, setting)
+    assert (entered, gone[-1][1][-2]) == ([1], (71,))
+    current.append(1)
+    launch.launch(call, setting)
+    assert (entered, gone[-1][1][-2]) == ([1], (71,))

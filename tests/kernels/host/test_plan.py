@@ -136,6 +136,30 @@ def test_a_compiled_kernel_is_shared_by_batches_of_any_size():
     assert len(set(keys)) == 1
 
 
+def test_a_compiled_kernel_is_not_shared_by_masks_of_another_kind():
+    """A window or a bound is a number of the launch; whether there is one is a constant of the kernel."""
+    from heurgen_kernels.host.plan import addresses_of, plan_key
+
+    call, keys = checked(make_batch([(5, 40)])), []
+    for left, right, softcap in (
+        (-1, 0, 0.0),
+        (-1, -1, 0.0),
+        (0, 0, 0.0),
+        (9, 0, 0.0),
+        (-1, 0, 1.0),
+        (-1, 0, 30.0),
+    ):
+        call.left, call.right, call.softcap = left, right, softcap
+        keys.append(plan_key(call, Config(), addresses_of(call)))
+    assert [keys.index(key) for key in keys] == [0, 1, 2, 2, 4, 4]
+
+
+def test_a_window_of_the_token_itself_is_a_window():
+    call = checked(make_batch([(5, 40)]))
+    call.left = 0
+    assert make_plan(call, Config()).constants[2].WINDOW
+
+
 def test_a_compiled_kernel_is_not_shared_by_slopes_of_another_type():
     batch = make_batch([(1, 30)])
     assert key_of(batch | {"alibi_slopes": torch.ones(4)}) != key_of(
@@ -203,19 +227,21 @@ BATCHES = {
 }
 
 
-def planned(name, config, device):
-    """The plan of a batch, and how it is launched, in a line."""
+def call_of(name, device):
     lengths, heads, size, page, more = BATCHES[name]
     more = dict(more)
     cache = torch.float8_e4m3fn if more.pop("fp8", False) else None
     batch = make_batch(lengths, heads, size, page, torch.bfloat16, more.pop("fresh", False), cache=cache)
-    call = checked({k: on_meta(value) for k, value in (batch | more).items()}, device)
-    plan = make_plan(call, config)
+    return checked({k: on_meta(value) for k, value in (batch | more).items()}, device)
+
+
+def planned(call, config):
+    """The plan of a call, and how it is launched, in a line."""
+    plan, device = make_plan(call, config), call.layout.device
     constants = " ".join(getattr(c, "__name__", None) or str(c) for c in plan.constants)
     options = " ".join(f"{k}={value}" for k, value in plan.options.items())
     return (
-        f"{name} {device.vendor} {device.processors} {' '.join(map(str, config))}: "
-        f"{plan.kernel.fn.__name__} {constants} "
+        f"{device.vendor} {device.processors} {' '.join(map(str, config))}: {plan.kernel.fn.__name__} {constants} "
         f"| {options} | block_q {plan.block_q} heads {plan.heads_kv} parts {plan.segments} of {plan.kept}x{plan.d_pad} "
         f"decode {plan.decode} tma {plan.tma} rows {plan.rows} counters {plan.counters} {plan.item_counters} "
         f"| {launch_grid(plan, call)}"
@@ -224,11 +250,9 @@ def planned(name, config, device):
 
 def test_plans_are_those_that_a_gpu_ran(update_golden):
     """tests/golden/plans.txt: kernel, constants, options, grid. A change here asks for `make gpu-check`."""
+    calls = {name: [call_of(name, device) for device in (HOPPER, AMPERE, MI300X)] for name in BATCHES}
     lines = [
-        planned(name, config, device)
-        for name in BATCHES
-        for config in PLANNED
-        for device in (HOPPER, AMPERE, MI300X)
+        f"{name} {planned(call, config)}" for name in BATCHES for config in PLANNED for call in calls[name]
     ]
     path = Path(__file__).parents[2] / "golden" / "plans.txt"
     if update_golden:

@@ -70,3 +70,22 @@ def test_fewer_parts_for_want_of_memory_are_said_once(device, monkeypatch, caplo
         for _ in range(2):
             assert error_of(batch, Config("split_kv", 16, 16, 4, 2, 8)) < 2e-3
     assert caplog.text.count("8 parts of the keys of") == 1
+
+
+def test_while_a_graph_is_recorded_counters_are_the_graphs_own(monkeypatch):
+    """GPUs alone record; the device of the zeros is the one that was asked for."""
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(scratch, "recorded_counters", lambda device, count: asked.append((device, count)))
+    scratch.counters(torch.device("cuda", 1), 0, 8)
+    assert asked == [(torch.device("cuda", 1), 8)]
+    assert scratch.counters(CPU, 0, 8).device == CPU
+    assert len(asked) == 1
+
+
+def test_recorded_launches_lie_behind_each_other_in_sixteen_bytes():
+    scratch.counters(META, 0, 8)
+    taken = [scratch.recorded_counters(META, count) for count in (5, 3, 4)]
+    assert [t.storage_offset() for t in taken] == [0, 8, 12]
+    assert scratch._arenas[META][0].used == 16
+    assert {t.device for t in taken} == {META}

@@ -9,7 +9,15 @@ import pytest
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
 from heurgen_kernels.host.plan import launch_grid, make_plan
-from heurgen_kernels.host.segments import SEGMENTS, block_count, cut, cutter, with_segments
+from heurgen_kernels.host.segments import (
+    SEGMENTS,
+    block_count,
+    block_rows,
+    cut,
+    cutter,
+    seen_keys,
+    with_segments,
+)
 from heurgen_kernels.tools.tunable import tunable
 
 from tests.kernels.batches import checked, error_of, make_batch
@@ -62,6 +70,39 @@ def test_a_long_chunk_among_decodes_is_cut_for_its_own_blocks():
 def test_parts_of_one_sequence_stop_at_four_programs_a_processor():
     for heads_kv, most in ((8, 64), (4, 128), (2, 256), (1, 256)):
         assert parts(16, [(1, 10**6)], heads_kv=heads_kv) == most
+
+
+def test_two_sequences_share_the_programs_by_their_lengths():
+    assert parts(1, [(1, 8192), (1, 8192)], processors=64, heads_kv=1) == 32
+    assert parts(1, [(1, 8192), (1, 64)], processors=64, heads_kv=1) == 64
+
+
+@pytest.mark.parametrize(
+    ("variant", "blocks"),
+    [("q_block", 4), ("mixed", 4), ("warp_specialized", 4), ("split_kv", 3), ("static_grid", 3)],
+)
+def test_which_kernels_number_the_blocks_of_decodes(variant, blocks):
+    assert block_count(variant, 4, 3, 7, 4) == blocks
+
+
+@pytest.mark.parametrize(
+    ("block_m", "group", "rows"), [(16, 1, 16), (16, 16, 16), (16, 17, 32), (64, 5, 64), (8, 3, 16)]
+)
+def test_a_block_holds_the_heads_of_a_token(block_m, group, rows):
+    assert block_rows(block_m, group) == rows
+
+
+@pytest.mark.parametrize(
+    ("left", "num_seqs", "max_k", "total_k", "seen"),
+    [
+        (-1, 3, 900, 1700, (900, 1700)),
+        (31, 3, 900, 1700, (48, 144)),
+        (31, 3, 40, 90, (40, 90)),
+        (0, 3, 900, 40, (17, 40)),
+    ],
+)
+def test_keys_that_a_window_shows(left, num_seqs, max_k, total_k, seen):
+    assert seen_keys(16, left, num_seqs, max_k, total_k) == seen
 
 
 def test_a_wish_goes_to_the_nearest_by_ratio():
