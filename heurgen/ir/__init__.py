@@ -36,3 +36,4 @@ from heurgen.ir.nodes import find_leaf as find_leaf
 from heurgen.ir.nodes import goes_left as goes_left
 from heurgen.ir.nodes import leaves as leaves
 from heurgen.ir.nodes import nodes as nodes
+from heurgen.ir.nodes import tested as tested

@@ -129,6 +129,11 @@ def leaves(tree: Node) -> Iterator[Leaf]:
     return (n for n in nodes(tree) if isinstance(n, Leaf))
 
 
+def tested(tree: Node) -> frozenset[str]:
+    """The features and derived features that a tree reads."""
+    return frozenset(n.feature for n in nodes(tree) if not isinstance(n, Leaf))
+
+
 def depth(tree: Node) -> int:
     """Number of tests on the longest path."""
     deepest, stack = 0, [(tree, 0)]

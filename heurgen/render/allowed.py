@@ -32,11 +32,7 @@ def check(text: str) -> None:
     Raises:
         EmitError: the text is not ASCII, is no Python, or holds a construct that we never write.
     """
-    tree = parse(text)
-    try:
-        compile(tree, "<generated>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EmitError(f"the generated text does not compile: {error}") from error
+    _compile(parse(text))
 
 
 def parse(text: str) -> ast.Module:
@@ -45,17 +41,33 @@ def parse(text: str) -> ast.Module:
     Raises:
         EmitError: as `check`.
     """
-    if not text.isascii() or not text.replace("\n", "").isprintable():
-        raise EmitError("the generated text holds characters outside printable ASCII")
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EmitError(f"the generated text is no Python module: {error}") from error
+    tree = _syntax(text)
     try:
         _Module().check(tree)
     except RecursionError as error:
         raise EmitError("the generated text nests too deeply") from error
     return tree
+
+
+def _syntax(text: str) -> ast.Module:
+    check_characters(text)
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EmitError(f"the generated text is no Python module: {error}") from error
+
+
+def check_characters(text: str) -> None:
+    """Raise EmitError where a generated text, of whatever language, is not printable ASCII."""
+    if not text.isascii() or not text.replace("\n", "").isprintable():
+        raise EmitError("the generated text holds characters outside printable ASCII")
+
+
+def _compile(tree: ast.Module) -> None:
+    try:
+        compile(tree, "<generated>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EmitError(f"the generated text does not compile: {error}") from error
 
 
 def statements(text: str) -> list[ast.stmt]:
@@ -64,13 +76,8 @@ def statements(text: str) -> list[ast.stmt]:
     Raises:
         EmitError: the text is not ASCII, does not compile, or has no docstring.
     """
-    if not text.isascii() or not text.replace("\n", "").isprintable():
-        raise EmitError("the generated text holds characters outside printable ASCII")
-    try:
-        tree = ast.parse(text)
-        compile(tree, "<generated>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EmitError(f"the generated text is no Python module: {error}") from error
+    tree = _syntax(text)
+    _compile(tree)
     if not tree.body or not _is_docstring(tree.body[0]):
         raise EmitError("a generated module begins with a docstring")
     return tree.body[1:]

@@ -61,7 +61,7 @@ def _starts(module: ir.HeuristicModule, selector: ir.Selector, axis: str) -> set
 
 
 def _reads_through_derived(module: ir.HeuristicModule, selector: ir.Selector, axis: str) -> bool:
-    read = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
+    read = ir.tested(selector.tree)
     return any(d.name in read and axis in expr.names(expr.parse(d.expression)) for d in module.derived)
 
 

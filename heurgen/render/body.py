@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from heurgen import ir
@@ -33,6 +33,15 @@ class Shape:
     least: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The text of one generated function, in whatever language."""
+
+    signature: Code
+    doc: Code
+    body: Code
+
+
 @dataclass(slots=True)
 class _Writer:
     types: Mapping[str, str]
@@ -45,18 +54,13 @@ class _Writer:
 
     def write(self, node: ir.Node, level: int, assigned: frozenset[str]) -> None:
         while not isinstance(node, ir.Leaf):
-            for name in self._due(node, assigned):
+            for name in due(node, self.derived, self.shapes, assigned):
                 self.lines.append(f"{INDENT * level}{identifier(name)} = {Code(self.derived[name])}")
                 assigned |= {name}
             line, inner, node = self._branch(node, level, assigned)
             self.lines.append(line)
             self.write(inner, level + 1, assigned)
         self.lines.append(f"{INDENT * level}{self.returned(node)}")
-
-    def _due(self, node: Test, assigned: frozenset[str]) -> list[str]:
-        """Derived features whose smallest subtree with all uses begins here."""
-        both = self.shapes[id(node.left)].uses & self.shapes[id(node.right)].uses
-        return [n for n in self.derived if n not in assigned and (n == node.feature or n in both)]
 
     def _branch(self, node: Test, level: int, assigned: frozenset[str]) -> tuple[Code, ir.Node, ir.Node]:
         """The `if` line, what it guards, and what follows it."""
@@ -68,7 +72,9 @@ class _Writer:
         word = " or " if isinstance(inner, ir.Leaf) else " and "
         while True:
             leaf, other = (inner, outer) if word == " or " else (outer, inner)
-            if not isinstance(leaf, ir.Leaf) or isinstance(other, ir.Leaf) or self._due(other, assigned):
+            if not isinstance(leaf, ir.Leaf) or isinstance(other, ir.Leaf):
+                return line, inner, outer
+            if due(other, self.derived, self.shapes, assigned):
                 return line, inner, outer
             twin = other.left if word == " or " else other.right
             longer = Code(line[:-1] + word + self._line(other, False, 0).removeprefix("if "))
@@ -115,6 +121,14 @@ def shapes(tree: ir.Node, derived: frozenset[str]) -> dict[int, Shape]:
     return found
 
 
+def due(
+    node: Test, derived: Iterable[str], shapes: Mapping[int, Shape], assigned: frozenset[str]
+) -> list[str]:
+    """Derived features whose smallest subtree with all uses begins here."""
+    both = shapes[id(node.left)].uses & shapes[id(node.right)].uses
+    return [n for n in derived if n not in assigned and (n == node.feature or n in both)]
+
+
 def _expression(derived: ir.Derived) -> str:
     tree = expr.parse(derived.expression)
     # A guarded divisor is written twice, so nested divisions double the text at every level.
@@ -136,6 +150,11 @@ def _size(tree: expr.Expr) -> int:
         case expr.Name(name):
             return 7 + len(name)
     return 24
+
+
+def arguments(module: ir.HeuristicModule) -> list[str]:
+    """The features as the annotated arguments of a Python function."""
+    return [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
 
 
 def column_types(module: ir.HeuristicModule) -> dict[str, str]:

@@ -74,9 +74,9 @@ def fixed_features(
     return row
 
 
-def _read(module: ir.HeuristicModule, selector: ir.Selector) -> set[str]:
+def _read(module: ir.HeuristicModule, selector: ir.Selector) -> frozenset[str]:
     """Features that an answer depends on, by themselves or through a derived feature."""
-    tested = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
+    tested = ir.tested(selector.tree)
     through = [expr.names(expr.parse(d.expression)) for d in module.derived if d.name in tested]
     return tested.union(*through)
 

@@ -19,12 +19,12 @@ from heurgen import ir
 from heurgen.base.errors import EmitError, quoted
 from heurgen.ir.schema import to_json
 from heurgen.render import allowed, checksum, describe
-from heurgen.render.body import PYTHON_TYPES, body
+from heurgen.render.body import arguments, body
 from heurgen.render.environment import environment
 from heurgen.render.layout import assignment, block, bracketed, wrapped
 from heurgen.render.python import provenance
 from heurgen.render.target import Rendered, Request, one_file, one_selector
-from heurgen.render.text import Code, code, identifier, prose
+from heurgen.render.text import Code, code, prose
 
 # What PyTorch knows of a product before it chooses; a feature takes the field of its name, or what --map says.
 FIELDS = ("M", "N", "K", "batch", "dtype", "op")
@@ -83,7 +83,6 @@ def render_inductor(module: ir.HeuristicModule, selector: ir.Selector, names: Ma
             not use.
     """
     fields = _fields(module, names)
-    arguments = [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
     uuid = "heurgen-" + hashlib.sha256(to_json(module).encode()).hexdigest()[:32]
     text = (
         environment()
@@ -100,7 +99,7 @@ def render_inductor(module: ir.HeuristicModule, selector: ir.Selector, names: Ma
             dtypes=assignment("DTYPES: dict[str, str]", _dtypes(module, fields)),
             uuid=assignment("UUID", uuid),
             provenance=assignment("PROVENANCE: dict[str, object]", provenance(module)),
-            signature=bracketed("def choose(", arguments, ") -> int:"),
+            signature=bracketed("def choose(", arguments(module), ") -> int:"),
             doc=prose(f"The config for {describe.owner(selector)}, as its place in CONFIGS."),
             body=body(
                 selector.tree, module, lambda leaf: code(f"return {leaf.config}", describe.evidence(leaf))

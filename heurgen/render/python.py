@@ -9,10 +9,10 @@ from heurgen import ir
 from heurgen.base.errors import EmitError
 from heurgen.ir import passes
 from heurgen.render import allowed, checksum, describe, names, shortlist
-from heurgen.render.body import PYTHON_TYPES, body
+from heurgen.render.body import PYTHON_TYPES, Function, arguments, body
+from heurgen.render.entries import has_devices, signature, table, tables
 from heurgen.render.environment import environment
 from heurgen.render.layout import assignment, block, bracketed, sorted_data
-from heurgen.render.shortlist import Function, where
 from heurgen.render.target import Rendered, Request, one_file
 from heurgen.render.text import Code, code, identifier, literal, prose
 
@@ -32,7 +32,8 @@ def render_python(module: ir.HeuristicModule, command: str = "heurgen emit MODEL
             that generated modules do not use.
     """
     plan = names.plan(module)
-    by_device = any(s.device is not None for s in module.selectors)
+    returns = _any_config(plan)
+    devices = {literal(s.device): s for s in module.selectors if s.device is not None}
     text = (
         environment()
         .get_template("python_module.py.jinja")
@@ -42,17 +43,15 @@ def render_python(module: ir.HeuristicModule, command: str = "heurgen emit MODEL
             config_types=[_config_type(module, p, name) for p, name in plan.types.items()],
             constants=_constants(plan),
             selectors=[_selector(module, s, plan) for s in module.selectors],
-            select=_select_signature(module, plan, by_device),
-            select_doc=describe.select_docstring(module, by_device, plan.capability),
+            select=signature(module, plan, "select", returns),
+            select_doc=describe.select_docstring(module, has_devices(module), plan.capability),
             known=Code(", ".join(identifier(v) for v in module.vendors)),
             chooser=identifier(plan.chooser),
             call=bracketed(f"return {plan.chooser}(", [identifier(f.name) for f in module.features], ")", 1),
-            table=_table(module, plan, False),
-            device_table=_table(module, plan, True) if by_device else None,
-            lookup=_lookup(module, plan) if by_device else None,
+            tables=tables(module, plan, "select", returns),
+            devices=table("DEVICE_SELECTORS", "str", devices, plan, "select", returns),
             capability=None if plan.capability is None else identifier(plan.capability),
-            by_capability=_by_capability(module, plan) if plan.capability else None,
-            shortlist=shortlist.parts(module, plan, by_device) if plan.shortlists else None,
+            shortlist=shortlist.parts(module, plan) if plan.shortlists else None,
             domain=assignment("DOMAIN: dict[str, dict[str, object]]", domain(module)),
             provenance=assignment("PROVENANCE: dict[str, object]", provenance(module)),
         )
@@ -129,49 +128,11 @@ def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Nam
 
 
 def _signature(module: ir.HeuristicModule, name: str, returns: Code) -> Code:
-    arguments = [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
-    return bracketed(f"def {identifier(name)}(", arguments, f") -> {returns}:")
-
-
-def _select_signature(module: ir.HeuristicModule, plan: names.Names, by_device: bool) -> Code:
-    arguments = ["*", *where(plan, by_device)]
-    arguments += [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
-    return bracketed("def select(", arguments, f") -> {_any_config(plan)}:")
+    return bracketed(f"def {identifier(name)}(", arguments(module), f") -> {returns}:")
 
 
 def _any_config(plan: names.Names) -> Code:
     return Code(" | ".join(identifier(n) for n in plan.types.values()))
-
-
-def _table(module: ir.HeuristicModule, plan: names.Names, by_device: bool) -> Code:
-    items = [
-        f"{literal(s.device if by_device else s.vendor)}: select_{plan.prefixes[s.vendor, s.device]}"
-        for s in module.selectors
-        if (s.device is not None) == by_device
-    ]
-    name = "DEVICE_SELECTORS" if by_device else "SELECTORS"
-    return bracketed(f"{name}: dict[str, Callable[..., {_any_config(plan)}]] = {{", items, "}")
-
-
-def _by_capability(module: ir.HeuristicModule, plan: names.Names) -> Code:
-    items = [
-        f"({literal(s.vendor)}, {literal(s.capability)}): select_{plan.prefixes[s.vendor, s.device]}"
-        for s in module.selectors
-        if s.capability is not None
-    ]
-    head = f"_BY_CAPABILITY: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{"
-    return bracketed(head, items, "}")
-
-
-def _lookup(module: ir.HeuristicModule, plan: names.Names) -> Code:
-    items = [
-        f"({literal(s.vendor)}, {literal(s.device)}): select_{plan.prefixes[s.vendor, s.device]}"
-        for s in module.selectors
-        if s.device is not None
-    ]
-    return bracketed(
-        f"_BY_DEVICE: dict[tuple[str, str], Callable[..., {_any_config(plan)}]] = {{", items, "}"
-    )
 
 
 # --- the data ---------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from heurgen.base.errors import EmitError, quoted
 from heurgen.ir import expr, passes
 from heurgen.render import checksum, describe, names
 from heurgen.render.allowed import is_literal, statements
-from heurgen.render.body import Shape, shapes
+from heurgen.render.body import Function, Shape, due, shapes
 from heurgen.render.environment import environment
 from heurgen.render.layout import INDENT, assignment, block, bracketed, wrapped
 from heurgen.render.target import Rendered, Request, one_file, one_selector
@@ -126,13 +126,6 @@ def _docstring(module: ir.HeuristicModule, vendor: str, codes: Mapping[str, obje
     return block(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _Function:
-    signature: Code
-    doc: Code
-    body: Code
-
-
 def _function(
     module: ir.HeuristicModule,
     selector: ir.Selector,
@@ -140,15 +133,14 @@ def _function(
     prefix: str,
     arguments: Sequence[str],
     codes: Mapping[str, Mapping[str, int]],
-) -> _Function:
+) -> Function:
     if parameter not in selector.parameters:
         known = ", ".join(selector.parameters)
         raise EmitError(f"{selector.vendor} has no parameter {quoted(parameter)}", hint=f"known: {known}")
     values, tree = passes.project(selector, parameter)
     coded = {f.name for f in module.features if f.type == "category"}
     derived = {d.name: _Column(d, [a for a in arguments if a not in coded]) for d in module.derived}
-    read = {n.feature for n in ir.nodes(tree) if not isinstance(n, ir.Leaf)}
-    if other := sorted(read - set(arguments) - set(derived)):
+    if other := sorted(ir.tested(tree) - set(arguments) - set(derived)):
         raise EmitError(
             f"{parameter} depends on {quoted(other[0])}, which is no integer on the device",
             hint="choose other parameters, or train without that feature",
@@ -164,7 +156,7 @@ def _function(
     )
     doc = prose(f"{parameter} of the config that `select` returns for {describe.owner(selector)}.")
     writer.lines.append(f"{INDENT}return {identifier(chosen)}")
-    return _Function(signature, doc, block(writer.lines))
+    return Function(signature, doc, block(writer.lines))
 
 
 def _value(value: ir.Value, parameter: str) -> Code:
@@ -196,25 +188,21 @@ class _Writer:
                 self.lines.append(f"{INDENT * (level - 1)}else:")
             self.lines.append(f"{pad}{self.chosen} = {self.values[node.config]}{describe.evidence(node)}")
             return
-        due = self._due(node, assigned)
-        if word == "elif" and not due:
+        new = due(node, self.derived, self.shapes, assigned)
+        if word == "elif" and not new:
             level -= 1
         elif word == "elif":
             self.lines.append(f"{INDENT * (level - 1)}else:")
             word = "if"
-        for name in due:
+        for name in new:
             self.lines.append(f"{INDENT * level}{identifier(name)} = {self.derived[name].text}")
-        assigned |= frozenset(due)
+        assigned |= frozenset(new)
         # Integers have no NaN, so the negation of `<=` is `>`.
         flip = self.shapes[id(node.left)].least > self.shapes[id(node.right)].least
         first, second = (node.right, node.left) if flip else (node.left, node.right)
         self.lines.append(f"{INDENT * level}{word} {self._test(node, flip)}:")
         self.write(first, level + 1, assigned, "if")
         self.write(second, level + 1, assigned, "elif")
-
-    def _due(self, node: ir.Split | ir.Membership, assigned: frozenset[str]) -> list[str]:
-        both = self.shapes[id(node.left)].uses & self.shapes[id(node.right)].uses
-        return [n for n in self.derived if n not in assigned and (n == node.feature or n in both)]
 
     def _test(self, node: ir.Split | ir.Membership, negate: bool) -> Code:
         if isinstance(node, ir.Membership):

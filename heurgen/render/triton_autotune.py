@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from heurgen import ir
 from heurgen.base.errors import EmitError, quoted
 from heurgen.render import allowed, checksum, describe
-from heurgen.render.body import PYTHON_TYPES, body
+from heurgen.render.body import arguments, body
 from heurgen.render.environment import environment
 from heurgen.render.layout import INDENT, WIDTH, assignment, block, bracketed, one_line, wrapped
 from heurgen.render.python import provenance
 from heurgen.render.target import Rendered, Request, one_file, one_selector
-from heurgen.render.text import Code, code, identifier, literal, prose
+from heurgen.render.text import Code, code, literal, prose
 
 # Arguments of triton.Config itself; every other parameter is a meta-parameter of the kernel.
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -92,7 +92,6 @@ def render_triton_autotune(module: ir.HeuristicModule, selector: ir.Selector) ->
         text = ", ".join(map(str, listed)) + ("," if len(listed) == 1 else "")
         return code(f"return ({text})", describe.evidence(leaf))
 
-    arguments = [f"{identifier(f.name)}: {PYTHON_TYPES[f.type]}" for f in module.features]
     names = [f.name for f in module.features]
     rows = [dict(zip(selector.parameters, selector.listed[i], strict=True)) for i in used]
     text = (
@@ -105,7 +104,7 @@ def render_triton_autotune(module: ir.HeuristicModule, selector: ir.Selector) ->
             configs=block(map(_config, rows)),
             features=assignment("FEATURES", tuple(names)),
             values=_values(_set_everywhere(rows)),
-            signature=bracketed("def shortlist(", arguments, ") -> tuple[int, ...]:"),
+            signature=bracketed("def shortlist(", arguments(module), ") -> tuple[int, ...]:"),
             doc=prose(
                 f"The configs to try on {describe.owner(selector)}, as places in CONFIGS, the chosen one first."
             ),

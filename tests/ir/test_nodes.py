@@ -87,6 +87,11 @@ def test_nodes_come_parents_first_and_from_the_left() -> None:
     assert [leaf.config for leaf in ir.leaves(TREE)] == [0, 1, 2, 0, 1]
 
 
+def test_a_tree_reads_what_its_tests_name() -> None:
+    assert ir.tested(TREE) == {"x", "y", "c"}
+    assert ir.tested(Leaf(0)) == frozenset()
+
+
 def test_depth_is_the_number_of_tests_on_the_longest_path() -> None:
     assert [ir.depth(tree) for tree in (Leaf(0), LEFT, TREE)] == [0, 1, 3]
     assert ir.depth(Split("x", 5, TREE, Leaf(0))) == 4

@@ -163,6 +163,13 @@ def test_neighbouring_intervals_with_one_answer_are_one_test() -> None:
 def test_tests_that_the_path_decides_are_dropped() -> None:
     tree = Split("i", 5, Split("i", 7, Leaf(0), Leaf(1)), Split("i", 3, Leaf(1), Leaf(2)))
     assert passes.merge(tree) == Split("i", 5, Leaf(0), Leaf(2))
+    tree = Split("i", 5, Split("i", 5, Leaf(0), Leaf(1)), Split("i", 5, Leaf(1), Leaf(2)))
+    assert passes.merge(tree) == Split("i", 5, Leaf(0), Leaf(2))
+
+
+def test_equal_subtrees_merge_with_the_evidence_of_both_sides() -> None:
+    low, high = (Split("i", 5, Leaf(0, n), Leaf(1, 2 * n)) for n in (1, 10))
+    assert passes.merge(Split("j", 0, low, high)) == Split("i", 5, Leaf(0, 11), Leaf(1, 22))
 
 
 def member(values: str, others: str, unknown_left: bool, left: Node, right: Node) -> Membership:

@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from heurgen import ir
 from heurgen.base.errors import ModelError
 from heurgen.ir import schema
 from tests.support.modules import two_vendors
 
 
-def test_round_trip() -> None:
+def everything() -> ir.HeuristicModule:
+    """All that a model may leave out: evidence, shortlists, alternatives, a capability, spellings."""
     module = two_vendors()
+    amd, nvidia = module.selectors
+    runner = ir.RunnerUp(3, 1.25, 4, tie=True)
+    tree = ir.Split("num_seqs", 8, ir.Leaf(0, 5, 1.5, 4, runner, (0, 2, 3)), ir.Leaf(2, 1, None, 0))
+    own = replace(nvidia, device="NVIDIA H100", capability="9.0", tree=tree, alternatives=(("3d", 32),))
+    aliases = (("half", "float16"), ("torch.float16", "float16"))
+    dtype = replace(module.features[2], unknown="error", aliases=aliases)
+    features = (*module.features[:2], dtype, module.features[3])
+    return replace(module, features=features, selectors=(amd, nvidia, own))
+
+
+@pytest.mark.parametrize("module", [two_vendors(), everything()])
+def test_models_fit_the_published_schema_and_read_back(module: ir.HeuristicModule) -> None:
     text = schema.to_json(module)
+    jsonschema.Draft202012Validator.check_schema(schema.json_schema())
+    jsonschema.validate(json.loads(text), schema.json_schema())
     assert schema.from_json(text) == module
     assert schema.to_json(schema.from_json(text)) == text
 
 
-def test_models_fit_the_published_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema.json_schema())
-    jsonschema.validate(json.loads(schema.to_json(two_vendors())), schema.json_schema())
+def test_the_deepest_tree_reads_back() -> None:
+    tree: ir.Node = ir.Leaf(0)
+    for i in range(ir.MAX_DEPTH):
+        tree = ir.Split("num_seqs", i, ir.Leaf(0), tree)
+    module = two_vendors()
+    module = replace(module, selectors=(replace(module.selectors[0], tree=tree),))
+    assert schema.from_json(schema.to_json(module)) == module
 
 
 def test_checksum_tells_an_edit() -> None:

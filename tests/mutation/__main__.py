@@ -45,7 +45,13 @@ ALSO = {
     "heurgen/render/describe.py": ("tests/render/test_golden.py",),
     "heurgen/render/names.py": ("tests/render/test_python.py",),
     "heurgen/render/checksum.py": ("tests/render/test_reader.py",),
-    "heurgen/spec/kernel_spec.py": ("tests/spec/test_cell_values.py", "tests/spec/test_log_columns.py"),
+    "heurgen/spec/kernel_spec.py": (
+        *(
+            "tests/spec/test_cell_values.py",
+            "tests/spec/test_log_columns.py",
+            "tests/spec/test_categories.py",
+        ),
+    ),
     "heurgen/logs/coded.py": ("tests/logs/test_costs.py",),
     "heurgen/logs/outcomes.py": ("tests/logs/test_tuning_log.py",),
 }

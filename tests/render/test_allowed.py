@@ -218,7 +218,7 @@ def test_statements_are_what_follows_the_docstring() -> None:
         ("'doc'\tx", "the generated text holds characters outside printable ASCII"),
         (
             "'doc'\nreturn 1",
-            "the generated text is no Python module: 'return' outside function (<generated>, line 2)",
+            "the generated text does not compile: 'return' outside function (<generated>, line 2)",
         ),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from heurgen.base.errors import UsageError
-from heurgen.spec.kernel_spec import Column, cell_value, number
+from heurgen.spec.kernel_spec import Column, cell_value, is_time, number
 
 N = Column("n", "int", min=1, max=100)
 ANY = Column("n", "int")
@@ -75,6 +75,22 @@ def test_cells(column: Column, text: str, value: object) -> None:
         (B, "yes", "found 'yes', expected true or false (or 1, 0)"),
         (C, "float32", "found 'float32', expected one of 'float16', 'bfloat16' (did you mean 'float16'?)"),
         (
+            Column("c", "category", values=tuple("abcdefgh")),
+            "z",
+            "found 'z', expected one of 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'",
+        ),
+        (
+            Column("c", "category", values=tuple("abcdefghi")),
+            "z",
+            "found 'z', expected one of 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', ...",
+        ),
+        (
+            N,
+            "9" * 39,
+            "found '" + "9" * 39 + "', expected a whole number within +-2**53 "
+            "(larger ones are not exact in training)",
+        ),
+        (
             FREE,
             "a ",
             "found 'a ', expected a category without spaces around it (remove the spaces around the value)",
@@ -94,3 +110,10 @@ def test_an_integer_of_many_digits_is_refused_quickly() -> None:
 
 def test_minus_zero_is_zero() -> None:
     assert str(number("-0.0")) == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [(1e-100, True), (1e100, True), (9e-101, False), (1.1e100, False), (0.0, False)]
+)
+def test_a_time_is_one_that_a_clock_could_give(value: float, fits: bool) -> None:
+    assert is_time(value) == fits

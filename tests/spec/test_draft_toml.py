@@ -105,6 +105,32 @@ def test_reading_gives_back_an_equal_spec(tmp_path: Path) -> None:
     assert read_spec(path) == grouped
 
 
+def test_everything_that_a_log_table_says_is_written(tmp_path: Path) -> None:
+    log = LogColumns(
+        time="tflops", objective="max", failures=("OOM", ""), winners_only=True, constants=(("vendor", "nvidia"),),
+        wide=(("a", (("BLOCK_M", "16"),)), ("b c", (("BLOCK_M", "32"),))),
+    )  # fmt: skip
+    path = tmp_path / "spec.toml"
+    text = spec_to_toml(replace(SPEC, log=log))
+    path.write_text(text, encoding="utf-8")
+    assert read_spec(path) == replace(SPEC, log=log)
+    assert text[text.index("[log]") :] == (
+        "[log]\n"
+        'vendor = { const = "nvidia" }\n'
+        'time = "tflops"\n'
+        'objective = "max"\n'
+        'failures = ["OOM", ""]\n'
+        "winners_only = true  # every row is the winner of its scenario: slowdown is unknown\n"
+        "\n"
+        "[log.wide]  # a column a config: its parameters\n"
+        'a = { BLOCK_M = "16" }\n'
+        '"b c" = { BLOCK_M = "32" }\n'
+    )
+    timed = replace(SPEC, log=LogColumns(unit="us", device="gpu"))
+    path.write_text(spec_to_toml(timed), encoding="utf-8")
+    assert read_spec(path) == timed
+
+
 def columns() -> st.SearchStrategy[Column]:
     number = st.one_of(
         st.none(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False)

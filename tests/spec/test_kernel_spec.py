@@ -8,7 +8,7 @@ import pytest
 
 from heurgen.base.errors import SpecError
 from heurgen.ir import expr
-from heurgen.spec.kernel_spec import Column, LogColumns, read_spec
+from heurgen.spec.kernel_spec import Column, LogColumns, parse_spec, read_spec
 from tests.spec.examples import GOOD, derived, feature, log, parameter
 
 ISSUE = """[kernel]
@@ -62,6 +62,17 @@ def test_defaults_of_the_log_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [b"\xef\xbb\xbf" + GOOD.encode(), GOOD.replace("\n", "\r\n").encode()])
 def test_byte_order_mark_and_windows_line_ends(tmp_path: Path, text: bytes) -> None:
     assert read_spec(write(tmp_path, text)) == read_spec(write(tmp_path, GOOD))
+
+
+def test_the_ends_of_what_a_column_can_be() -> None:
+    text = 'n = {type="float", min=-9007199254740992, max=9007199254740992, doc="' + "x" * 1000 + '"}'
+    found = parse_spec(feature(text)).features[0]
+    assert (found.min, found.max, len(found.doc)) == (-(2**53), 2**53, 1000)
+    same = parse_spec(feature('n = {type="int", min=3, max=3}')).features[0]
+    assert (same.min, same.max) == (3, 3)
+    shares = parse_spec('group = ["n"]\n' + GOOD)
+    assert shares.group == ("n",)
+    assert Column("x", "int").exists_for("amd")
 
 
 def test_a_clash_with_a_default_log_column_is_resolved_in_log(tmp_path: Path) -> None:
@@ -300,6 +311,23 @@ BAD = {
         log('vendor = "n"'),
         ":4: column 'features.n': the name 'n' is taken by the log's vendor column "
         "(rename it, or set vendor in [log])",
+    ),
+    "log column is a parameter": (
+        log('time = "BM"'),
+        ":8: column 'parameters.BM': the name 'BM' is taken by the log's time column (rename it, or set time in [log])",
+    ),
+    "feature is the scenario's column": (
+        feature('scenario = {type="int"}'),
+        ":4: column 'features.scenario': the name 'scenario' is taken by the log's scenario column "
+        "(rename it, or set scenario in [log])",
+    ),
+    "max is no float64": (
+        feature('n = {type="float", max=9007199254740993}'),
+        ":4: column 'features.n.max': found 9007199254740993, expected a finite number",
+    ),
+    "long doc": (
+        feature(f'n = {{type="int", doc="{"x" * 1001}"}}'),
+        ":4: column 'features.n.doc': found 1001 characters, expected at most 1000",
     ),
     "log columns equal": (log('vendor = "device"'), ":9: column 'log': two keys name the column 'device'"),
     "sub-table": (

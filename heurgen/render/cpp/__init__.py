@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from heurgen import ir
 from heurgen.base.errors import EmitError, quoted
 from heurgen.render import checksum, describe, names
+from heurgen.render.body import Function
 from heurgen.render.cpp import body, tokens
 from heurgen.render.cpp.text import comment, identifier, string
 from heurgen.render.environment import environment
@@ -146,16 +147,9 @@ def _config_type(
     return _ConfigType(Code(name), doc, tuple(fields))
 
 
-@dataclass(frozen=True, slots=True)
-class _Function:
-    doc: Code
-    signature: Code
-    body: Code
-
-
 def _function(
     module: ir.HeuristicModule, selector: ir.Selector, plan: names.Names, known: dict[str, Code]
-) -> _Function:
+) -> Function:
     written = body.write(module, selector, plan.types[selector.parameters], known)
     signature = _signature(
         module,
@@ -166,7 +160,7 @@ def _function(
         is_constexpr=written.is_constexpr,
     )
     said = describe.selector_docstring(selector).replace("\n", " ")
-    return _Function(_doc(" ".join(said.split())), signature, written.text)
+    return Function(signature, _doc(" ".join(said.split())), written.text)
 
 
 def _signature(
@@ -194,7 +188,7 @@ def _signature(
 
 def _by_device(
     module: ir.HeuristicModule, vendor: str, plan: names.Names, known: dict[str, Code]
-) -> _Function:
+) -> Function:
     """`select_<vendor>(device, ...)`: the device's own selector where there is one."""
     own = [s for s in module.selectors if s.vendor == vendor and s.device is not None]
     general = module.selector(vendor)
@@ -223,7 +217,7 @@ def _by_device(
         said = (
             f"The config for a device of {vendor}; an unknown one gets its capability's, then its vendor's."
         )
-    return _Function(_doc(said), signature, block(lines))
+    return Function(signature, _doc(said), block(lines))
 
 
 def _where(module: ir.HeuristicModule, vendor: str) -> tuple[str, ...]:
@@ -232,7 +226,7 @@ def _where(module: ir.HeuristicModule, vendor: str) -> tuple[str, ...]:
     return ("device", "capability") if stands_in else ("device",)
 
 
-def _select(module: ir.HeuristicModule, plan: names.Names, known: dict[str, Code]) -> _Function:
+def _select(module: ir.HeuristicModule, plan: names.Names, known: dict[str, Code]) -> Function:
     """`select(vendor, device, ...)`; nothing for an unknown vendor."""
     (type_,) = plan.types.values()
     call = ", ".join(known[f.name] for f in module.features)
@@ -257,4 +251,4 @@ def _select(module: ir.HeuristicModule, plan: names.Names, known: dict[str, Code
             *(("::std::string_view capability",) if stands_in else ()),
         ),
     )
-    return _Function(_doc("The config, or nothing where the vendor is unknown."), signature, block(lines))
+    return Function(signature, _doc("The config, or nothing where the vendor is unknown."), block(lines))

@@ -31,7 +31,7 @@ def write(
     module: ir.HeuristicModule, selector: ir.Selector, config_type: str, names: Mapping[str, Code]
 ) -> Body:
     """The statements of `select_<vendor>`."""
-    tested = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
+    tested = ir.tested(selector.tree)
     derived = [d for d in module.derived if d.name in tested]
     lines: list[str] = []
     reads = {f.name for f in module.features if f.name in tested or f.looks_up}
@@ -71,7 +71,7 @@ def refuses(module: ir.HeuristicModule) -> bool:
 
 def is_constexpr(module: ir.HeuristicModule, selector: ir.Selector) -> bool:
     """`fmod` and `floor` are no constant expressions in C++17."""
-    tested = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
+    tested = ir.tested(selector.tree)
     return not any(_divides_whole(expr.parse(d.expression)) for d in module.derived if d.name in tested)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from heurgen.base.errors import EmitError, quoted
+from heurgen.render.allowed import check_characters
 from heurgen.render.names import Names
 
 _TOKEN = re.compile(
@@ -58,8 +59,7 @@ def check(text: str, words: frozenset[str]) -> None:
     Raises:
         EmitError: there is a character, a directive or a word that such headers do not have.
     """
-    if not text.isascii() or not text.replace("\n", "").isprintable():
-        raise EmitError("the generated text holds characters outside printable ASCII")
+    check_characters(text)
     place = 0
     while place < len(text):
         found = _TOKEN.match(text, place)
