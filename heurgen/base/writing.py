@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from heurgen.base.errors import EmitError, UsageError, printable
+from heurgen.base.reading import reason
 
 PathLike = TypeVar("PathLike", str, Path, str | Path)
 
@@ -236,5 +237,4 @@ _HINTS: list[tuple[type[Exception], str]] = [
 def _explained(action: str, path: str | Path, error: Exception) -> EmitError:
     unchanged = "a file that was there is unchanged"
     hint = next((text for kind, text in _HINTS if isinstance(error, kind)), unchanged)
-    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return EmitError(f"cannot {action}: {reason}", file=path, hint=hint)
+    return EmitError(f"cannot {action}: {reason(error)}", file=path, hint=hint)

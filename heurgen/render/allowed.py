@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import dropwhile
 
 from heurgen.base.errors import EmitError, quoted
+from heurgen.ir.expr import OPERATORS
 from heurgen.render.categories import is_lookup
 
 IMPORTS = {
@@ -23,7 +24,6 @@ ENTRIES = {
 TABLES = ("DEVICE_SELECTORS", *(table for tables in ENTRIES.values() for table in tables))
 DATA = ("DOMAIN", "PROVENANCE")
 _ANNOTATION_NODES = (ast.Name, ast.Constant, ast.BinOp, ast.BitOr, ast.Subscript, ast.Tuple, ast.Load)
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 
 def check(text: str) -> None:
@@ -252,7 +252,7 @@ def _is_arithmetic(node: ast.expr, names: frozenset[str]) -> bool:
             return all(_is_arithmetic(a, names) for a in arguments)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _is_arithmetic(operand, names)
-        case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             return _is_arithmetic(left, names) and _is_arithmetic(right, names)
         case ast.IfExp(test=test, body=body, orelse=ast.Constant(value=0.0)):
             return _is_arithmetic(test, names) and _is_arithmetic(body, names)

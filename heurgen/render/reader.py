@@ -18,14 +18,6 @@ from heurgen.render import allowed, checksum
 from heurgen.render.categories import is_lookup
 
 _TYPES: dict[str, ir.ColumnType] = {"int": "int", "float": "float", "bool": "bool", "str": "category"}
-_OPERATORS: dict[type[ast.operator], expr.Operator] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-}
 
 
 def read_module(text: str) -> ir.HeuristicModule:
@@ -197,7 +189,7 @@ def _arithmetic(node: ast.expr) -> expr.Expr:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return expr.Negate(_arithmetic(operand))
         case ast.BinOp(left=left, op=op, right=right):
-            return expr.Binary(_OPERATORS[type(op)], _arithmetic(left), _arithmetic(right))
+            return expr.Binary(expr.OPERATORS[type(op)], _arithmetic(left), _arithmetic(right))
         case ast.IfExp(body=body):
             return _arithmetic(body)
     raise ModelError(f"expected arithmetic, found {ast.unparse(node)}")

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import keyword
 import math
-import re
 from typing import Any
 
 from heurgen.base.errors import EmitError, quoted
+from heurgen.ir import MAX_NAME, NAME
 
 MAX_DIGITS = 400
 MAX_NESTING = 20
-MAX_NAME = 160
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Code(str):
@@ -36,7 +34,7 @@ def identifier(name: object) -> Code:
     Raises:
         EmitError: the name is not an ASCII identifier, is a keyword or a dunder, or is very long.
     """
-    if type(name) not in (str, Code) or not _NAME.fullmatch(str(name)) or len(str(name)) > MAX_NAME:
+    if type(name) not in (str, Code) or not NAME.fullmatch(str(name)) or len(str(name)) > MAX_NAME:
         raise EmitError(f"{quoted(name)} cannot be a name in generated code")
     if keyword.iskeyword(str(name)) or str(name).startswith("__"):
         raise EmitError(f"{quoted(name)} cannot be a name in generated code")

@@ -75,22 +75,18 @@ def test_ruff_leaves_the_goldens_as_they_are() -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_goldens_import_alone_and_at_once() -> None:
+def test_goldens_import_without_anything_heavy() -> None:
+    """Benchmarks tell the time that it takes, some 5 ms."""
     program = (
-        "import sys, time\n"
-        f"sys.path.insert(0, {str(GOLDEN)!r})\n"
-        "start = time.perf_counter()\n"
-        f"import {', '.join(EXAMPLES)}\n"
-        "print((time.perf_counter() - start) * 1e3)\n"
+        f"import sys\nsys.path.insert(0, {str(GOLDEN)!r})\nimport {', '.join(EXAMPLES)}\n"
         "print(*sorted(m for m in sys.modules if not m.startswith('_')))"
     )
     command = [sys.executable, "-I", "-S", "-B", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    took, modules = done.stdout.splitlines()
-    # Benchmarks give the true figure (some 5 ms); this only notices a heavy import.
-    assert float(took) < 500
     heavy = {"typing", "dataclasses", "re", "enum", "inspect", "functools", "numpy", "heurgen", "json"}
-    assert not heavy & set(modules.split())
+    modules = set(done.stdout.split())
+    assert {*EXAMPLES} <= modules
+    assert not heavy & modules
 
 
 def test_a_config_is_a_named_tuple() -> None:

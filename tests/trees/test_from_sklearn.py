@@ -19,6 +19,7 @@ from heurgen.base.errors import ModelError
 from heurgen.ir import SCHEMA_VERSION, Feature, Leaf, Membership, Split, nodes
 from heurgen.ir.passes import FLOAT32_MAX
 from heurgen.trees.from_sklearn import InputColumn, fitted_tree, tree_nodes
+from tests.support.generated import loaded
 
 N_TREES = 1000
 PROBES_PER_TREE = 100
@@ -34,7 +35,7 @@ ESTIMATORS = (DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 def training_data(seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.RandomState(seed)
-    n = 60 if seed % 10 == 0 else 12
+    n = 60 if seed % 20 == 0 else 10
     X = np.stack(
         [
             rng.randint(-40, 40, n).astype(float),
@@ -92,9 +93,7 @@ def test_sklearn_ir_and_generated_function_agree() -> None:
     for seed in range(N_TREES):
         estimator, X = fitted(seed)
         module = heurgen.from_sklearn(estimator, features=FEATURES)
-        namespace: dict[str, object] = {"__name__": "generated"}
-        exec(compile(heurgen.render_python(module), "generated", "exec"), namespace)
-        function = namespace["SELECTORS"]["any"]  # type: ignore[index]
+        function = loaded(module)["SELECTORS"]["any"]
         P = probes(estimator, X, seed)
         predicted = estimator.predict(P).reshape(len(P), -1).tolist()  # type: ignore[attr-defined]
         for values, expected in zip(arguments(P), predicted, strict=True):
