@@ -23,7 +23,7 @@ from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
 from heurgen.trees import FitOptions, baselines
 from heurgen.trees.build import choices
-from heurgen.trees.compare import Answer, _row, _splits
+from heurgen.trees.compare import Answer, divisions, summed
 from heurgen.trees.learn import fit_rows
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +45,7 @@ def nearest(names: tuple[str, ...], table: CostTable, train: np.ndarray, test: n
     columns = [i for i, f in enumerate(table.columns) if not names or f.name in names]
     at = np.log1p(np.asarray(table.X, dtype=np.float64)[:, columns])
     distance = ((at[test][:, None, :] - at[train][None, :, :]) ** 2).sum(axis=2)
-    winners = baselines._winners(table, train)
+    winners = baselines.winners_of(table, train)
     found = winners[distance.argmin(axis=1)]
     return found, len(train), len(set(winners.tolist()))
 
@@ -79,8 +79,8 @@ COMPARISON: dict[str, tuple[Method, bool]] = {
 
 
 def line(name: str, method: Method, table: CostTable) -> str:
-    splits = [s for r in range(REPEATS) for s in _splits(table, FOLDS, r)]
-    row = _row(table, name, [(method(table, train, test), test) for train, test in splits])
+    splits = divisions(table, FOLDS, REPEATS)
+    row = summed(table, name, [(method(table, train, test), test) for train, test in splits])
     figures = (row.geomean_slowdown, row.p95_slowdown, row.max_slowdown)
     shown = " | ".join("-" if f is None else f"{f:.4f}" for f in figures)
     return f"| {name} | {shown} | {row.invalid_share or 0:.1%} | {row.configs:.1f} | {row.leaves:.1f} |\n"

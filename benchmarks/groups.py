@@ -8,32 +8,16 @@ On h200_paged_attention.csv, `--strategy joint`, 5 folds, 2 repeats.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
-
-from heurgen.base.figures import Summary, summarise
+from benchmarks.held_out import DATA, held_out, learner, shown
 from heurgen.base.text import table
-from heurgen.logs.costs import CostTable, cost_tables
+from heurgen.logs.costs import cost_tables
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
 from heurgen.trees import FitOptions
-from heurgen.trees.build import choices
-from heurgen.trees.learn import fit_rows
+from heurgen.trees.compare import divisions
 
-DATA = Path(__file__).parents[1] / "data"
-
-
-def held_out(own: CostTable) -> Summary:
-    """The figures of `--strategy joint` over two divisions of the groups into five folds."""
-    logs: list[float] = []
-    for repeat in range(2):
-        fold = (np.random.RandomState(repeat).permutation(int(own.group.max()) + 1) % 5)[own.group]
-        for k in range(5):
-            train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            found = fit_rows(own, train, FitOptions(strategy="joint"))
-            logs += own.log_slowdown[test, choices(found, own, test)].tolist()
-    return summarise(logs)
+JOINT = learner(FitOptions(strategy="joint"))
 
 
 def main() -> None:
@@ -45,10 +29,9 @@ def main() -> None:
     rows = []
     for name, group in (("all features", every), ("all numbers", numbers), ("what is found", found.grouped)):
         (own,) = cost_tables(log, replace(spec, group=group))
-        figures = held_out(own)
-        cells = (figures.geomean_slowdown, figures.p95_slowdown, figures.max_slowdown)
-        rows.append([name, str(int(own.group.max()) + 1), *(f"{cell:.4f}" for cell in cells)])
-    print(table(("held out together: equal in", "groups", "geomean", "p95", "max"), rows))
+        figures = held_out(own, JOINT, divisions(own, 5, 2))
+        rows.append([name, str(int(own.group.max()) + 1), *shown(figures)])
+    print(table(("held out together: equal in", "groups", "geomean", "p95", "max", "invalid"), rows))
 
 
 if __name__ == "__main__":

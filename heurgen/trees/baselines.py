@@ -18,7 +18,7 @@ DEPTH = 4
 
 
 def oracle(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, int]:
-    best = _winners(table, test)
+    best = winners_of(table, test)
     return best, 0, len(set(best.tolist()))
 
 
@@ -30,28 +30,28 @@ def best_single(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, i
 
 def winner_tree(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, int]:
     """Which config won, by a classification tree."""
-    winners = _winners(table, train)
+    winners = winners_of(table, train)
     tree = _classifier(table, train, winners)
-    return tree.predict(_encoded(table)[test]), int(tree.get_n_leaves()), _labels(tree)
+    return tree.predict(encoded(table)[test]), int(tree.get_n_leaves()), _labels(tree)
 
 
 def parameter_trees(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, int]:
     """A classification tree per parameter, recombined as they come. Leaves are summed over the trees."""
-    winners = _winners(table, train).tolist()
+    winners = winners_of(table, train).tolist()
     columns: list[list[Any]] = []
     n_leaves = 0
     for k in range(len(table.parameters)):
         values = [table.configs[w][k] for w in winners]
         domain = sorted(set(values), key=lambda v: (v is not None, v if v is not None else 0))
         tree = _classifier(table, train, np.array([domain.index(v) for v in values]))
-        columns.append([domain[i] for i in tree.predict(_encoded(table)[test]).tolist()])
+        columns.append([domain[i] for i in tree.predict(encoded(table)[test]).tolist()])
         n_leaves += int(tree.get_n_leaves())
     number = {config: i for i, config in enumerate(table.configs)}
     tuples = list(zip(*columns, strict=True))
     return np.array([number.get(t, -1) for t in tuples], dtype=np.int64), n_leaves, len(set(tuples))
 
 
-def _winners(table: CostTable, rows: Ints) -> Ints:
+def winners_of(table: CostTable, rows: Ints) -> Ints:
     """The best config of each row, the first in canonical order on a tie."""
     order = np.array(config_order(table), dtype=np.int64)
     times = table.times[np.ix_(rows, order)]
@@ -62,7 +62,7 @@ def _winners(table: CostTable, rows: Ints) -> Ints:
 def _classifier(table: CostTable, train: Ints, labels: Ints) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
-    return DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(_encoded(table)[train], labels)
+    return DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(encoded(table)[train], labels)
 
 
 def _labels(tree: Any) -> int:
@@ -70,7 +70,7 @@ def _labels(tree: Any) -> int:
     return len(set(tree.tree_.value[leaves, 0, :].argmax(axis=1).tolist()))
 
 
-def _encoded(table: CostTable) -> Floats:
+def encoded(table: CostTable) -> Floats:
     blocks = []
     for i, column in enumerate(table.columns):
         x = table.X[:, i]

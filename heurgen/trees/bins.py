@@ -30,6 +30,7 @@ class Bins:
     sets    columns that are categories
     ordered bool [B]            bins of the other columns
     whole   whether all weights are whole numbers: there are no points between scenarios
+    floor   what is added to every config's mean cost, see `promise`
     """
 
     code: NDArray[np.int32]
@@ -39,6 +40,7 @@ class Bins:
     sets: tuple[int, ...]
     ordered: Bools
     whole: bool
+    floor: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +53,7 @@ class Found:
 
 
 def binned(p: Problem) -> Bins:
-    """The bins of a problem, by its soft costs: a config that fails on one scenario of a thousand stays in view."""
+    """The bins of a problem, by its guiding costs: a config that fails on one scenario of a thousand stays in view."""
     if p.shared.codes is None:
         codes = [_codes(p.X[:, i], c.type == "category") for i, c in enumerate(p.columns)]
         p.shared.codes = np.column_stack(codes).astype(np.int32)
@@ -63,10 +65,11 @@ def binned(p: Problem) -> Bins:
         code=p.shared.codes + start[:-1].astype(np.int32),
         start=start,
         owner=owner,
-        weight=np.column_stack([p.soft, p.weight, p.real.astype(np.float64)]),
+        weight=np.column_stack([p.guide, p.weight, p.real.astype(np.float64)]),
         sets=sets,
         ordered=~np.isin(owner, sets),
         whole=bool(p.real.all()),
+        floor=constants.LEARNER.sparse_floor if p.sparse else constants.LEARNER.floor,
     )
 
 
@@ -115,7 +118,7 @@ def best_tests(bins: Bins, H: Floats) -> list[Found | None]:
         best = Found(column, np.arange(bins.start[column], bins.start[column + 1]) <= place, value)
         for column in bins.sets:
             own = slice(bins.start[column], bins.start[column + 1])
-            better = _best_set(H[k, own], total[k])
+            better = _best_set(H[k, own], total[k], bins.floor)
             if better is not None and (better[1], column) < (best.promise, best.column):
                 best = Found(column, better[0], better[1])
         found.append(best if np.isfinite(best.promise) else None)
@@ -131,7 +134,7 @@ def _promises(bins: Bins, H: Floats, total: Floats) -> Floats:
         left = _sums_to(H[asked], node * len(bins.start) + bins.owner[place])
     else:
         left = np.cumsum(H, axis=1)[asked] - bins.owner[place][:, None] * total[node]
-    found[asked] = promise(left, total[node])
+    found[asked] = promise(left, total[node], bins.floor)
     return found
 
 
@@ -145,7 +148,7 @@ def _sums_to(sums: Floats, run: Ints) -> Floats:
     return left
 
 
-def promise(left: Floats, total: Floats) -> Floats:
+def promise(left: Floats, total: Floats, floor: float) -> Floats:
     """What tests promise whose left sides sum to left [Q, C + 2], of `total` ([C + 2], or of each): less is better [Q].
 
     The cost of the two best leaves alone is blind to a test that moves two configs nearer to changing places: where
@@ -155,20 +158,20 @@ def promise(left: Floats, total: Floats) -> Floats:
     division. (On MIOpen's find-db a greedy tree by the cost alone ends at 1.085, by this at 1.024 held out.) Only
     products, quotients and square roots are used: they round alike on every processor.
     """
-    found = _side(left) + _side(total - left)
+    found = _side(left, floor) + _side(total - left, floor)
     found[(left[:, -1] == 0) | (left[:, -1] == total[..., -1])] = np.inf
     return found
 
 
-def _side(sums: Floats) -> Floats:
+def _side(sums: Floats, floor: float) -> Floats:
     cost = sums[:, :-2] * (1 / UNIT)
-    cost += constants.LEARNER.floor * np.maximum(sums[:, -2:-1], 1e-9)
+    cost += floor * np.maximum(sums[:, -2:-1], 1e-9)
     cost *= cost
     found: Floats = 1.0 / np.sqrt(np.reciprocal(cost, out=cost).sum(axis=1))
     return found
 
 
-def _best_set(H: Floats, total: Floats) -> tuple[Bools, float] | None:
+def _best_set(H: Floats, total: Floats, floor: float) -> tuple[Bools, float] | None:
     """The best prefix of the categories in the orders by effect: the mean lead of a config over the best one.
 
     For two configs the best division is such a prefix (Fisher 1958; Breiman et al. 1984, 9.4). Where categories
@@ -187,7 +190,7 @@ def _best_set(H: Floats, total: Floats) -> tuple[Bools, float] | None:
     order = np.argsort((lead[:, configs] / sums[:, [-2]]).T, axis=1, kind="stable")
     if len(present) == 2:  # of two categories there are two orders
         order = order[np.sort(np.unique(order[:, 0], return_index=True)[1])]
-    promises = promise(np.cumsum(sums[order], axis=1).reshape(-1, H.shape[1]), total)
+    promises = promise(np.cumsum(sums[order], axis=1).reshape(-1, H.shape[1]), total, floor)
     at = int(promises.argmin())
     if not np.isfinite(promises[at]):
         return None

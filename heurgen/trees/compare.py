@@ -103,7 +103,7 @@ def evaluate(
             hint="scenarios of one shape form a group (docs/spec.md); use at least 2 folds, and no more than groups",
         )
     methods = _methods()
-    splits = [split for r in range(repeats) for split in _splits(table, folds, r)]
+    splits = list(divisions(table, folds, repeats))
     beyond = _beyond(table)
     done, total = 0, len(methods) * (len(splits) + (beyond is not None))
     rows: list[Row] = []
@@ -117,7 +117,7 @@ def evaluate(
                 if progress:
                     progress(done, total)
             if answers:
-                found.append(_row(table, name, answers))
+                found.append(summed(table, name, answers))
     return Report(table.vendor, folds, repeats, tuple(rows), beyond[0] if beyond else None, tuple(extra))
 
 
@@ -150,12 +150,12 @@ def _fitted(strategy: Strategy) -> Method:
 # --- splits -------------------------------------------------------------------------------------------------
 
 
-def _splits(table: CostTable, folds: int, repeat: int) -> Iterator[tuple[Ints, Ints]]:
-    """(train, test) rows of every fold."""
+def divisions(table: CostTable, folds: int, repeats: int = 1) -> Iterator[tuple[Ints, Ints]]:
+    """(train, test) rows of every fold of every repeat."""
     n_groups = int(table.group.max()) + 1
-    fold = (np.random.RandomState(repeat).permutation(n_groups) % folds)[table.group]
-    for k in range(folds):
-        yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+    for repeat in range(repeats):
+        fold = (np.random.RandomState(repeat).permutation(n_groups) % folds)[table.group]
+        yield from ((np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds))
 
 
 def _beyond(table: CostTable) -> tuple[str, tuple[Ints, Ints]] | None:
@@ -198,7 +198,7 @@ def _correlation(a: list[float], b: list[float]) -> float:
 # --- numbers ------------------------------------------------------------------------------------------------
 
 
-def _row(t: CostTable, name: str, answers: list[tuple[Answer, Ints]]) -> Row:
+def summed(t: CostTable, name: str, answers: list[tuple[Answer, Ints]]) -> Row:
     logs: list[float] = []
     for (chosen, _, _), test in answers:
         logs += np.where(chosen >= 0, t.log_slowdown[test, chosen], np.nan).tolist()

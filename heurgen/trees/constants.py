@@ -1,7 +1,7 @@
-"""Every constant of the learner, in one record, each with the figures that chose it.
+"""Every constant of the learner, in one record, each with the command that shows why it is what it is.
 
-`python benchmarks/constants.py NAME VALUE...` fits with other values of one of them and prints held-out slowdowns
-on the logs in data/ (and MIOpen's find-db, where it is at hand); the comment of a constant says what it showed.
+`python -m benchmarks.constants NAME` fits with the values that stand behind NAME in the comment here, and prints
+held-out slowdowns on the logs in data/, on a synthetic mm log and on MIOpen's find-db, where it is at hand.
 """
 
 from __future__ import annotations
@@ -15,19 +15,28 @@ class Constants:
 
     # --- costs: problem.py ---
     # What growth pays for a scenario that a config does not cover: 22000x. Labels and pruning count coverage first.
-    # `constants.py uncovered 3 10 30`
+    # `constants.py uncovered 3.0 10.0 30.0`
     uncovered: float = 10.0
-    # Uncovered scenarios, beyond those seen, that a leaf is taken to meet per share uncovered around it.
-    # `constants.py unseen 0 0.1 0.3`
-    unseen: float = 0.1
+    # What a leaf pays for doubt, per share of the scenarios around it that its config does not cover.
+    # `constants.py doubt 0.0 1.0 3.0`
+    doubt: float = 1.0
+    # Tables of which more than this share of the cells is missing have rules of their own (see `coverage.sparse`): 0.21
+    # of the cells of the paged_attention log is missing, 0.7 of those of an mm log. `constants.py sparse 0.2 0.5 1.0`
+    sparse: float = 0.5
+    # The same as `uncovered`, for such tables. `constants.py sparse_uncovered 0.5 1.0 3.0 10.0`
+    sparse_uncovered: float = 1.0
+    # The same as `doubt`. `constants.py sparse_doubt 0.0 0.2 1.0`
+    sparse_doubt: float = 0.2
     # Scenarios of a kind that a config would be expected to cover before that it covers none says that it does not
-    # apply there (see `guards.limits`). `constants.py guard_evidence 5 20 1e9`
+    # apply there (see `guards.limits`). `constants.py guard_evidence 5.0 20.0 1e9`
     guard_evidence: float = 20.0
-    # Points between scenarios: neighbours of each, points on each line, weight of all against the scenarios, and up
-    # to how many scenarios they are worth their time. `constants.py weight 0 0.15 0.4`, `... neighbours 1 3 6`
+    # Points between scenarios: neighbours of each. `constants.py neighbours 1 3 6`
     neighbours: int = 3
+    # Points on each line. `constants.py steps 1 3 5`
     steps: int = 3
+    # The weight of all points against that of the scenarios. `constants.py weight 0.0 0.15 0.4`
     weight: float = 0.15
+    # Up to how many scenarios points are worth their time. `constants.py interpolated 0 1000`
     interpolated: int = 1000
 
     # --- growth: bins.py, grow.py ---
@@ -36,7 +45,10 @@ class Constants:
     # What is added to every config's mean cost before tests are compared (see `bins.promise`): with 0 a config that is
     # perfect on a side would hide all others there. `constants.py floor 0.001 0.01 0.1`
     floor: float = 0.01
-    # Cells of a category column's orders looked at, at most: 10,000 categories in 1 GB. `tests/trees/test_bins.py`
+    # The same for sparse tables. `constants.py sparse_floor 0.01 0.1 0.3`
+    sparse_floor: float = 0.3
+    # Cells of a category column's orders looked at, at most: a bound of memory, for 10,000 categories. Its peak is a
+    # line of `benchmarks/trees.py speed`; `constants.py set_cells 2000 2_000_000` says that it costs nothing.
     set_cells: int = 2_000_000
     # Leaves grown per leaf allowed; pruning chooses among them. `constants.py overgrowth 1 2 4`
     overgrowth: int = 2
@@ -50,44 +62,58 @@ class Constants:
     region_depth: int = 8
 
     # --- sizes: regime.py ---
-    # Prices of a leaf as a total log-slowdown that it must save, for 64 scenarios; a price grows with the square root
-    # of their number, as the sum of as many errors does. `constants.py prices` prints each alone
+    # Prices of a leaf that are compared: a total log-slowdown that it must save, for 64 scenarios. A price grows with
+    # the square root of their number, as the sum of as many errors does.
+    # `constants.py prices (0.03,) (0.01,0.03,0.1,0.3,1.0)`
     prices: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
     # The same for few scenarios, where cross-validation is blind to what a leaf too few costs.
+    # `constants.py few_prices (0.01,0.03,0.1) (0.01,0.03,0.1,0.3,1.0)`
     few_prices: tuple[float, ...] = (0.01, 0.03, 0.1)
+    # The price where none are compared. `constants.py price 0.01 0.03 0.1 0.3`
     price: float = 0.03
     # Numbers of configs that cross-validation compares.
+    # `constants.py counts (1,2,4,8,16,32,64) (1,2,4,6,8,12,16,24,32,48,64)`
     counts: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-    # The same where scenarios abound and each fit takes a second.
+    # The same where scenarios abound and each fit takes a second (see `benchmarks/trees.py speed`).
+    # `constants.py coarse_counts (1,4,8,16,32,64) (1,2,4,6,8,12,16,24,32,48,64)`
     coarse_counts: tuple[int, ...] = (1, 4, 8, 16, 32, 64)
+    # Beyond so many scenarios that is so. `constants.py abundant 1000 10_000`
     abundant: int = 10_000
-    # Numbers of configs in a row that must fail to pay before the search ends.
+    # Numbers of configs in a row that must fail to pay before the search ends. `constants.py patience 1 2 4`
     patience: int = 2
-    # Leaves: at least this many are allowed, and one for so many scenarios. `constants.py scenarios_per_leaf 60 110`
+    # Leaves: at least this many are allowed. `constants.py leaves 20 40 80`
     leaves: int = 40
+    # And one for so many scenarios. `constants.py scenarios_per_leaf 60 110`
     scenarios_per_leaf: int = 110
-    # Depth allowed up to 1,000, up to `abundant`, and beyond.
+    # Depth allowed up to 1,000, up to `abundant`, and beyond. `constants.py depths (6,6,6) (8,10,12) (12,12,12)`
     depths: tuple[int, int, int] = (8, 10, 12)
     # Up to this many scenarios every depth up to the limit is fitted, so that more depth never hurts in training.
+    # `constants.py every_depth 0 2000`
     every_depth: int = 2000
 
     # --- cross-validation: auto.py ---
+    # `constants.py folds 3 5 10`
     folds: int = 5
-    # Repeats of the folds: few scenarios take several, or luck decides. `constants.py max_repeats 1 4 8`
+    # Repeats of the folds: few scenarios take several, or luck decides. `constants.py max_repeats 1 3 8`
     max_repeats: int = 3
+    # Repeats times groups stay below this. `constants.py scenarios_to_fit 0 600 2000`
     scenarios_to_fit: int = 600
-    # Fewer groups of scenarios than this say nothing when divided.
+    # Fewer groups of scenarios than this say nothing when divided. `constants.py min_groups 6 1000`
     min_groups: int = 6
     # From so many scenarios on a tail is compared: a p95 that rests on fewer than five of them is luck. On the 70 of
     # the H200 unified_attention log `heurgen evaluate --folds 5 --repeats 4` says 1.0408 with it, 1.0388 without.
+    # `constants.py tailed 0 100 1_000_000`
     tailed: int = 100
-    # A held-out choice that was never measured: 20x.
+    # A held-out choice that was never measured: 20x. `constants.py invalid 1.0 3.0 10.0`
     invalid: float = 3.0
-    # Fewer configs and leaves win within this of the best candidate's held-out mean, small logs and large.
+    # Fewer configs and leaves win within this of the best candidate's held-out mean, where scenarios are few.
+    # `constants.py tolerance 0.0 0.002 0.01`
     tolerance: float = 0.002
+    # The same where they are not. `constants.py large_tolerance 0.0 0.0002 0.002`
     large_tolerance: float = 0.0002
+    # Up to so many scenarios they are few. `constants.py small 0 500 2000`
     small: int = 500
-    # The same where small trees are preferred.
+    # The tolerance where small trees are preferred. `constants.py small_tolerance 0.002 0.01 0.03`
     small_tolerance: float = 0.01
 
 

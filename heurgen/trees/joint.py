@@ -9,12 +9,12 @@ import numpy as np
 from heurgen.trees import constants
 from heurgen.trees.bins import binned
 from heurgen.trees.configs import choose, region_costs
-from heurgen.trees.grow import gap, grow
+from heurgen.trees.coverage import settling_cut
+from heurgen.trees.grow import grow
 from heurgen.trees.guards import Limit, guarded, limits
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, real_cost
 from heurgen.trees.problem import (
     UNIT,
-    Bools,
     Floats,
     Ints,
     Problem,
@@ -88,7 +88,7 @@ class Pool:
 
 def pool(p: Problem, r: Regime) -> Pool:
     c = constants.LEARNER
-    own = with_configs(p, choose(p.cost, c.pool, rounds=0))
+    own = with_configs(replace(p, sparse=r.sparse), choose(p.cost, c.pool, rounds=0))
     tree = _grown(own, c.region_depth, r.max_leaves)
     tree = prune(priced(own), weighed(priced(own), tree), price_units(c.price, p.n_real), r.max_leaves)
     place = {column: i for i, column in enumerate(p.configs.tolist())}
@@ -123,7 +123,7 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
 
 def prepared(p: Problem, chosen: Ints, r: Regime) -> Problem:
     """The problem with a config set, and points between where the log is small."""
-    own = with_configs(p, chosen)
+    own = with_configs(replace(p, sparse=r.sparse), chosen)
     return between(own) if r.interpolate else own
 
 
@@ -175,31 +175,6 @@ def _finished(g: Grown, units: float, max_leaves: int) -> Tree:
     cut, below, above = g.settled
     left, right = _finished(below, units, max_leaves), _finished(above, units, max_leaves)
     return left if isinstance(left, Tip) and left == right else Branch(cut, left, right)
-
-
-def settling_cut(p: Problem) -> Cut | None:
-    """A cut after which every config is covered on all scenarios of a side or on none: decode and prefill, say.
-
-    None where there is none, or nothing to settle.
-    """
-    rows = np.flatnonzero(p.real)
-    covered = p.covered[rows]
-    partial = covered.any(axis=0) & ~covered.all(axis=0)
-    if not partial.any():
-        return None
-    covered = covered[:, partial]
-    first: Bools = (covered == covered[0]).all(axis=1)
-    if not (covered[~first] == covered[~first][0]).all():
-        return None
-    for column, description in enumerate(p.columns):
-        x = p.X[rows, column]
-        a, b = x[first], x[~first]
-        if description.type == "category":
-            if not np.intersect1d(a, b).size:
-                return Cut(column, left=tuple(np.unique(a).astype(np.int64).tolist()))
-        elif a.max() < b.min() or b.max() < a.min():
-            return gap(p, rows, column, first if a.max() < b.min() else ~first)
-    return None
 
 
 def fit_joint(p: Problem, r: Regime, s: Settings) -> Fitted:

@@ -71,6 +71,7 @@ class Problem:
     leaf_price  float64 [C]  what a leaf pays for its config on top of its rows' costs, see `priced`
     weight   float64 [N]     1.0 for a scenario, less for a point between
     grouped  features that make a group; none: all given ones
+    sparse   whether many cells are missing, see `coverage.sparse`
     shared   what follows from `X` alone, found once for all problems of the same rows
     """
 
@@ -86,6 +87,7 @@ class Problem:
     leaf_price: Floats
     weight: Floats
     grouped: tuple[str, ...] = ()
+    sparse: bool = False
     shared: Shared = field(default_factory=Shared)
 
     @property
@@ -94,9 +96,17 @@ class Problem:
 
     @property
     def soft(self) -> Floats:
-        """Costs [N, C] with `LEARNER.uncovered` where not covered: what growth and held-out figures look at."""
-        limit = self.weight[:, None] * (constants.LEARNER.uncovered * UNIT)
-        found: Floats = np.minimum(self.cost, np.rint(limit))
+        """Costs [N, C] with `LEARNER.uncovered` where not covered: what held-out figures look at."""
+        return self._at_most(constants.LEARNER.uncovered)
+
+    @property
+    def guide(self) -> Floats:
+        """Costs [N, C] that growth goes by: as `soft`, but at most `LEARNER.sparse_uncovered` in a sparse table."""
+        c = constants.LEARNER
+        return self._at_most(c.sparse_uncovered if self.sparse else c.uncovered)
+
+    def _at_most(self, cost: float) -> Floats:
+        found: Floats = np.minimum(self.cost, np.rint(self.weight[:, None] * (cost * UNIT)))
         return found
 
 
@@ -212,12 +222,12 @@ def priced(p: Problem) -> Problem:
     """The problem with a price on every leaf for the doubt about its config's coverage.
 
     A config that is covered on all scenarios of a leaf, but on few around it, probably fails somewhere in the
-    leaf's region. A leaf pays `uncovered` for `unseen` scenarios times the share of all scenarios that its config
-    does not cover: little where a leaf has many scenarios that speak for the config.
+    leaf's region. A leaf pays `doubt` times the share of all scenarios that its config does not cover: little where a
+    leaf has many scenarios that speak for the config.
     """
-    c = constants.LEARNER
+    doubt = constants.LEARNER.sparse_doubt if p.sparse else constants.LEARNER.doubt
     share = 1 - p.covered[p.real].mean(axis=0)
-    return replace(p, leaf_price=np.rint(c.unseen * c.uncovered * UNIT * share))
+    return replace(p, leaf_price=np.rint(doubt * UNIT * share))
 
 
 def tailed(p: Problem, tail: float) -> Problem:

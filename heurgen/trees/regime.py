@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heurgen.trees import constants
+from heurgen.trees.coverage import sparse
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Problem, groups
 
@@ -19,6 +20,7 @@ class Regime:
     max_depth, max_leaves   the caller's limits, else the defaults for so many scenarios
     prices       prices of a leaf that are compared, ascending
     patience     numbers of configs in a row that must fail to pay before the search ends
+    sparse       whether many cells are missing, see `coverage.sparse`
     interpolate  whether points between scenarios are added
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
                  held-out mean to be trusted alone
@@ -35,6 +37,7 @@ class Regime:
     max_leaves: int
     prices: tuple[float, ...]
     patience: int
+    sparse: bool
     interpolate: bool
     few: bool
     compares_tails: bool
@@ -51,7 +54,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     """The regime of a whole table (never of a fold's part)."""
     c = constants.LEARNER
     n, n_groups = p.n_real, int(groups(p).max()) + 1
-    few = n <= c.small and not p.labels_only
+    few, many_missing = n <= c.small and not p.labels_only, sparse(p)
     counts = _counts(n, min(options.max_configs or c.pool, c.pool, len(p.configs)))
     return Regime(
         n_scenarios=n,
@@ -62,7 +65,8 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         max_leaves=options.max_leaves or _leaves(n, options.max_depth),
         prices=c.few_prices if few and options.prefer != "small" else c.prices,
         patience=len(counts) if few else c.patience,
-        interpolate=n <= c.interpolated and not p.labels_only,
+        sparse=many_missing,
+        interpolate=n <= c.interpolated and not p.labels_only and not many_missing,
         few=few,
         compares_tails=n >= c.tailed and not p.labels_only,
         every_depth=n <= c.every_depth,

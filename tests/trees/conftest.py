@@ -9,7 +9,8 @@ import pytest
 from heurgen.logs.costs import CostTable, cost_tables
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
-from tests.trees.synthetic import matmul, surface
+from tests.trees.modelled import matmul
+from tests.trees.synthetic import surface
 
 DATA = Path(__file__).parent.parent.parent / "data"
 

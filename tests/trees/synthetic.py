@@ -1,4 +1,4 @@
-"""Cost tables with a known structure, and one shaped like the logs of PyTorch's AutoHeuristic."""
+"""Cost tables with a known structure."""
 
 from __future__ import annotations
 
@@ -94,73 +94,6 @@ def solvers(n_scenarios: int, n_configs: int, n_features: int, listed: int = 4, 
     return table(full.columns, full.X, np.where((rank < listed) & np.isfinite(known), known, np.nan))
 
 
-MM_CONFIGS = [
-    (m, n, k, stages, warps)
-    for m, n, k, stages, warps in (
-        (16, 32, 16, 1, 2), (16, 64, 32, 2, 4), (16, 128, 64, 4, 8), (32, 32, 16, 1, 2), (32, 32, 128, 2, 4),
-        (32, 64, 32, 5, 8), (64, 32, 32, 5, 8), (64, 32, 128, 5, 4), (64, 64, 16, 2, 4), (64, 64, 32, 2, 4),
-        (64, 64, 64, 3, 8), (64, 64, 128, 5, 4), (64, 128, 32, 3, 4), (64, 128, 64, 3, 4), (128, 64, 32, 3, 4),
-        (128, 64, 64, 3, 4), (128, 128, 32, 2, 8), (128, 128, 32, 3, 4), (128, 128, 64, 3, 4),
-        (128, 128, 64, 5, 8),
-    )
-]  # fmt: skip
-
-
-def matmul(n_scenarios: int = 2000, seed: int = 0, noise: float = 0.01) -> CostTable:
-    """An mm log as AutoHeuristic collects it: shapes on and off powers of two, strides, dtypes, products.
-
-    Times follow a model of tiles, waves over 108 SMs, padding and pipeline fill; `extern_mm` is always
-    measured, a Triton config only where its tile fits the (rounded-up) shape.
-    """
-    rng = np.random.RandomState(seed)
-    m, n, k = (_sizes(rng, n_scenarios) for _ in range(3))
-    transposed = rng.randint(0, 2, n_scenarios)
-    dtype = rng.randint(0, 2, n_scenarios)
-    times = np.full((n_scenarios, len(MM_CONFIGS) + 1), np.nan)
-    flops = 2 * m * n * k / 250e12
-    memory = 2 * (m * k + k * n + m * n) / 1.5e12
-    aligned = (m % 8 == 0) & (n % 8 == 0) & (k % 8 == 0)
-    waves = np.ceil(np.ceil(m / 128) * np.ceil(n / 128) / 108)
-    extern = np.maximum(waves * (2 * 128 * 128 * k * 108 / 250e12), memory)
-    times[:, 0] = 6e-6 + extern * np.where(aligned, 1.0, 2.2) + flops * 0.05
-    for i, (bm, bn, bk, stages, warps) in enumerate(MM_CONFIGS):
-        tiles = np.ceil(m / bm) * np.ceil(n / bn)
-        slots = 108 * max(1, 8 // warps)
-        speed = (bm * bn) ** 0.35 / (128 * 128) ** 0.35 * (1 - 0.25 / stages) * min(1.0, bk / 32) ** 0.2
-        work = np.ceil(tiles / slots) * (2 * bm * bn * np.ceil(k / bk) * bk * slots / 230e12) / speed
-        start = 5e-6 + 0.3e-6 * stages + 0.8e-6 * transposed * (bk > 32)
-        fits = (
-            (bm <= np.maximum(_power(m), 16))
-            & (bn <= np.maximum(_power(n), 16))
-            & (bk <= np.maximum(_power(k), 16))
-        )
-        times[:, i + 1] = np.where(fits, start + np.maximum(work, memory) * (1 + 0.1 * dtype), np.nan)
-    times *= np.exp(noise * rng.randn(*times.shape)) * 1e3
-    columns = [TableColumn(name, "int") for name in ("m", "k", "n")]
-    columns += [TableColumn("mat1_stride_0", "int"), TableColumn("mat2_stride_0", "int")]
-    columns += [TableColumn("mat1_dtype", "category", values=("bfloat16", "float16"))]
-    columns += [TableColumn("mat2_iscontig", "bool")]
-    columns += [
-        TableColumn(name, "float", derived=True)
-        for name in ("m_times_k", "m_times_n", "k_times_n", "intensity")
-    ]
-    X = np.column_stack([m, k, n, m * k, n * k, dtype, transposed, m * k, m * n, k * n])
-    X = np.column_stack([X, m * n * k / (m * k + k * n + m * n)])
-    configs = [("extern_mm", None, None, None, None, None), *(("triton", *c) for c in MM_CONFIGS)]
-    parameters = ("type", "BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps")
-    return table(columns, X, times, configs, parameters)
-
-
-def _sizes(rng: np.random.RandomState, n: int) -> Floats:
-    free = np.floor(2.0 ** (13 * rng.rand(n))) + 1
-    power = 2.0 ** rng.randint(0, 14, n)
-    return np.where(rng.rand(n) < 0.5, power, np.where(rng.rand(n) < 0.5, np.ceil(free / 16) * 16, free))
-
-
-def _power(x: Floats) -> Floats:
-    return np.asarray(2.0 ** np.ceil(np.log2(x)))
-
-
 def winners_only(full: CostTable) -> CostTable:
     """The same log as a cache of winners: one measured config a scenario."""
     known = np.where(np.isfinite(full.times), full.times, np.inf)
@@ -168,3 +101,14 @@ def winners_only(full: CostTable) -> CostTable:
     winner &= np.cumsum(winner, axis=1) == 1
     times = np.where(winner, full.times, np.nan)
     return replace(full, times=times, log_slowdown=np.where(winner, 0.0, np.nan), costs_known=False)
+
+
+def covered_apart(kinds: list[float], type_: str = "int") -> CostTable:
+    """Config 0 runs on the first half of `kinds` alone, config 1 on the second, config 2 everywhere and slowly."""
+    half = len(kinds) // 2
+    first = np.arange(len(kinds)) < half
+    times = np.column_stack(
+        [np.where(first, 1.0, np.nan), np.where(first, np.nan, 1.0), np.full(len(kinds), 3.0)]
+    )
+    values = tuple(f"k{i}" for i in range(int(max(kinds)) + 1)) if type_ == "category" else ()
+    return table([TableColumn("kind", type_, values=values)], np.array(kinds)[:, None], times)  # type: ignore[arg-type]

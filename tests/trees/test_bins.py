@@ -36,12 +36,12 @@ def test_a_test_that_only_brings_another_config_nearer_has_promise() -> None:
     left, total = np.array([[1.0, 1.5, 4.0, 4.0]]) * [UNIT, UNIT, 1, 1], np.array([2.0, 12.0, 8.0, 8.0])
     total = total * [UNIT, UNIT, 1, 1]
     blind = np.array([[1.0, 6.0, 4.0, 4.0]]) * [UNIT, UNIT, 1, 1]
-    assert promise(left, total)[0] < promise(blind, total)[0]
+    assert promise(left, total, 0.01)[0] < promise(blind, total, 0.01)[0]
 
 
 def test_a_side_without_a_scenario_divides_nothing() -> None:
     total = np.array([2.0 * UNIT, UNIT, 3.0, 2.0])
-    assert np.isinf(promise(np.array([[UNIT, 0.0, 1.0, 0.0]]), total)).all()
+    assert np.isinf(promise(np.array([[UNIT, 0.0, 1.0, 0.0]]), total, 0.01)).all()
 
 
 def test_ten_thousand_categories_stay_within_memory() -> None:

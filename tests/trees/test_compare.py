@@ -11,7 +11,7 @@ import pytest
 from heurgen.base.errors import UsageError
 from heurgen.logs.costs import TableColumn
 from heurgen.trees import evaluate
-from heurgen.trees.compare import Report, _beyond, _correlation, _ranks, _splits
+from heurgen.trees.compare import Report, _beyond, _correlation, _ranks, divisions
 from tests.trees.synthetic import surface, table, winners_only
 
 
@@ -88,12 +88,12 @@ def test_p95_is_the_documented_one() -> None:
 
 def test_every_group_is_held_out_once_and_together() -> None:
     t = surface(23, 3, 2)
-    splits = list(_splits(t, 4, 1))
-    held = np.concatenate([test for _, test in splits])
-    assert sorted(held.tolist()) == list(range(23))
+    splits = list(divisions(t, 4, 2))
+    for repeat in (splits[:4], splits[4:]):
+        assert sorted(np.concatenate([test for _, test in repeat]).tolist()) == list(range(23))
     for train, test in splits:
         assert not set(t.group[train].tolist()) & set(t.group[test].tolist())
-    assert [test.tolist() for _, test in _splits(t, 4, 2)] != [test.tolist() for _, test in splits]
+    assert [test.tolist() for _, test in splits[:4]] != [test.tolist() for _, test in splits[4:]]
 
 
 def test_the_dominant_feature_is_the_one_whose_ranks_follow_the_best_time() -> None:

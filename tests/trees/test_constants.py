@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import fields
+from itertools import takewhile
 
+import pytest
+
+from benchmarks.constants import tried
 from heurgen.trees import constants
 
 
-def test_every_constant_stands_under_a_comment() -> None:
+@pytest.mark.parametrize("name", [f.name for f in fields(constants.Constants)])
+def test_every_constant_stands_below_the_command_that_shows_it(name: str) -> None:
     lines = inspect.getsource(constants.Constants).splitlines()
-    names = {f.name for f in fields(constants.Constants)}
-    for i, line in enumerate(lines):
-        match = re.match(r"    (\w+): ", line)
-        if match and match[1] in names:
-            above = next(text for text in reversed(lines[:i]) if not re.match(r"    \w+: ", text))
-            assert above.strip().startswith("#"), f"{match[1]} has no comment"
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"    {name}: "))
+    above = "\n".join(takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[:at])))
+    assert f"`constants.py {name} " in above
+    values = tried(name)
+    assert len(values) > 1
+    assert getattr(constants.LEARNER, name) in values
 
 
 def test_lists_ascend_and_ranges_hold() -> None:

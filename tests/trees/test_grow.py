@@ -74,4 +74,4 @@ def test_the_most_promising_test_of_all() -> None:
     total = bins.weight.sum(axis=0)
     sums = [bins.weight[p.X[:, f] <= v].sum(axis=0) for f in range(3) for v in np.unique(p.X[:, f])]
     assert found is not None
-    assert found.promise == promise(np.array(sums), total).min()
+    assert found.promise == promise(np.array(sums), total, bins.floor).min()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.logs.costs import TableColumn
 from heurgen.trees.joint import (
     Fitted,
     Pool,
@@ -19,25 +18,14 @@ from heurgen.trees.joint import (
     or_single,
     pool,
     price_units,
-    settling_cut,
 )
 from heurgen.trees.node import Branch, Cut, Tip, n_leaves, real_cost
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import UNIT, problem, with_configs
 from heurgen.trees.regime import regime
-from tests.trees.synthetic import surface, table
+from tests.trees.synthetic import covered_apart, surface, table
 
-NAN = np.nan
 SETTINGS = Settings(n_configs=4, price=0.01, depth=4, max_leaves=8)
-
-
-def covered_apart(kinds: list[float], type_: str = "int") -> CostTable:
-    """Config 0 runs on the first half of `kinds` alone, config 1 on the second, config 2 everywhere and slowly."""
-    half = len(kinds) // 2
-    first = np.arange(len(kinds)) < half
-    times = np.column_stack([np.where(first, 1.0, NAN), np.where(first, NAN, 1.0), np.full(len(kinds), 3.0)])
-    values = tuple(f"k{i}" for i in range(int(max(kinds)) + 1)) if type_ == "category" else ()
-    return table([TableColumn("kind", type_, values=values)], np.array(kinds)[:, None], times)  # type: ignore[arg-type]
 
 
 def test_a_price_grows_with_the_square_root_of_the_scenarios() -> None:
@@ -71,30 +59,6 @@ def test_leaves_are_numbered_from_left_to_right() -> None:
     p = problem(table([TableColumn("x", "int")], np.arange(4.0)[:, None], np.ones((4, 2))))
     tree = Branch(Cut(0, 1.0, 2.0), Tip(0), Branch(Cut(0, 2.0, 3.0), Tip(1), Tip(0)))
     assert leaf_of(p, tree).tolist() == [0, 0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("kinds", "type_", "cut"),
-    [
-        ([0.0, 1.0, 2.0, 7.0, 8.0, 9.0], "int", Cut(0, 2.0, 7.0)),
-        ([0.0, 1.0, 2.0, 3.0], "category", Cut(0, left=(0, 1))),
-        ([0.0, 2.0, 2.0, 3.0], "int", None),  # 2 lies on both sides
-        ([0.0, 1.0, 1.0, 2.0], "category", None),
-    ],
-)
-def test_a_cut_settles_coverage_where_the_sides_do_not_meet(
-    kinds: list[float], type_: str, cut: Cut | None
-) -> None:
-    assert settling_cut(problem(covered_apart(kinds, type_))) == cut
-
-
-def test_what_is_covered_everywhere_or_in_three_ways_is_settled_by_no_cut() -> None:
-    x = np.arange(6.0)[:, None]
-    column = [TableColumn("x", "int")]
-    assert settling_cut(problem(table(column, x, np.ones((6, 2))))) is None
-    thirds = np.ones((6, 3))
-    thirds[:2, 0], thirds[2:4, 1] = NAN, NAN
-    assert settling_cut(problem(table(column, x, thirds))) is None
 
 
 def test_the_settling_cut_comes_first_and_counts_as_a_test() -> None:

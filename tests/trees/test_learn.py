@@ -310,4 +310,5 @@ def test_holes_by_shape_are_respected_on_unseen_shapes(mm: CostTable) -> None:
     selector = fit_rows(mm, train, JOINT)
     found = mm.log_slowdown[test, choices(selector, mm, test)]
     assert np.isfinite(found).mean() >= 0.99
-    assert geomean(found[np.isfinite(found)].tolist()) < 1.035  # 1.031 with joint and its default sizes
+    # 1.0203; 1.0312 without the rules for sparse tables (`coverage.sparse`).
+    assert geomean(found[np.isfinite(found)].tolist()) < 1.025

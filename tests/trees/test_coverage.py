@@ -1,0 +1,70 @@
+"""The cut that settles coverage, and tables of which many cells are missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heurgen.logs.costs import TableColumn
+from heurgen.trees import constants
+from heurgen.trees.coverage import settling_cut, sparse
+from heurgen.trees.node import Cut
+from heurgen.trees.options import FitOptions
+from heurgen.trees.problem import UNIT, priced, problem
+from heurgen.trees.regime import regime
+from tests.trees.modelled import matmul
+from tests.trees.synthetic import covered_apart, surface, table, winners_only
+
+
+@pytest.mark.parametrize(
+    ("kinds", "type_", "cut"),
+    [
+        ([0.0, 1.0, 2.0, 7.0, 8.0, 9.0], "int", Cut(0, 2.0, 7.0)),
+        ([0.0, 1.0, 2.0, 3.0], "category", Cut(0, left=(0, 1))),
+        ([0.0, 2.0, 2.0, 3.0], "int", None),  # 2 lies on both sides
+        ([0.0, 1.0, 1.0, 2.0], "category", None),
+    ],
+)
+def test_a_cut_settles_coverage_where_the_sides_do_not_meet(
+    kinds: list[float], type_: str, cut: Cut | None
+) -> None:
+    assert settling_cut(problem(covered_apart(kinds, type_))) == cut
+
+
+def test_what_is_covered_everywhere_or_in_three_ways_is_settled_by_no_cut() -> None:
+    x = np.arange(6.0)[:, None]
+    column = [TableColumn("x", "int")]
+    assert settling_cut(problem(table(column, x, np.ones((6, 2))))) is None
+    thirds = np.ones((6, 3))
+    thirds[:2, 0], thirds[2:4, 1] = np.nan, np.nan
+    assert settling_cut(problem(table(column, x, thirds))) is None
+
+
+def test_a_table_is_sparse_where_many_cells_are_missing_and_no_cut_says_which() -> None:
+    assert sparse(problem(matmul(80)))
+    assert not sparse(problem(surface(80, 8, 3, holes=0.2)))
+    # Three configs run on the first scenario alone, one on the four others: in both tables as many cells are missing.
+    first = np.arange(5)[:, None] == 0
+    times = np.where(first == [True, True, True, False], 1.0, np.nan)
+    x = TableColumn("x", "int")
+    assert not sparse(problem(table([x], np.array([[0.0], [1.0], [1.0], [2.0], [3.0]]), times)))
+    assert sparse(problem(table([x], np.array([[1.0], [0.0], [1.0], [2.0], [3.0]]), times)))
+    # Of winners alone nothing says that the others do not apply.
+    assert not sparse(problem(winners_only(matmul(80))))
+
+
+def test_a_sparse_table_has_no_points_between_and_counts_what_is_uncovered_less() -> None:
+    p = problem(matmul(80))
+    r = regime(p, FitOptions())
+    assert (r.sparse, r.interpolate) == (True, False)
+    other = replace(p, sparse=True)
+    c = constants.LEARNER
+    assert (p.guide.max(), other.guide.max()) == (c.uncovered * UNIT, c.sparse_uncovered * UNIT)
+    assert (other.guide[p.covered] == np.minimum(p.cost[p.covered], c.sparse_uncovered * UNIT)).all()
+    # Held-out figures and labels count coverage as ever.
+    assert (other.soft == p.soft).all()
+    share = 1 - p.covered.mean(axis=0)
+    assert priced(p).leaf_price.tolist() == np.rint(c.doubt * UNIT * share).tolist()
+    assert priced(other).leaf_price.tolist() == np.rint(c.sparse_doubt * UNIT * share).tolist()
