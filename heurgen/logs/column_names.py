@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from heurgen.spec.log_columns import is_throughput
 
@@ -86,6 +86,40 @@ _UNITS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"num_(seqs|sequences)|batch|batch_size|bs"), "sequences"),
     (re.compile(r".*(seqlen|seq_len|tokens).*"), "tokens"),
 )
+
+# What tuners write where a measurement succeeded, and words of what they write where it failed.
+_SUCCESS = frozenset(
+    "ok okay success successful succeeded pass passed valid correct good done complete completed".split()
+)
+FAILURES = frozenset(
+    "nan inf -inf infinity oom error failed fail failure timeout invalid none n/a na crash crashed oor -1 wrong "
+    "incorrect unsupported skipped exception abort aborted mismatch unfit".split()
+)
+# Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
+_SUCCEEDED = re.compile(r"(is_)?(ok|success|successful|succeeded|pass|passed|valid|correct|result)")
+_REASON = re.compile(r"err|errors?|error_(message|msg|type)|exception|failure(_reason)?|reason")
+
+
+def success_words(name: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """The texts of a status column that say that a measurement succeeded: "" in a column of reasons."""
+    if _REASON.fullmatch(name.lower()):
+        return ("",) if "" in texts else ()
+    words = _SUCCESS | ({"true", "1", "yes"} if _SUCCEEDED.fullmatch(name.lower()) else set())
+    return tuple(t for t in texts if t.strip().lower() in words)
+
+
+def is_status(name: str, texts: Sequence[str]) -> bool:
+    """Whether a column that may have any name says which measurements succeeded, as far as its texts tell."""
+    success = success_words(name, texts)
+    others = [t.strip().lower() for t in texts if t not in success]
+    if not success or is_feature(name) or is_parameter(name):
+        return False
+    if not others and not _SUCCEEDED.fullmatch(name.lower()):
+        return False  # `padding` that is always "valid"
+    if _REASON.fullmatch(name.lower()):
+        return bool(others) and not any(re.fullmatch(r"[-+.0-9e]+", t) for t in others)
+    known = FAILURES | ({"false", "0", "no"} if _SUCCEEDED.fullmatch(name.lower()) else set())
+    return all(t in known or known.intersection(re.split(r"[\W_]+", t)) for t in others)
 
 
 def is_label(name: str) -> bool:

@@ -22,7 +22,7 @@ from heurgen.logs.cells import Cells, Source, listed, read_cells
 from heurgen.logs.frame import is_frame
 from heurgen.logs.importers.common import column_type, described, only, safe_name, usable_name
 from heurgen.logs.importers.devices import vendor_of
-from heurgen.logs.wide import wide_draft
+from heurgen.logs.wide import NO_VENDOR, wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
 from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec, vendor_problem
 from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit_of
@@ -37,9 +37,6 @@ _FEW = 16
 # A category with more values than this is an id or free text.
 _MAX_CATEGORIES = 100
 _OTHER_TIMES = re.compile(r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_")
-_FAILURES = frozenset(
-    "nan inf -inf infinity oom error failed fail timeout invalid none n/a na crash oor -1".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +97,12 @@ def _draft(table: Cells, path: str, said: Said) -> Draft:
         )
     for what, found in (("launch parameter", parameters), ("feature", features)):
         if not found:
-            option = "--features" if what == "feature" else "--parameters"
-            raise LogError(f"no column looks like a {what}", file=path, hint=f"say which: {option} NAME,...")
+            hint = "say which: --features NAME,..."
+            if what == "launch parameter":
+                hint = (
+                    "say which: --parameters NAME,...; or --wide, where every config has a column of its own"
+                )
+            raise LogError(f"no column looks like a {what}", file=path, hint=hint)
     any_varies = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
     kernel, kernel_remark = _kernel(table, path)
     return Draft(
@@ -134,10 +135,17 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
             found[key] = min(fitting, key=lambda n: (names.index(n.lower()), n))
     if "time" not in found:
         found["time"] = _time_column(table, path)
+    others = [c for c in table.texts if c not in found.values()]
+    if "status" not in found and (fits := [c for c in others if column_names.is_status(c, table.texts[c])]):
+        found["status"] = fits[0]
     constants, remarks = constant_vendor(table, found, said.vendor)
     log = replace(LogColumns(), **found, constants=constants)  # type: ignore[arg-type]
     if is_throughput(log.time):
         log = replace(log, objective="max")
+    success = column_names.success_words(log.status, table.texts.get(log.status, ()))
+    if {word.lower() for word in success} - {"ok"}:
+        log = replace(log, success=success)
+        remarks["success"] = "guess: texts of the status column; any other is a failure. confirm"
     if words := _failure_words(table, log):
         log = replace(log, failures=words)
         remarks["failures"] = "guess: texts of the time column that are no times; confirm"
@@ -163,9 +171,7 @@ def constant_vendor(
     vendors = {vendor_of(d) for d in devices}
     if len(vendors) == 1 and (vendor := vendors.pop()) is not None:
         return (("vendor", vendor),), {"vendor": f"guess: {devices[0]} is of {vendor}; confirm"}
-    return (), {
-        "vendor": 'guess: the log has no such column, and needs one; add it, or write { const = "nvidia" }'
-    }
+    return (), {"vendor": NO_VENDOR}
 
 
 def _time_column(table: Cells, path: str) -> str:
@@ -189,7 +195,7 @@ def _failure_words(table: Cells, log: LogColumns) -> tuple[str, ...]:
     texts = {t.strip().lower() for t in table.texts[log.time] if t and number(t) is None} | (
         {"-1"} & set(table.texts[log.time])
     )
-    return tuple(sorted(t for t in texts if t in _FAILURES))
+    return tuple(sorted(t for t in texts if t in column_names.FAILURES))
 
 
 def _bookkeeping_remark(table: Cells, key: str, name: str) -> str:
@@ -203,8 +209,10 @@ def _bookkeeping_remark(table: Cells, key: str, name: str) -> str:
             else "as ms (or say unit = ...), and any unit gives the same slowdowns"
         )
         return f"guess: by its name; heurgen reads it {read}. confirm"
-    if key == "status" and "ok" not in table.texts[name]:
+    if key == "status" and not column_names.success_words(name, table.texts[name]):
         return "guess: by its name; yet no row says 'ok', and any other text is a failure. confirm"
+    if key == "status" and name.lower() not in column_names.BOOKKEEPING["status"]:
+        return "guess: by its texts; confirm"
     return "guess: by its name; confirm"
 
 

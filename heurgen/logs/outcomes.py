@@ -27,11 +27,14 @@ Bools = NDArray[np.bool_]
 
 
 def successes(cells: Cells, spec: KernelSpec) -> Bools:
-    """Rows whose time counts: status ok; in a file without a status column, a time that is not blank.
+    """Rows whose time counts: a status of [log] success; in a file without a status column, a time that is not blank.
 
     A time that is a word of [log] failures is a failure whatever the status; a winner needs no time.
     """
-    column, good = _rows_with(cells, spec.log.time, ""), _rows_with(cells, spec.log.status, OK)
+    column, good = (
+        _rows_with(cells, spec.log.time, [""]),
+        _rows_with(cells, spec.log.status, spec.log.success),
+    )
     absent = (
         cells.codes[spec.log.status] == ABSENT if spec.log.status in cells.codes else np.ones(cells.n, bool)
     )
@@ -39,19 +42,20 @@ def successes(cells: Cells, spec: KernelSpec) -> Bools:
     return np.asarray(ok & ~_failure_words(cells, spec))
 
 
-def _rows_with(cells: Cells, column: str, text: str) -> Bools:
-    """The rows with this text; False where the row's file lacks the column."""
-    if column not in cells.codes or text not in cells.texts[column]:
+def _rows_with(cells: Cells, column: str, words: Sequence[str]) -> Bools:
+    """The rows with one of these texts, whatever its case; False where the row's file lacks the column."""
+    if not words or column not in cells.codes:
         return np.zeros(cells.n, dtype=np.bool_)
-    return np.asarray(cells.codes[column] == cells.texts[column].index(text))
+    found = [_is_one(text, words) for text in cells.texts[column]]
+    return np.array([*found, False])[cells.codes[column]]
+
+
+def _is_one(text: str, words: Sequence[str]) -> bool:
+    return text.strip().lower() in {w.strip().lower() for w in words}
 
 
 def _failure_words(cells: Cells, spec: KernelSpec) -> Bools:
-    words = {w.strip().lower() for w in spec.log.failures}
-    if not words or spec.log.time not in cells.codes:
-        return np.zeros(cells.n, dtype=np.bool_)
-    found = [text.strip().lower() in words for text in cells.texts[spec.log.time]]
-    return np.array([*found, False])[cells.codes[spec.log.time]]
+    return _rows_with(cells, spec.log.time, spec.log.failures)
 
 
 def known_time(time: float) -> float | None:
@@ -60,13 +64,14 @@ def known_time(time: float) -> float | None:
 
 
 def statuses(cells: Cells, spec: KernelSpec) -> Coded:
-    """Why each row failed, or "ok": the status column's text, else the failure word, else BLANK_TIME."""
+    """ "ok", or why the row failed: the status column's text, else the failure word, else BLANK_TIME."""
     texts: list[Value] = [*cells.texts.get(spec.log.status, []), OK, BLANK_TIME]
     codes = cells.codes.get(spec.log.status, np.full(cells.n, ABSENT, dtype=np.int64))
     ok, n = successes(cells, spec), len(texts)
     words = [w or BLANK_TIME for w in cells.texts[spec.log.time]]
     by_word = n + cells.codes[spec.log.time]
-    unsaid = np.isin(codes, [i for i, t in enumerate(texts) if t == OK] + [ABSENT])
+    said = [i for i, t in enumerate(texts) if _is_one(str(t), spec.log.success)]
+    unsaid = np.isin(codes, [*said, ABSENT])
     implied = np.where(ok, n - 2, np.where(_failure_words(cells, spec), by_word, n - 1))
     used, codes = np.unique(np.where(unsaid, implied, codes), return_inverse=True)
     texts += words

@@ -23,6 +23,7 @@ from heurgen.ir import MAX_TEXT, Value
 from heurgen.logs import frame
 from heurgen.logs.cells import ABSENT, Cells, Codes, Fault, Source, TableFile, listed, parse_cells, read_cells
 from heurgen.logs.coded import Coded, combine, first_rows, sorted_codes
+from heurgen.logs.column_names import success_words
 from heurgen.logs.layout import arranged
 from heurgen.logs.outcomes import OK, UNTIMED, statuses, times
 from heurgen.spec.kernel_spec import Column, KernelSpec, cell_value, vendor_problem
@@ -374,8 +375,9 @@ def _notes(
         ):
             notes.append(f"no file has a column {quoted(parameter.name)}: blank in every row")
     for status in columns.status.values:
-        if status != OK and str(status).strip().lower() == OK:
-            notes.append(f"the status {quoted(status)} counts as a failure: only {quoted(OK)} is a success")
+        if status != OK and success_words("status", [str(status)]):
+            said = f"unless [log] says success = [{quoted(status)}]"
+            notes.append(f"the status {quoted(status)} counts as a failure, {said}")
     if len(dropped_rows):
         path, line = cells.place(int(dropped_rows.min()))
         share = f"{len(dropped_rows)} of {int(scenario.max()) + 1} scenarios dropped"

@@ -17,6 +17,9 @@ from heurgen.spec.log_columns import LogColumns, WideColumn, is_throughput
 
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z_0-9-]*?)\s*[=:]\s*([A-Za-z0-9_.+-]+)")
 
+# Said in a draft of a log that does not tell the vendor.
+NO_VENDOR = 'guess: the log has no such column, and needs one; add it, or write { const = "nvidia" }'
+
 
 def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str | None) -> Draft:
     """Columns that are features (or bookkeeping) by name, or as said; each other column of numbers is a config.
@@ -49,6 +52,7 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     names: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     words = sorted({t for c in configs for t in table.texts[c] if t and number(t) is None})
     # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
+    constants = _vendor(table, place, vendor)
     read: Any = {"time": "throughput", "objective": "max"} if all(map(is_throughput, configs)) else {}
     return Draft(
         name=safe_name(re.sub(r"\..*", "", re.split(r"[/\\]", path)[-1])),
@@ -56,13 +60,18 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
         parameters=tuple(
             Entry(described(p, v, optional="" in v), "guess; confirm") for p, v in values.items()
         ),
-        log=LogColumns(
-            **names, constants=_vendor(table, place, vendor), failures=tuple(words), wide=wide, **read
-        ),
-        log_remarks=() if place["device"] else (("device", "the table has no such column; say which"),),
+        log=LogColumns(**names, constants=constants, failures=tuple(words), wide=wide, **read),
+        log_remarks=_remarks(place, constants),
         header=(f"Drafted by heurgen init --wide from {counted(len(wide), 'config')}.",),
         left_out=tuple((c, "no number and no feature") for c in rest if c not in configs and c not in inputs),
     )
+
+
+def _remarks(
+    place: dict[str, str | None], constants: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    found = () if place["device"] else (("device", "the table has no such column; say which"),)
+    return found if place["vendor"] or "vendor" in dict(constants) else (("vendor", NO_VENDOR), *found)
 
 
 def _is_input(name: str) -> bool:

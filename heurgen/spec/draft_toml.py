@@ -125,7 +125,19 @@ def _entry(entry: Entry) -> str:
 def _log(draft: Draft) -> Iterator[str]:
     remarks, log, default = dict(draft.log_remarks), draft.log, LogColumns()
     constants = dict(log.constants)
-    for name in ("vendor", "device", "time", "status", "scenario", "noise", "unit", "objective", "failures"):
+    names = (
+        "vendor",
+        "device",
+        "time",
+        "status",
+        "scenario",
+        "noise",
+        "unit",
+        "objective",
+        "success",
+        "failures",
+    )
+    for name in names:
         found = {"const": constants[name]} if name in constants else getattr(log, name)
         if found != getattr(default, name) or (name in remarks and found is not None):
             text = toml.number(found) if isinstance(found, float) else toml.value(found)

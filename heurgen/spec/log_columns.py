@@ -40,6 +40,7 @@ class LogColumns:
     noise         relative noise where a log has no repeats
     unit          of the time column; None: what its name says ("time_us"), else ms
     objective     "max": the time column holds a throughput, and 1 / it is read as a time
+    success       texts of the status column, whatever their case, that say a measurement succeeded ("" is a blank cell)
     failures      texts of the time column, whatever their case, that are failures ("" is a blank cell)
     winners_only  every row is the winner of a scenario of its own; its time may be blank, slowdown is unknown
     constants     ("vendor", "nvidia"): the log has no such column, and this is what it would hold
@@ -55,6 +56,7 @@ class LogColumns:
     noise: float = 0.02
     unit: Unit | None = None
     objective: Literal["min", "max"] = "min"
+    success: tuple[str, ...] = ("ok",)
     failures: tuple[str, ...] = ()
     winners_only: bool = False
     constants: tuple[tuple[str, str], ...] = ()
@@ -106,7 +108,7 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
             by its name and `objective` does not say so.
     """
     default = LogColumns()
-    table.only(*_KEYS, "noise", "unit", "objective", "failures", "winners_only", "wide")
+    table.only(*_KEYS, "noise", "unit", "objective", "success", "failures", "winners_only", "wide")
     names, constants = {}, []
     for key in _KEYS:
         if key in _CONSTANTS and isinstance(table.data.get(key), Mapping):
@@ -124,6 +126,7 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
         noise=float(table.number("noise", default.noise, low=0, high=max_noise, expected=expected)),
         unit=_one_of(table, "unit", tuple(MS), None),
         objective=_one_of(table, "objective", ("min", "max"), "min"),
+        success=table.texts("success", default.success, expected='a list of texts such as ["ok", "passed"]'),
         failures=table.texts("failures", (), expected='a list of texts such as ["OOM", "nan"]'),
         winners_only=table.flag("winners_only", False),
         constants=tuple(constants),

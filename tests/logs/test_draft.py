@@ -181,8 +181,50 @@ def test_bools_and_odd_times_and_statuses(tmp_path: Path) -> None:
     assert spec["features"]["causal"] == {"type": "bool"}
     assert (spec["log"]["time"], spec["log"]["status"]) == ("time_us", "state")
     assert "heurgen reads it in us, by its name" in draft_spec(path)
-    write(path, [r | {"state": "passed"} for r in rows])
+    write(path, [r | {"state": "7"} for r in rows])
     assert "yet no row says 'ok', and any other text is a failure" in draft_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "success"),
+    [
+        ("state", ("passed", "OOM"), ["passed"]),
+        ("result", ("OK", "compile error"), None),
+        ("outcome", ("SUCCESS", "Timeout", "success"), ["SUCCESS", "success"]),
+        ("valid", ("True", "False"), ["True"]),
+        ("correct", ("1", "0"), ["1"]),
+        ("error", ("", "out of resources: shared memory"), [""]),
+    ],
+)
+def test_what_says_that_a_measurement_succeeded(
+    tmp_path: Path, name: str, texts: tuple[str, ...], success: list[str] | None
+) -> None:
+    """The drafted spec reads the failures as failures; success is said where it is not `ok`."""
+    rows = [{name: texts[i % len(texts)]} | r for i, r in enumerate(matmul())]
+    path = write(tmp_path / "a.csv", rows)
+    text = draft_spec(path)
+    assert drafted(path)["log"].get("status") == name
+    assert drafted(path)["log"].get("success") == success
+    assert name not in drafted(path)["parameters"]
+    log = read_logs([path], parse_spec(text, "a draft"))
+    good = [r for r in rows if r[name] in (success or ["OK"])]
+    assert log.n_measurements - log.n_failures == len(good)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("error", ("0.001", "")),  # of a result, in numbers
+        ("padding", ("valid", "valid")),
+        ("backend", ("ok", "failed")),  # a parameter by its name
+        ("kind", ("ok", "other")),
+        ("flag", ("True", "False")),
+        ("reason", ("too slow", "oom")),
+    ],
+)
+def test_what_only_looks_like_a_status(tmp_path: Path, name: str, texts: tuple[str, ...]) -> None:
+    rows = [r | {name: texts[i % 2]} for i, r in enumerate(matmul())]
+    assert "status" not in drafted(write(tmp_path / "a.csv", rows))["log"]
 
 
 def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:
@@ -228,7 +270,8 @@ def test_hostile_values_stay_inert(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("M,BLOCK_M,vendor\n1,2,amd\n", ":1: no column looks like the time of a measurement (say which: --time NAME)"),
-        ("M,N,time_ms\n1,2,1.0\n", ": no column looks like a launch parameter (say which: --parameters NAME,...)"),
+        ("M,N,time_ms\n1,2,1.0\n", ": no column looks like a launch parameter (say which: --parameters NAME,...; "
+             "or --wide, where every config has a column of its own)"),
         ("BLOCK_M,num_warps,time_ms\n1,2,1.0\n", ": no column looks like a feature (say which: --features NAME,...)"),
     ],
 )  # fmt: skip
