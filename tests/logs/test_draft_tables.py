@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from heurgen.base.errors import SpecError
-from heurgen.logs.draft import Said, draft_spec
+from heurgen.logs.draft import draft_spec
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import parse_spec
 
@@ -99,18 +98,3 @@ def test_guesses_are_right(tmp_path: Path, kind: str) -> None:
     for values in features.values():
         n *= len(values)
     assert log.n_scenarios == n
-
-
-WIDE = "gpu,M,N,Triton (TFLOPS),cuBLAS (TFLOPS)\nNVIDIA H200,1,64,2,4\nNVIDIA H200,64,64,8,5\n"
-
-
-def test_wide_throughput(tmp_path: Path) -> None:
-    path = tmp_path / "wide.csv"
-    path.write_text(WIDE)
-    text = draft_spec([path], Said(wide=True))
-    log = read_logs([path], parse_spec(text))
-    assert log.time.tolist() == [1 / 2, 1 / 4, 1 / 8, 1 / 5]
-    with pytest.raises(
-        SpecError, match=r"'Triton \(TFLOPS\)' is a throughput by its name, and would be read as a time"
-    ):
-        parse_spec(text.replace('objective = "max"', "").replace('time = "throughput"', ""))

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heurgen.logs import lines
 from heurgen.logs.cells import read_cells
+from tests.logs.tables import refused
 
 VALUES: Any = st.one_of(
     st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(), st.text(max_size=5), st.just("ok")
@@ -59,3 +61,22 @@ def test_parts_of_another_form(tmp_path: Path, monkeypatch: Any) -> None:
     assert found["b"] == ["x"] * 7 + ["y\\"] + ["x"] * 4 + [""] + ["x"] * 7
     assert found["c"] == [""] * 20
     assert [cells.place(i)[1] for i in range(20)] == list(range(1, 21))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"n": 1}\n{"n": }\n', "FILE:2: this is no JSON line: Expecting value"),
+        ('{"n": 1}\n[1]\n', "FILE:2: found no object, expected one on every line"),
+        ('{"n": [1]}\n', "FILE:1: column 'n': found a list, expected a number, text, true, false or null"),
+        ('{"n": 1}\n\n{"n": {"m": 2}}\n', "FILE:3: column 'n': found an object, expected a number, text, true, "
+         "false or null"),
+        ('{"n": 1, "n": 2}\n', "FILE:1: column 'n': the key is there twice"),
+        ("{}\n{}\n", "FILE: the lines name no column"),
+        ("[" * 9000, "FILE: the file has a header and no measurements"),
+        ('{"a":' + "[" * 99000, "FILE:1: this is no JSON line: "),
+        ("{\n", "FILE:1: this is no JSON line: Expecting property name enclosed in double quotes"),
+    ],
+)  # fmt: skip
+def test_bad_json_lines(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, text, "log.jsonl").startswith(message)

@@ -1,4 +1,4 @@
-"""A Ray cluster for the tests of both engines."""
+"""A Ray cluster for the tests of both engines, and journals that no disk makes wait."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NODE = {"object_store_memory": 80_000_000, "num_cpus": 1, "num_gpus": 1}
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test takes the machine's power away; thousands of rows on a disk that others share take minutes."""
+    monkeypatch.setattr("os.fsync", lambda file: None)
 
 
 @pytest.fixture(scope="module")

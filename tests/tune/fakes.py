@@ -285,16 +285,5 @@ class FakeGpus:
             lane.close()
 
 
-def several_interpreters(target: Target) -> Any:
-    """Triton's interpreter, once for each visible device; the process was started with TRITON_INTERPRET=1."""
-    from heurgen.tune.gpu import InterpreterSession
-
-    class Interpreter(InterpreterSession):
-        def device(self) -> DeviceInfo:
-            return replace(super().device(), gpus=len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
-
-    return Interpreter(target)
-
-
 def no_device(target: Target) -> FakeSession:
     raise RuntimeError("no GPU here")

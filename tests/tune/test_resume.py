@@ -202,17 +202,21 @@ def grown(path: Path, process: subprocess.Popen[str], lines: int) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_several_gpus_stopped_and_resumed_on_other_numbers(tmp_path: Path, end: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("end", "turns"), [(signal.SIGKILL, ("A,A", "A,A,A", "A")), (signal.SIGINT, ("A,A", "A"))]
+)
+def test_several_gpus_stopped_and_resumed_on_other_numbers(
+    tmp_path: Path, end: signal.Signals, turns: tuple[str, ...]
+) -> None:
     path, before = tmp_path / "log.csv", ""
-    for turn, names in enumerate(("A,A", "A,A,A", "A", "A,A")):
+    for turn, names in enumerate(turns, 1):
         trace = tmp_path / f"trace{turn}"
         process = on_gpus(path, names, trace)
-        last = turn == 3
+        last = turn == len(turns)
         if not last:
             grown(path, process, before.count("\n") + 30)
             process.send_signal(end)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
         text = path.read_text()
         if last or end == signal.SIGINT:
             assert output == ("finished\n" if last else "interrupted\n"), errors

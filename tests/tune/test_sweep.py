@@ -2,19 +2,20 @@ from __future__ import annotations
 
 import csv
 import itertools
-import math
 import statistics
+import time
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
 
 from heurgen.base.errors import UsageError
 from heurgen.tune.compilers import CompileJob
-from heurgen.tune.protocol import Scenario
+from heurgen.tune.protocol import Scenario, Settings
 from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
 from heurgen.tune.sweep import Progress
 from heurgen.tune.timing import Failure, Method
@@ -180,8 +181,31 @@ def test_a_short_budget_measures_what_it_compiled(tmp_path: Path) -> None:
     assert scenarios_of(executor) == scenarios_of(whole)[: len(scenarios_of(executor))]
 
 
+class Together(FakeExecutor):
+    """One of several GPUs that wait for each other before their first launch, and launch nothing while `held` is set
+    unless they are aborted: what the test says of them does not depend on how fast they are.
+    """
+
+    def __init__(self, start: Barrier, held: Event) -> None:
+        super().__init__()
+        self._start, self._held = start, held
+
+    def sample(self, configs: Sequence[Settings]) -> Iterable[float | Failure]:
+        if not self.launches:
+            self._start.wait(60)
+        while self._held.is_set() and not self.aborted:
+            time.sleep(0.001)
+        yield from super().sample(configs)
+
+
+def together(count: int) -> tuple[FakeGpus, Event]:
+    gpus, start, held = FakeGpus(count), Barrier(count), Event()
+    gpus.lanes = [Together(start, held) for _ in range(count)]
+    return gpus, held
+
+
 def test_gpus_share_the_scenarios(tmp_path: Path) -> None:
-    gpus = FakeGpus(3, pace=2e-4)
+    gpus, _ = together(3)
     summary = run_tune(TuneOptions(TARGET, tmp_path / "log.csv"), executor=gpus)
     assert (summary.state, summary.cells, summary.missing, summary.gpus) == ("finished", 216, 0, 3)
     rows = rows_of(tmp_path / "log.csv")
@@ -196,7 +220,7 @@ def test_gpus_share_the_scenarios(tmp_path: Path) -> None:
 
 def test_each_gpu_takes_the_next_scenario(tmp_path: Path) -> None:
     """Whichever takes which: on each they come in the order in which one GPU would take them."""
-    alone, gpus = FakeExecutor(), FakeGpus(3, pace=1e-4)
+    alone, (gpus, _) = FakeExecutor(), together(3)
     tuned(tmp_path / "alone.csv", alone)
     run_tune(TuneOptions(TARGET, tmp_path / "log.csv"), executor=gpus)
     order = scenarios_of(alone)
@@ -206,10 +230,11 @@ def test_each_gpu_takes_the_next_scenario(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_stops_all_gpus(tmp_path: Path) -> None:
-    path, gpus = tmp_path / "log.csv", FakeGpus(3, pace=1e-4)
+    path, (gpus, held) = tmp_path / "log.csv", together(3)
 
     def interrupt(progress: Progress) -> None:
         if progress.phase == "measure" and progress.done > 50:
+            held.set()
             raise KeyboardInterrupt
 
     summary = run_tune(TuneOptions(TARGET, path), interrupt, gpus)
@@ -220,7 +245,7 @@ def test_an_interrupt_stops_all_gpus(tmp_path: Path) -> None:
 
 
 def test_an_error_of_one_gpu_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, gpus = tmp_path / "log.csv", FakeGpus(3, pace=1e-4)
+    path, gpus = tmp_path / "log.csv", FakeGpus(3)
 
     def gone(scenario: Scenario) -> None:
         raise UsageError("the device is gone: no such GPU")
@@ -233,8 +258,9 @@ def test_an_error_of_one_gpu_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_budget_ends_all_gpus(tmp_path: Path) -> None:
-    path, gpus = tmp_path / "log.csv", FakeGpus(2, pace=2e-3)
-    summary = run_tune(TuneOptions(TARGET, path, budget=0.6), executor=gpus)
+    path, gpus = tmp_path / "log.csv", FakeGpus(2)
+    options = TuneOptions(TARGET, path, budget=4.1)  # compiling takes some 3.7 s of their clocks
+    summary = run_tune(options, executor=gpus, clock=lambda: sum(lane.now for lane in gpus.lanes))
     assert summary.state == "out of time"
     assert not any(lane.aborted for lane in gpus.lanes)  # what they were at is in the log
     assert 0 < summary.rows == len(rows_of(path))
@@ -303,11 +329,11 @@ def test_a_space_file_replaces_the_space(tmp_path: Path) -> None:
     assert (summary.configs, summary.cells) == (2, 16)
 
 
-def test_a_hundred_scenarios_by_three_hundred_configs(
+def test_twenty_five_scenarios_by_three_hundred_configs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tuner's own work on a full matrix is seconds; what it asks of the device is bounded too."""
-    sizes = [2**k for k in range(3, 13)]
+    """What a full matrix asks of the device is bounded: of 300 configs most are launched once."""
+    sizes = [2**k for k in range(3, 13, 2)]
     values = {
         "BLOCK_M": (16, 32, 64, 128),
         "BLOCK_N": (16, 32, 64, 128, 256),
@@ -322,12 +348,10 @@ def test_a_hundred_scenarios_by_three_hundred_configs(
     monkeypatch.setattr(
         fakes.tunable, "workload", {"grid": [{"M": sizes, "N": sizes, "dtype": "float16"}]}, raising=False
     )
-    monkeypatch.setattr("os.fsync", lambda file: None)  # 30,000 rows to a disk that others share take minutes
     executor = FakeExecutor()
     summary = tuned(tmp_path / "log.csv", executor)
-    assert (summary.scenarios, summary.configs, summary.missing) == (100, 300, 0)
+    assert (summary.scenarios, summary.configs, summary.missing) == (25, 300, 0)
     assert len(executor.launches) / summary.cells < 4.5
-    assert math.isfinite(executor.now)
 
 
 def test_method_is_honoured(tmp_path: Path) -> None:

@@ -10,7 +10,11 @@ import pytest
 
 import heurgen
 from heurgen.audit.advise import advise
+from heurgen.base.errors import HeurgenError
+from heurgen.logs.cells import read_cells
+from heurgen.logs.tuning_log import TuningLog, read_logs
 from heurgen.trees.compare import evaluate
+from tests.logs.tables import frame, spec
 from tests.support import logs
 
 
@@ -83,3 +87,18 @@ def test_pandas_is_imported_by_frames_alone(tmp_path: Path) -> None:
         "assert 'pandas' not in sys.modules\nlog.to_frame()\nassert 'pandas' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_frames_of_any_types_are_one_log(plain: TuningLog) -> None:
+    assert read_logs(frame(), spec()).content_hash == plain.content_hash
+    assert read_logs([frame()[:2], frame()[2:]], spec()).content_hash == plain.content_hash
+    wider = frame().astype({"dtype": "category", "n": "Int64", "vendor": "string"})
+    assert read_logs(wider, spec()).content_hash == plain.content_hash
+
+
+def test_ints_that_pandas_made_floats_stay_ints() -> None:
+    table = frame()
+    table.loc[1, "n"] = None
+    with pytest.raises(HeurgenError, match=r"^frame:1: column 'n': the cell is blank$"):
+        read_logs(table, spec())
+    assert read_cells([table]).texts["n"] == ["8", "64", ""]

@@ -1,0 +1,53 @@
+"""Tables that are laid out otherwise: constant columns, and a column a config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heurgen.base.errors import HeurgenError
+from heurgen.logs.tuning_log import TuningLog, read_logs
+from tests.logs.tables import HEADER, ROWS, csv_text, spec
+
+
+def test_constants(tmp_path: Path, plain: TuningLog) -> None:
+    rows = [r[2:] for r in ROWS]
+    (tmp_path / "bare.csv").write_text(csv_text(header=HEADER[2:], rows=rows))
+    log = read_logs(
+        [tmp_path / "bare.csv"], spec('vendor = { const = "nvidia" }\ndevice = { const = "H200" }')
+    )
+    assert log.content_hash == plain.content_hash
+
+
+WIDE = """
+[log.wide]
+"16x" = { BM = 16, fast = true }
+"32x" = { BM = 32, fast = false }
+"""
+
+
+def test_wide_tables(tmp_path: Path, plain: TuningLog) -> None:
+    header = [*HEADER[:5], "16x", "32x"]
+    (tmp_path / "wide.csv").write_text(
+        csv_text(header=header, rows=[[*ROWS[0][:5], "1.5", "1"], [*ROWS[2][:5], "OOM", "0.25"]])
+    )
+    log = read_logs([tmp_path / "wide.csv"], spec('failures = ["OOM"]' + WIDE))
+    assert log.content_hash == plain.content_hash
+    (tmp_path / "wide.csv").write_text(
+        csv_text(header=header, rows=[[*ROWS[0][:5], "1.5", ""], [*ROWS[2][:5], "", "x"]])
+    )
+    with pytest.raises(HeurgenError) as error:
+        read_logs([tmp_path / "wide.csv"], spec(WIDE))
+    assert str(error.value) == (
+        f"{tmp_path}/wide.csv:3: column '32x': found 'x', expected a finite time above 0 (a failure has a blank time; "
+        'or name it in [log]: failures = ["x"])'
+    )
+
+
+def test_blank_cells_of_a_wide_table_were_not_measured(tmp_path: Path) -> None:
+    header = [*HEADER[:5], "16x", "32x"]
+    (tmp_path / "wide.csv").write_text(
+        csv_text(header=header, rows=[[*ROWS[0][:5], "1.5", ""], [*ROWS[2][:5], "2", "3"]])
+    )
+    assert read_logs([tmp_path / "wide.csv"], spec(WIDE)).n_measurements == 3

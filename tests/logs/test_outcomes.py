@@ -1,0 +1,49 @@
+"""Which measurements count, and in which unit: what [log] says of the time's column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heurgen.logs.outcomes import BLANK_TIME
+from heurgen.logs.tuning_log import TuningLog, read_logs
+from tests.logs.tables import ROWS, csv_text, spec
+
+
+def timed(tmp_path: Path, name: str, *cells: str, log: str = "", status: bool = False) -> TuningLog:
+    """A log whose time column is called `name` and holds `cells`, a config each."""
+    header = ["vendor", "device", "n", "share", "dtype", "BM", "fast", *(["status"] if status else []), name]
+    rows = [
+        [*ROWS[0][:5], str(16 * i), "true", *(["ok"] if status else []), c] for i, c in enumerate(cells, 1)
+    ]
+    path = tmp_path / "timed.csv"
+    path.write_text(csv_text(header=header, rows=rows))
+    return read_logs([path], spec(f'time = "{name}"\n{log}'))
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [("time_ms", 1), ("time_us", 1e-3), ("latency (ms)", 1), ("kernel_ns", 1e-6), ("timing_ms", 1), ("mean_time", 1),
+     ("latency_s", 1e3), ("kernelTimeUs", 1e-3), ("Duration [ns]", 1e-6), ("us", 1e-3), ("time_µs", 1e-3), ("s", 1)],
+)  # fmt: skip
+def test_units_by_name(tmp_path: Path, name: str, factor: float) -> None:
+    assert timed(tmp_path, name, "2", "3").time.tolist() == [2 * factor, 3 * factor]
+
+
+def test_units_as_said(tmp_path: Path) -> None:
+    assert timed(tmp_path, "mean_time", "2", "3", log='unit = "us"').time.tolist() == [2e-3, 3e-3]
+
+
+def test_failure_words(tmp_path: Path) -> None:
+    log = 'failures = ["OOM", "nan", "inf", "-1", ""]'
+    for status in (False, True):
+        found = timed(tmp_path, "time_ms", "1", "oom", "NaN", "-1", "", "inf", "2", log=log, status=status)
+        assert found.n_failures == 5
+        words = [found.status.values[c] for c in found.status.codes]
+        assert words == ["ok", "oom", "NaN", "-1", BLANK_TIME, "inf", "ok"]
+
+
+def test_throughput_is_turned_round(tmp_path: Path) -> None:
+    log = timed(tmp_path, "tflops", "100", "400", log='objective = "max"')
+    assert log.time.tolist() == [0.01, 0.0025]

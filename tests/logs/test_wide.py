@@ -1,0 +1,78 @@
+"""`heurgen init --wide`: which columns are configs, what their names say, and what the cells are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heurgen.base.errors import HeurgenError, SpecError
+from heurgen.logs.draft import Said, draft_spec
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import KernelSpec, parse_spec
+
+
+def drafted(folder: Path, text: str, **said: object) -> tuple[Path, str, KernelSpec]:
+    path = folder / "wide.csv"
+    path.write_text(text)
+    draft = draft_spec([path], Said(wide=True, **said))  # type: ignore[arg-type]
+    return path, draft, parse_spec(draft)
+
+
+WIDE = "gpu,M,N,Triton (TFLOPS),cuBLAS (TFLOPS)\nNVIDIA H200,1,64,2,4\nNVIDIA H200,64,64,8,5\n"
+
+
+def test_wide_throughput(tmp_path: Path) -> None:
+    path, text, spec = drafted(tmp_path, WIDE)
+    log = read_logs([path], spec)
+    assert log.time.tolist() == [1 / 2, 1 / 4, 1 / 8, 1 / 5]
+    with pytest.raises(
+        SpecError, match=r"'Triton \(TFLOPS\)' is a throughput by its name, and would be read as a time"
+    ):
+        parse_spec(text.replace('objective = "max"', "").replace('time = "throughput"', ""))
+
+
+def test_names_that_hold_parameters(tmp_path: Path) -> None:
+    header = 'vendor,device,scenario,n,"BLOCK-M=64, num_warps: 4",BLOCK-M=16'
+    path, _, spec = drafted(
+        tmp_path, f"{header}\nnvidia,H200,s,8,1.5,OOM\nnvidia,H200,t,9,2,0.5\nnvidia,H200,u,10,3,0.25\n"
+    )
+    assert [p.name for p in spec.parameters] == ["BLOCK_M", "num_warps"]
+    assert [p.optional for p in spec.parameters] == [False, True]
+    assert spec.log.failures == ("OOM",)
+    log = read_logs([path], spec)
+    assert (log.n_scenarios, log.n_configs, log.n_failures) == (3, 2, 1)
+    assert (log.vendors, log.devices) == (("nvidia",), ("H200",))
+
+
+def test_names_that_do_not_are_the_values_of_one_parameter(tmp_path: Path) -> None:
+    for names in ("old,new", "x=1,new", "x=1,x:1"):
+        _, text, spec = drafted(tmp_path, f"gpu,n,{names}\nMI300X,8,1,2\nMI300X,9,2,1\n")
+        assert [p.name for p in spec.parameters] == ["config"]
+        assert spec.log.constants == (("vendor", "amd"),)
+        assert "guess; confirm" in text
+
+
+def test_what_is_said_comes_first(tmp_path: Path) -> None:
+    text = "maker,alpha,beta,gamma,word\nnvidia,1,2,3,x\nnvidia,2,3,4,y\n"
+    path, _, spec = drafted(tmp_path, text, features=("alpha",), vendor="maker")
+    assert [f.name for f in spec.features] == ["alpha"]
+    assert [column for column, _ in spec.log.wide] == ["beta", "gamma"]
+    assert (spec.log.vendor, spec.log.constants) == ("maker", (("device", "unknown"),))
+    assert read_logs([path], spec).n_measurements == 4
+    _, _, spec = drafted(tmp_path, text.replace("maker", "word2"), features=("alpha",), vendor="acme")
+    assert dict(spec.log.constants)["vendor"] == "acme"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "message"),
+    [
+        ("gpu,n,a\nH200,8,1\n", {}, "fewer than two columns look like configs"),
+        ("gpu,old,new\nH200,8,1\n", {}, "no column looks like a feature"),
+        ("gpu,n,old,new\nH200,8,1,2\n", {"vendor": "N V"}, "found --vendor 'N V', expected a column, or "),
+    ],
+)
+def test_tables_that_are_not_wide(tmp_path: Path, text: str, said: dict[str, str], message: str) -> None:
+    with pytest.raises(HeurgenError) as error:
+        drafted(tmp_path, text, **said)
+    assert message in str(error.value)

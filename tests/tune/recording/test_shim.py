@@ -1,0 +1,116 @@
+"""What runs in the recorded program: sweeps of any Triton become lines, and nothing of it reaches the program."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heurgen.tune.recording import shim
+
+
+@pytest.fixture
+def triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A Triton of 3.6, as far as the shim looks at it."""
+    made = types.ModuleType("triton")
+    made.knobs = types.SimpleNamespace()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "triton", made)
+    monkeypatch.setenv(shim.FOLDER, str(tmp_path))
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    return made
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.glob("*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+class Config:
+    def __init__(self, **kwargs: Any) -> None:
+        self.kwargs, self.num_warps, self.maxnreg = kwargs, 4, None
+
+
+class Typed:
+    dtype = "torch.float32"
+
+
+def autotuner() -> Any:
+    class Autotuner:
+        """Tunes a new `n` as Triton does: into `cache`, with the times in `configs_timings`."""
+
+        arg_names, keys = ("x", "n", "BLOCK"), ("n",)
+        base_fn = types.SimpleNamespace(__name__="k")
+
+        def __init__(self) -> None:
+            self.cache: dict[Any, Any] = {}
+
+        def run(self, *args: Any, **kwargs: Any) -> str:
+            n = {"n": None, **dict(zip(self.arg_names, args, strict=False)), **kwargs}["n"]
+            if n not in self.cache:
+                config = Config(BLOCK=types.SimpleNamespace(value=16), policy=("a", 1))
+                self.cache[n] = config
+                self.configs_timings = {config: [1.0, 0.9, 1.1]}
+            return f"ran {n}"
+
+    return Autotuner
+
+
+def test_a_key_that_is_new_in_the_cache_was_tuned(triton: types.ModuleType, tmp_path: Path) -> None:
+    kind = autotuner()
+    shim.install(types.SimpleNamespace(Autotuner=kind))
+    tuner = kind()
+    assert [tuner.run(Typed(), 8), tuner.run(Typed(), 8), tuner.run(Typed(), n=9)] == [
+        "ran 8",
+        "ran 8",
+        "ran 9",
+    ]
+    start, *sweeps = records(tmp_path)
+    assert start == {"event": "triton"}
+    assert [s["features"] for s in sweeps] == [{"n": 8}, {"n": 9}]
+    assert sweeps[0] == {
+        "event": "sweep",
+        "kernel": "k",
+        "features": {"n": 8},
+        "dtypes": {"x": "torch.float32"},
+        "timings": [[{"BLOCK": 16, "policy": "('a', 1)", "num_warps": 4}, [1.0, 0.9, 1.1]]],
+        "device": "Triton interpreter",
+        "vendor": "cpu",
+    }
+
+
+def test_the_listener_of_later_versions(triton: Any, tmp_path: Path) -> None:
+    triton.knobs.autotuning = types.SimpleNamespace(listener=None)
+    shim.install(types.SimpleNamespace())
+    listener = triton.knobs.autotuning.listener
+    tuner = types.SimpleNamespace(keys=["n"], base_fn=types.SimpleNamespace(__name__="k"))
+    config = Config(BLOCK=16)
+    heard = {"fn": tuner, "key": (8, 2, "torch.float16"), "best_config": config, "duration": 1.0}
+    listener(**heard, configs_timings={config: 1.0}, cache_hit=False)
+    listener(**heard, configs_timings={config: 1.0}, cache_hit=True)
+    _, sweep = records(tmp_path)
+    assert (sweep["features"], sweep["dtypes"]) == ({"n": 8, "key_1": 2}, {"dtype_0": "torch.float16"})
+    assert sweep["timings"] == [[{"BLOCK": 16, "num_warps": 4}, [1.0]]]
+
+
+def test_nothing_is_written_outside_of_a_recording(
+    triton: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(shim.FOLDER)
+    monkeypatch.chdir(tmp_path)
+    shim._write({"event": "triton"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_goes_wrong_in_the_recorder_stays_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shim, "_complained", False)
+    for _ in range(2):
+        shim._safely(lambda: 1 / 0)
+    assert capsys.readouterr().err == (
+        "heurgen record: this sweep is not recorded: ZeroDivisionError('division by zero')\n"
+    )
