@@ -52,7 +52,7 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     names: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     words = sorted({t for c in configs for t in table.texts[c] if t and number(t) is None})
     # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
-    constants = _vendor(table, place, vendor)
+    constants = _constants(table, place, vendor)
     read: Any = {"time": "throughput", "objective": "max"} if all(map(is_throughput, configs)) else {}
     return Draft(
         name=safe_name(re.sub(r"\..*", "", re.split(r"[/\\]", path)[-1])),
@@ -91,13 +91,14 @@ def _columns(configs: list[str]) -> tuple[WideColumn, ...]:
     return tuple((c, (("config", c),)) for c in configs)
 
 
-def _vendor(table: Cells, place: dict[str, str | None], said: str | None) -> tuple[tuple[str, str], ...]:
+def _constants(table: Cells, place: dict[str, str | None], vendor: str | None) -> tuple[tuple[str, str], ...]:
+    """The vendor and the device where no column says them: as said, as the devices' names tell, "unknown"."""
+    found = () if place["device"] else (("device", "unknown"),)
     if place["vendor"] is not None:
-        return ()
-    if said is not None and (problem := vendor_problem(said)) is not None:
-        raise UsageError(f"found --vendor {quoted(said)}, expected a column, or {problem}")
+        return found
+    if vendor is not None and (problem := vendor_problem(vendor)) is not None:
+        raise UsageError(f"found --vendor {quoted(vendor)}, expected a column, or {problem}")
     devices = table.texts.get(place["device"] or "", [])
-    vendors = {said} if said else {vendor_of(d) for d in devices}
-    vendor = vendors.pop() if len(vendors) == 1 else None
-    found = (("vendor", vendor),) if vendor else ()
-    return found if place["device"] else (*found, ("device", "unknown"))
+    vendors = {vendor} if vendor else {vendor_of(d) for d in devices}
+    one = vendors.pop() if len(vendors) == 1 else None
+    return (("vendor", one), *found) if one else found
