@@ -75,8 +75,7 @@ def docstring(module: ir.HeuristicModule) -> Code:
         "",
     )
     lines.append("")
-    for feature in module.features:
-        lines += wrapped(prose(feature_text(feature)), "    ", "        ")
+    lines += feature_lines(module, "    ")
     for derived in module.derived:
         lines += wrapped(prose(f"{derived.name} = {derived.expression}"), "    ", "        ")
     lines += ["", *edge_cases(module)]
@@ -105,6 +104,12 @@ def feature_text(feature: ir.Feature) -> str:
     if feature.unknown == "error":
         text += "; any other is an error"
     return f"{feature.name}: {feature.doc.strip()} ({text})" if feature.doc else f"{feature.name}: {text}"
+
+
+def feature_lines(module: ir.HeuristicModule, indent: str) -> list[Code]:
+    """The features for a docstring, each in one line, or more where it is long."""
+    texts = (prose(feature_text(f)) for f in module.features)
+    return [line for text in texts for line in wrapped(text, indent, f"{indent}    ")]
 
 
 def edge_cases(module: ir.HeuristicModule) -> list[Code]:
@@ -145,8 +150,7 @@ def select_docstring(module: ir.HeuristicModule, by_device: bool, capability: st
             f"{capability}: compute capability of the device, as `heurgen.machine` gives it; known: {known}"
         )
         lines += wrapped(said, "        ", "            ")
-    for feature in module.features:
-        lines += wrapped(prose(feature_text(feature)), "        ", "            ")
+    lines += feature_lines(module, "        ")
     refused = [f.name for f in module.features if f.unknown == "error"]
     raised = "the vendor is unknown" + (f", or a category of {', '.join(refused)}" if refused else "")
     return block([*lines, "", "    Raises:", *wrapped(f"ValueError: {raised}.", "        ", "            ")])

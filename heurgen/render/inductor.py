@@ -158,8 +158,7 @@ def _docstring(module: ir.HeuristicModule, selector: ir.Selector) -> Code:
         "A product gets the one config that the tree chooses, without tuning. The features:", "", ""
     )
     lines.append("")
-    for feature in module.features:
-        lines += wrapped(prose(describe.feature_text(feature)), "    ", "        ")
+    lines += describe.feature_lines(module, "    ")
     return block([*lines, "", *describe.edge_cases(module)])
 
 

@@ -165,8 +165,7 @@ def _docstring(module: ir.HeuristicModule, selector: ir.Selector) -> Code:
         "The features are the kernel's arguments of these names:"
     )
     lines += [*wrapped(said, "", ""), ""]
-    for feature in module.features:
-        lines += wrapped(prose(describe.feature_text(feature)), "    ", "        ")
+    lines += describe.feature_lines(module, "    ")
     return block([*lines, "", *describe.edge_cases(module)])
 
 
