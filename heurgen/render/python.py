@@ -12,7 +12,7 @@ from heurgen.render import allowed, checksum, describe, names, shortlist
 from heurgen.render.body import PYTHON_TYPES, Function, arguments, body
 from heurgen.render.entries import has_devices, signature, table, tables
 from heurgen.render.environment import environment
-from heurgen.render.layout import assignment, block, bracketed, sorted_data
+from heurgen.render.layout import WIDTH, assignment, block, bracketed, sorted_data
 from heurgen.render.target import Rendered, Request, one_file
 from heurgen.render.text import Code, code, identifier, literal, prose
 
@@ -75,12 +75,12 @@ def _config_type(module: ir.HeuristicModule, parameters: tuple[str, ...], name: 
     fields = [literal(p) for p in parameters]
     items = f"({', '.join(fields)}{',' if len(fields) == 1 else ''})"
     head = code(f"class {identifier(name)}(namedtuple({literal(name)}, ", items, ")):")
-    if len(head) > 110:
+    if len(head) > WIDTH:
         rows = [f"            {f}," for f in fields]
         opened = [f"class {identifier(name)}(", "    namedtuple(", f"        {literal(name)},", "        ("]
         head = block([*opened, *rows, "        ),", "    )", "):"])
     vendors = dict.fromkeys(s.vendor for s in module.selectors if s.parameters == parameters)
-    doc = f"A launch config of {module.kernel}" + (f" on {', '.join(vendors)}." if len(vendors) else ".")
+    doc = f"A launch config of {module.kernel} on {', '.join(vendors)}."
     annotations = [code(identifier(p), ": ", _parameter_type(module, p)) for p in parameters]
     return _ConfigType(identifier(name), head, prose(doc), tuple(annotations))
 

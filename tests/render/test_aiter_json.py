@@ -190,3 +190,20 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     for row in rows:
         expected = answer(source, int(row["M"]))
         assert {n: row[n] for n in NAMES[:4]} == {n: str(expected[n]) for n in NAMES[:4]}
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "said"),
+    [
+        ((40, 50), "33 to 50"),
+        ((5, 40, 50, 128), "5, 33 to 50"),
+        ((5, 9, 20, 40, 80, 200), "5, 9, 17 to 20, 33 to 40 and 2 more ranges"),
+        ((5, 9, 20, 40), "5, 9, 17 to 20, 33 to 40"),
+    ],
+)
+def test_ranges_that_touch_are_one_and_many_are_counted(thresholds: tuple[int, ...], said: str) -> None:
+    with pytest.raises(EmitError) as caught:
+        registry.emit(module(*thresholds), "aiter-json", Request(at=(AT,)))
+    assert caught.value.message == (
+        f"AITER's table cannot say it exactly: its buckets of M do not fit the model at M = {said}"
+    )

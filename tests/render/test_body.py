@@ -37,6 +37,8 @@ def test_the_size_bounds_the_text(tree: expr.Expr) -> None:
         (Negate(Name("ab")), 12),
         (Call("min", (Name("a"), Name("bc"))), 6 + 8 + 2 + 9 + 2),
         (Binary("+", Name("a"), Name("bc")), 20 + 8 + 9),
+        (Binary("-", Name("a"), Name("bc")), 20 + 8 + 9),
+        (Binary("*", Name("a"), Name("bc")), 20 + 8 + 9),
         (Binary("/", Name("a"), Name("bc")), 20 + 8 + 2 * 9),
         (Binary("%", Name("a"), Call("max", (Name("a"), Name("b")))), 20 + 8 + 2 * 26),
     ],

@@ -16,6 +16,7 @@ from examples import flat_reader
 from heurgen import ir
 from heurgen.base.errors import EmitError, ModelError
 from heurgen.render import registry
+from heurgen.render.categories import known_text
 from heurgen.render.cpp import render_cpp
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
@@ -101,8 +102,12 @@ def test_an_unknown_category_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_device_functions_cannot_refuse() -> None:
-    with pytest.raises(EmitError, match="which a function on the device cannot"):
+    with pytest.raises(EmitError) as caught:
         registry.emit(spellings("error"), "triton", Request(vendor="amd"))
+    assert str(caught.value) == (
+        "the feature 'dtype' refuses unknown categories, which a function on the device cannot "
+        '(train it with unknown = "fallback", or choose on the host)'
+    )
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -133,3 +138,10 @@ def test_hostile_spellings_are_data() -> None:
         assert names["select"](vendor="nvidia", dtype=payload).B == 2
         assert names["select"](vendor="nvidia", capability=payload, dtype="a").B == 1
         render_cpp(module)
+
+
+def test_an_error_lists_twenty_categories() -> None:
+    values = tuple(f"c{i}" for i in range(21))
+    twenty = ", ".join(f"'{v}'" for v in values[:20])
+    assert known_text(ir.Feature("x", "category", values=values[:20])) == twenty
+    assert known_text(ir.Feature("x", "category", values=values)) == f"{twenty}, ..."

@@ -38,6 +38,10 @@ def test_a_second_checksum_line_is_part_of_the_text() -> None:
         verify(double)
 
 
+def test_one_placeholder_is_filled_in() -> None:
+    assert seal(f"{TEXT}{PLACEHOLDER}\n").endswith(f"\n{PLACEHOLDER}\n")
+
+
 def test_a_text_without_the_line_is_no_module_of_ours() -> None:
     for text in ("x = 1\n", seal(TEXT).replace("# checksum", "#checksum"), f"  {PLACEHOLDER}\n"):
         with pytest.raises(ModelError) as caught:

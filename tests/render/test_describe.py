@@ -13,6 +13,7 @@ from heurgen.render import describe
 from tests.render.examples import by_device, constant, listing2, spellings
 
 LEAF = ir.Leaf
+BARE = ir.Selector("any", ("BLOCK",), ((1,),), LEAF(0))
 
 
 @pytest.mark.parametrize(
@@ -185,8 +186,14 @@ def test_the_docstring_of_select() -> None:
     assert "device:" not in describe.select_docstring(constant(), False, None)
 
 
+def test_many_vendors_go_on_indented() -> None:
+    selectors = tuple(replace(BARE, vendor=f"vendor_number_{i}") for i in range(8))
+    lines = describe.select_docstring(replace(constant(), selectors=selectors), False, None).split("\n")
+    assert lines[3].startswith("        vendor: vendor_number_0 or")
+    assert lines[4] == "            vendor_number_5 or vendor_number_6 or vendor_number_7"
+
+
 NVIDIA, AMD = listing2().selectors
-BARE = ir.Selector("any", ("B",), ((1,),), LEAF(0))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -178,3 +179,14 @@ def test_features_that_pytorch_does_not_know(names: dict[str, str], message: str
         registry.emit(source, "inductor", Request(names=names))
     assert str(caught.value) == message
     assert registry.emit(source, "inductor", Request(names={"M": "num_tokens"})).files
+
+
+def test_dtypes_of_a_model_are_found_by_pytorch_s_names() -> None:
+    source = module()
+    values = ("torch.bfloat16", "fp16", "float32", "torch.half")
+    features = (*source.features[:3], ir.Feature("dtype", "category", values=values))
+    selector = replace(source.selectors[0], tree=LEAF(0))
+    text = registry.emit(
+        replace(source, features=features, selectors=(selector,)), "inductor", Request()
+    ).files[""]
+    assert 'DTYPES: dict[str, str] = {"bfloat16": "torch.bfloat16", "float16": "torch.half"}\n' in text

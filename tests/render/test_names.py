@@ -9,7 +9,7 @@ import pytest
 from heurgen import ir
 from heurgen.base.errors import EmitError
 from heurgen.render.names import _type_name, config_key, plan
-from tests.render.examples import by_device, listing2
+from tests.render.examples import by_device, listing2, spellings
 
 TREE = ir.Split("x", 1, ir.Leaf(0), ir.Leaf(1))
 
@@ -77,6 +77,11 @@ def test_two_things_of_one_name_are_refused(selectors: tuple[ir.Selector, ...], 
     with pytest.raises(EmitError) as caught:
         plan(module(*selectors))
     assert caught.value.message == message
+
+
+def test_a_capability_is_asked_for_where_a_selector_answers_for_one() -> None:
+    assert plan(listing2()).capability is None
+    assert plan(spellings()).capability == "capability_"  # a feature is called capability
 
 
 def test_shortlists_have_constants_where_a_leaf_has_one() -> None:

@@ -12,7 +12,7 @@ import pytest
 from heurgen import ir
 from heurgen.base.errors import EmitError, ModelError
 from heurgen.render.python import render_python
-from tests.render.examples import K, Q, by_device, constant, listing2
+from tests.render.examples import K, Q, by_device, constant, listing2, spellings
 from tests.support.generated import executed, loaded
 
 ROW = {"num_seqs": 4, "max_seqlen_q": 1, "max_seqlen_k": 16, "dtype": "bfloat16", "causal": True}
@@ -94,6 +94,12 @@ def test_domain_and_provenance() -> None:
     assert names["DOMAIN"]["num_seqs"] == {"type": "int", "unit": "sequences", "low": 1, "high": 256}
     assert names["DOMAIN"]["dtype"]["values"] == ("bfloat16", "float16", "fp8")
     assert list(names["DOMAIN"]) == list(ROW)
+    refused = loaded(spellings("error"))["DOMAIN"]["dtype"]
+    assert (refused["unknown"], list(refused["aliases"])) == (
+        "error",
+        ["half", "torch.bfloat16", "torch.float16"],
+    )
+    assert not {"unknown", "aliases"} & set(names["DOMAIN"]["dtype"])
     data = loaded(listing2())["PROVENANCE"]
     assert data["kernel"] == "unified_attention"
     assert data["tools"] == {"torch": "2.9.0", "triton": "3.5.0"}
@@ -289,3 +295,14 @@ def test_nested_divisions_are_refused_before_they_fill_the_memory() -> None:
     derived = (ir.Derived("d", "x / (" * 25 + "1 + x" + ")" * 25),)
     module = with_tree(ir.Split("d", 1.0, ir.Leaf(0), ir.Leaf(1)), ir.Feature("x", "int"), derived=derived)
     assert refused(module) == "the expression of d nests too many divisions to be written"
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_a_type_is_broken_over_lines_where_its_head_is_longer_than_one(longer: int) -> None:
+    names = ("a" * 30, "b" * (110 - len('class Config(namedtuple("Config", ("", ""))):') - 30 + longer))
+    selector = ir.Selector("nvidia", names, ((1, 2),), ir.Leaf(0))
+    parameters = tuple(ir.Parameter(n, "int") for n in names)
+    text = render_python(ir.HeuristicModule("kernel", (Q,), parameters, (selector,)))
+    line = next(line for line in text.splitlines() if line.startswith("class Config("))
+    assert len(line) == (len("class Config(") if longer else 110)
+    assert loaded(ir.HeuristicModule("kernel", (Q,), parameters, (selector,)))["Config"]._fields == names

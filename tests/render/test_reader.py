@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,18 @@ def test_everything_that_audit_needs_comes_back() -> None:
     for one, other in zip(again.selectors, source.selectors, strict=True):
         assert (one.vendor, one.device, one.parameters) == (other.vendor, other.device, other.parameters)
         assert (one.n_scenarios, one.n_measurements) == (other.n_scenarios, other.n_measurements)
+
+
+def test_derived_features_that_are_tested_come_back() -> None:
+    source = by_device()
+    texts = ("-max_seqlen_q", "min(num_seqs, 2, -3) * 0.5", "max_seqlen_q / num_seqs % 7 - (num_seqs + 1)")
+    for text in texts:
+        tree = ir.Split("d", 1.5, ir.Leaf(0), ir.Leaf(1))
+        selectors = tuple(replace(s, tree=tree) for s in source.selectors if s.vendor == "amd")
+        again = read_module(
+            render_python(replace(source, derived=(ir.Derived("d", text),), selectors=selectors))
+        )
+        assert again.derived == (ir.Derived("d", text),)
 
 
 def test_provenance_and_known_costs_come_back() -> None:

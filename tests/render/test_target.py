@@ -6,7 +6,7 @@ import pytest
 
 from heurgen.base.errors import EmitError, ModelError, UsageError
 from heurgen.render.target import Request, one_file, one_selector, only_ints
-from tests.render.examples import by_device, listing2
+from tests.render.examples import by_device, constant, listing2
 
 
 def test_one_vendor_must_be_named_where_there_are_several() -> None:
@@ -16,6 +16,10 @@ def test_one_vendor_must_be_named_where_there_are_several() -> None:
     assert one_selector(listing2(), Request(vendor="amd")).vendor == "amd"
     with pytest.raises(ModelError):
         one_selector(listing2(), Request(vendor="intel"))
+
+
+def test_the_one_vendor_of_a_model_need_not_be_named() -> None:
+    assert one_selector(constant(), Request()).vendor == "any"
 
 
 def test_a_device_has_its_own_selector() -> None:

@@ -150,6 +150,12 @@ def test_the_text_of_a_function() -> None:
 def test_the_header_and_what_is_left_out() -> None:
     text = render_triton(module(LEAF(0)), "nvidia")
     assert "# Regenerate: heurgen emit MODEL.json --target triton" in text
+    assert text[text.index('"""') :].split('"""')[1] == (
+        "Launch heuristics of kernel on nvidia, for Triton kernels.\n\n"
+        "Every function takes the integers that the host functions know, in the same order, as run-time values. "
+        "Derived\nfeatures are int64, quotients float64: exact below 2**53. A zero divisor gives 0.\n"
+        "CODES numbers the categories; a number that it lacks is an unknown category.\n"
+    )
     assert "_ratio" not in text
     assert "CODES" not in render_triton(module(LEAF(0)), "nvidia", ["flag"])
     assert "nvidia_flag" in text
@@ -183,6 +189,23 @@ def test_what_has_no_device_function(source: ir.HeuristicModule, parameters: lis
     with pytest.raises(EmitError) as caught:
         render_triton(source, "nvidia", parameters)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("(num_seqs + 1) * -2", "(tl.cast(num_seqs, tl.int64) + 1) * -(2)"),
+        ("num_seqs - (1 - num_seqs)", "tl.cast(num_seqs, tl.int64) - (1 - tl.cast(num_seqs, tl.int64))"),
+        ("num_seqs // 8 * 2", "_floor_div(num_seqs, 8) * 2"),
+        ("num_seqs % (num_seqs * 2)", "_modulo(num_seqs, tl.cast(num_seqs, tl.int64) * 2)"),
+        ("min(num_seqs, 2, 3)", "tl.minimum(tl.minimum(tl.cast(num_seqs, tl.int64), 2), 3)"),
+        ("max(num_seqs, 2)", "tl.maximum(tl.cast(num_seqs, tl.int64), 2)"),
+        ("(num_seqs + 1) / 2", "_ratio(tl.cast(num_seqs, tl.int64) + 1, 2)"),
+    ],
+)
+def test_derived_features_as_device_code(text: str, written: str) -> None:
+    source = module(ir.Split("d", 1.0, LEAF(0), LEAF(1)), derived=(ir.Derived("d", text),))
+    assert f"    d = {written}\n" in render_triton(source, "nvidia", ["TILE_SIZE"])
 
 
 @pytest.mark.parametrize(
