@@ -10,7 +10,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.base.errors import UsageError, quoted
-from heurgen.base.text import counted
+from heurgen.base.text import counted, number_text, rounded, slowdown_text
 
 # Fewer training scenarios than this in a leaf say little.
 FEW = 3
@@ -20,11 +20,12 @@ FEW = 3
 class Step:
     """One test on the path: its text, the value that met it, and whether it held.
 
-    `yes` and `no` are what training saw on either side.
+    `shown` is the value as a person reads it; `yes` and `no` are what training saw on either side.
     """
 
     test: str
     value: Any
+    shown: str
     held: bool
     yes: Evidence
     no: Evidence
@@ -46,7 +47,7 @@ class Evidence:
         }
 
     def to_text(self) -> str:
-        known = "" if self.slowdown is None else f", {self.slowdown:.3f}x"
+        known = "" if self.slowdown is None else f", {slowdown_text(self.slowdown)}"
         return f"{counted(self.n_scenarios, 'scenario')}{known}"
 
 
@@ -57,6 +58,12 @@ class Outside:
     feature: str
     value: Any
     seen: tuple[Any, ...]
+
+    def to_text(self) -> str:
+        if isinstance(self.value, str):
+            return f"{self.feature} = {self.value!r}, seen {', '.join(self.seen)}"
+        span = " to ".join(map(rounded, self.seen))
+        return f"{self.feature} = {value_text(self.value, self.seen)}, seen {span}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +121,21 @@ class Explanation:
         }
 
     def to_text(self) -> str:
-        """The same for a person."""
+        """The same for a person: numbers rounded, but for thresholds and parameters, which are what ships."""
         lines = []
         for s in self.steps:
-            lines.append(f"{s.test}: {'yes' if s.held else 'no'}, it is {_plain(s.value)!r}")
+            lines.append(f"{s.test}: {'yes' if s.held else 'no'}, it is {s.shown}")
             taken, other = (s.yes, s.no) if s.held else (s.no, s.yes)
             lines.append(f"    in training: {taken.to_text()} went this way; {other.to_text()} the other")
         lines = lines or ["no test: every launch gets this config"]
         lines += ["", "config"]
         lines += [f"  {name} = {value!r}" for name, value in self.config.items() if value is not None]
-        known = "unknown" if self.slowdown is None else f"{self.slowdown:.3f}x"
+        known = "unknown" if self.slowdown is None else slowdown_text(self.slowdown)
         of = f" of {self.n_total}" if self.n_total else ""
         count = f"{self.n_scenarios}{of} training scenarios"
         lines += ["", f"evidence: {count}, expected slowdown {known}"]
         lines += self._doubts()
-        for o in self.outside:
-            span = " to ".join(map(repr, o.seen)) if not isinstance(o.value, str) else ", ".join(o.seen)
-            lines.append(f"outside training: {o.feature} = {_plain(o.value)!r}, seen {span}")
+        lines += [f"outside training: {o.to_text()}" for o in self.outside]
         return "\n".join(lines)
 
     def _doubts(self) -> list[str]:
@@ -141,7 +146,9 @@ class Explanation:
                 f"    the config succeeded in {self.n_ok} of {counted(self.n_scenarios, 'scenario')}"
             )
         if self.runner_up is not None:
-            text = f"runner-up: {_config_words(self.runner_up)}: {self.runner_up_slowdown:.3f}x"
+            text = (
+                f"runner-up: {_config_words(self.runner_up)}: {slowdown_text(self.runner_up_slowdown or 1.0)}"
+            )
             few = self.runner_up_n_ok is not None and self.runner_up_n_ok < self.n_scenarios
             lines.append(f"{text}, in the {self.runner_up_n_ok} where it succeeded" if few else text)
         lines += [f"unsure: {reason}" for reason in self.unsure]
@@ -188,9 +195,9 @@ def explain(
     steps, node = [], selector.tree
     while not isinstance(node, ir.Leaf):
         held = ir.goes_left(node, row[node.feature])
-        steps.append(
-            Step(test_text(node), row[node.feature], held, evidence(node.left), evidence(node.right))
-        )
+        value, limits = row[node.feature], (node.threshold,) if isinstance(node, ir.Split) else ()
+        shown = value_text(value, limits)
+        steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
         node = node.left if held else node.right
     used = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
 
@@ -233,9 +240,20 @@ def evidence(node: ir.Node) -> Evidence:
 def test_text(node: ir.Split | ir.Membership) -> str:
     """A test as a person reads it: what holds on the left."""
     if isinstance(node, ir.Split):
-        return f"{node.feature} <= {node.threshold!r}"
+        return f"{node.feature} <= {number_text(node.threshold)}"
     operator, values = ("not in", node.others) if node.unknown_left else ("in", node.values)
     return f"{node.feature} {operator} {{{', '.join(ascii(v) for v in values)}}}"
+
+
+def value_text(value: Any, limits: Sequence[float] = ()) -> str:
+    """A feature's value as a person reads it: a float to six figures, to all of them where rounding would put it on
+    another side of a limit.
+    """
+    if not isinstance(value, float):
+        return repr(value)
+    near = float(rounded(value))
+    moved = any((value <= x, value < x) != (near <= x, near < x) for x in limits)
+    return repr(float(value)) if moved else rounded(value)
 
 
 def _outside(

@@ -7,7 +7,7 @@ from typing import Any
 from heurgen import ir
 from heurgen.audit.explain import test_text
 from heurgen.base.errors import UsageError, quoted
-from heurgen.base.text import counted, percent
+from heurgen.base.text import counted, percent, slowdown_text
 from heurgen.ir import passes
 from heurgen.ir.schema import node_data, to_dict
 
@@ -24,8 +24,8 @@ def value_text(value: ir.Value) -> str:
 
 def evidence_text(leaf: ir.Leaf) -> str:
     """What backs a leaf: its training scenarios and the slowdown expected there."""
-    count = f"{leaf.n_scenarios} scenario{'' if leaf.n_scenarios == 1 else 's'}"
-    return count if leaf.slowdown is None else f"{count}, {leaf.slowdown:.3f}x"
+    count = counted(leaf.n_scenarios, "scenario")
+    return count if leaf.slowdown is None else f"{count}, {slowdown_text(leaf.slowdown)}"
 
 
 def selector_title(selector: ir.Selector) -> str:

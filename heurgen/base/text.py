@@ -71,6 +71,18 @@ def number_text(value: float | int) -> str:
     return repr(value)
 
 
+def rounded(value: float | int) -> str:
+    """A number for a person to read, not to compare: whole numbers in full, others to six figures."""
+    return number_text(value) if isinstance(value, int) or value.is_integer() else f"{value:.6g}"
+
+
+def slowdown_text(value: float, sign: str = "x") -> str:
+    """A slowdown, rounded for people: 1.034x, 2.44x, 12.3x, 1200x."""
+    if value < 10:
+        return f"{value:.{3 if value < 2 else 2}f}{sign}"
+    return f"{value:.3g}{sign}" if value < 100 else f"{value:.0f}{sign}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint that names the closest known word, if one is close."""
     # difflib takes the square of the length: a word of 100,000 characters is nobody's typing error.

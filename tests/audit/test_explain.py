@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import pty
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from heurgen import ir
 from heurgen.audit.draw import draw
-from heurgen.audit.explain import explain
+from heurgen.audit.explain import explain, value_text
 from heurgen.base.errors import ModelError
 from heurgen.ir.schema import to_json
 from tests.support.modules import two_vendors
@@ -30,7 +32,7 @@ def test_every_step_says_how_many_training_scenarios_went_where() -> None:
     step = found.to_dict()["path"][1]
     assert step["yes"] == {"n_scenarios": 20, "expected_slowdown": 1.25, "n_leaves": 1}
     assert found.to_text() == (
-        "kv_tokens <= 4096.0: no, it is 8000.0\n"
+        "kv_tokens <= 4096: no, it is 8000\n"
         "    in training: 23 scenarios, 1.258x went this way; 13 scenarios, 1.044x the other\n"
         "num_seqs <= 64: no, it is 80\n"
         "    in training: 3 scenarios, 1.310x went this way; 20 scenarios, 1.250x the other\n"
@@ -45,6 +47,39 @@ def test_winners_only_steps_have_counts_without_slowdowns() -> None:
     text = explain(two_vendors(), "amd", ROW).to_text()
     assert "in training: 2 scenarios went this way; 2 scenarios the other" in text
     assert "evidence: 2 of 4 training scenarios, expected slowdown unknown" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "text"),
+    [
+        (2857.5714285714284, (2600.0,), "2857.57"),
+        (0.0028930476448784017, (0.00286,), "0.00289305"),
+        (8.0, (7.999999999999999,), "8"),
+        (7.9999999, (7.99999999,), "7.9999999"),  # 8 would have gone the other way
+        (0.30000000000000004, (0.3,), "0.30000000000000004"),
+        (2765.250001, (1.0, 2765.25), "2765.250001"),  # 2765.25 would have been within
+        (math.nan, (1.0,), "nan"),
+        (math.inf, (), "inf"),
+        (123456789, (1.0,), "123456789"),
+        (True, (0,), "True"),
+        ("fp8", (), "'fp8'"),
+    ],
+)
+def test_a_value_is_rounded_where_it_stays_on_its_side(
+    value: Any, limits: tuple[float, ...], text: str
+) -> None:
+    assert value_text(value, limits) == text
+
+
+def test_what_lies_outside_training_is_rounded_and_json_keeps_every_digit() -> None:
+    found = explain(two_vendors(), "nvidia", {**ROW, "num_seqs": 129, "avg_seqlen_k": 100000 / 3})
+    assert found.to_text().splitlines()[-3:] == [
+        "outside training: num_seqs = 129, seen 1 to 128",
+        "outside training: avg_seqlen_k = 33333.3, seen 16 to 8192",
+        "outside training: kv_tokens = 4300000, seen 16 to 1048576",
+    ]
+    told = [(o["feature"], o["value"], o["seen"]) for o in found.to_dict()["outside_training"]]
+    assert told[1] == ("avg_seqlen_k", 33333.333333333336, [16.0, 8192.0])
 
 
 def drawn(module: ir.HeuristicModule, **more: str) -> str:

@@ -12,6 +12,8 @@ from heurgen.base.text import (
     number_text,
     percent,
     ratio,
+    rounded,
+    slowdown_text,
     summary_cells,
     summary_tables,
     table,
@@ -45,6 +47,25 @@ def test_counts(n: int, text: str) -> None:
 def test_numbers_are_as_short_as_they_round_trip(value: float, text: str) -> None:
     assert number_text(value) == text
     assert float(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(8000.0, "8000"), (123456789, "123456789"), (2857.5714285714284, "2857.57"), (0.0028930476, "0.00289305"),
+     (float("nan"), "nan")],
+)  # fmt: skip
+def test_a_number_to_read_has_six_figures_but_whole_ones_all(value: float, text: str) -> None:
+    assert rounded(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0344, "1.034x"), (1.99949, "1.999x"), (2.0, "2.00x"), (9.994, "9.99x"), (10.0, "10x"), (12.34, "12.3x"),
+     (100.4, "100x"), (1234.5, "1234x")],
+)  # fmt: skip
+def test_slowdowns_are_rounded_the_more_the_larger_they_are(value: float, text: str) -> None:
+    assert slowdown_text(value) == text
+    assert slowdown_text(value, "×") == text.replace("x", "×")
 
 
 def test_unknown_figures_say_so() -> None:

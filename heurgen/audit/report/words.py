@@ -8,17 +8,14 @@ from typing import Any
 from heurgen import ir
 from heurgen.audit.regions import Region, region_texts
 from heurgen.base.errors import printable
+from heurgen.base.text import slowdown_text
 
 UNKNOWN = "–"
 
 
 def times(value: float | None) -> str:
-    """A slowdown, rounded for people: 1.034×, 2.44×, 12.3×, 1200×."""
-    if value is None:
-        return UNKNOWN
-    if value < 10:
-        return f"{value:.{3 if value < 2 else 2}f}×"
-    return f"{value:.3g}×" if value < 100 else f"{value:.0f}×"
+    """A slowdown, rounded for people."""
+    return UNKNOWN if value is None else slowdown_text(value, "×")
 
 
 def share(value: float | None) -> str:
