@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.diff import Change, Diff
-from heurgen.audit.evidence import View, best_single, config_uses, in_selector_order, views
+from heurgen.audit.evidence import View, config_uses, views
 from heurgen.audit.explain import explain
 from heurgen.audit.regions import flags_of
-from heurgen.audit.report.charts import Distribution, distribution, drawn
+from heurgen.audit.report.charts import Distribution, drawn
 from heurgen.audit.report.coding import to_script
 from heurgen.audit.report.coverage import Coverage, coverage
 from heurgen.audit.report.devices import Disagreements, disagreements
 from heurgen.audit.report.diagrams import Diagram, joint_diagram
 from heurgen.audit.report.explorer import explorer, held_out_slowdowns, training_rows
 from heurgen.audit.report.facts import log_facts, model_facts
+from heurgen.audit.report.headline import AGREEMENT, FIGURES, HeadlineRow, cells, curves, headline, series_of
 from heurgen.audit.report.lead import Lead, lead
 from heurgen.audit.report.words import (
     UNKNOWN,
@@ -35,17 +33,14 @@ from heurgen.audit.report.words import (
 )
 from heurgen.audit.score import Choice, Score, figures
 from heurgen.base.errors import printable
-from heurgen.base.figures import Summary, summarise
-from heurgen.base.text import counted
+from heurgen.base.figures import Summary
 
 if TYPE_CHECKING:
     from heurgen.audit.defaults import Defaults
-    from heurgen.logs.costs import CostTable, Floats
+    from heurgen.logs.costs import CostTable
     from heurgen.logs.tuning_log import TuningLog
 
 WORST = 12
-FIGURES = ("geomean", "p95", "max", "within 1.1×", "not valid", "scenarios")
-AGREEMENT = ("agrees with the winner", "scenarios")
 # Devices whose figures get a section of their own; the headline table lists all.
 SECTIONS = 8
 
@@ -61,16 +56,7 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineRow:
-    name: str
-    note: str
-    cells: tuple[str, ...]
-    main: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Worst:
-    rank: int
     scenario: str
     features: str
     slowdown: str
@@ -79,7 +65,6 @@ class Worst:
     path: tuple[str, ...]
     leaf: int
     tag: str
-    config: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +83,7 @@ class UseRow:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One vendor and device."""
+    """One vendor and device. `explorer` is what the page's script is given, as JSON."""
 
     key: str
     vendor: str
@@ -108,6 +93,7 @@ class Section:
     n: int
     lead: Lead
     explorer: str
+    n_configs_left_out: int
     multiples: tuple[tuple[int, str, str], ...]
     columns: tuple[str, ...]
     headline: tuple[HeadlineRow, ...]
@@ -216,17 +202,18 @@ def _overview(view: View, key: str, known: bool) -> OverviewRow:
     held, _ = recorded.held_out(view.selector)
     on_log = figures(view.choices)
     told = times(on_log.geomean_slowdown) if known else share(on_log.agreement)
-    return OverviewRow(f"{view.vendor}: {view.device}", key, _cells(held, known), told)
+    return OverviewRow(f"{view.vendor}: {view.device}", key, cells(held, known), told)
 
 
 def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> Section:
     module, selector = given.module, view.selector
     flags = flags_of(module)
     summary = figures(view.choices)
-    series = _series(given, view)
+    series = series_of(given, view)
     used = sorted({leaf.config for leaf in ir.leaves(selector.tree)})
     held = held_out_slowdowns(view, same)
     rows = drawn(view, detail.scenarios, held, _named_worst(view, same))
+    data = explorer(module, view, rows, detail.configs, same)
     return Section(
         key=key,
         vendor=view.vendor,
@@ -235,11 +222,12 @@ def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> 
         own_selector=selector.device is not None,
         n=len(view.rows),
         lead=lead(view, summary, same, {row: i for i, row in enumerate(rows)}),
-        explorer=to_script(explorer(module, view, rows, detail.configs, same)),
+        explorer=to_script(data),
+        n_configs_left_out=data["heat"]["left_out"] if view.known else 0,
         multiples=tuple(_multiples(view, used)),
         columns=FIGURES if view.known else AGREEMENT,
-        headline=tuple(_headline(given, view, summary, series, same)),
-        ecdf=_distribution(series, held) if view.known else None,
+        headline=tuple(headline(view, summary, series, same)),
+        ecdf=curves(series, held) if view.known else None,
         n_drawn=len(rows),
         dots=_dots(view, held),
         joint=joint_diagram(view, flags, detail.leaves),
@@ -265,101 +253,12 @@ def _dots(view: View, held: Sequence[float] | None) -> str:
     return "slowdown with the tree that ships" if view.known else "whether the choice is the measured winner"
 
 
-def _distribution(
-    series: Sequence[tuple[str, str, str, Floats]], held: Sequence[float] | None
-) -> Distribution:
-    lines = [(n, s, x) for n, s, _, x in series]
-    if held is not None:
-        lines[0] = ("this model, training", "trained", lines[0][2])
-        lines.insert(0, ("this model, held out", "model", np.log(np.array(held))))
-    return distribution(lines)
-
-
 def _multiples(view: View, used: Sequence[int]) -> Iterator[tuple[int, str, str]]:
     """(config, its tag, where it is chosen and where it would win) for the small maps."""
     for config in used:
         chosen = sum(c.leaf.config == config for c in view.choices)
         wins = sum(c.best == view.selector.configs[config] for c in view.choices)
         yield config, config_tag(config), f"chosen {chosen}, would win {wins}"
-
-
-# --- headline ---------------------------------------------------------------------------------------------
-
-
-def _series(given: Given, view: View) -> list[tuple[str, str, str, Floats]]:
-    """(name, style, note, log-slowdowns) of everything that is compared on the given log."""
-    if not view.known:
-        return []
-    series = [("this model", "model", "", view.slowdown)]
-    if given.baseline_score is not None:
-        before = {(c.vendor, c.row): c.slowdown for c in given.baseline_score.choices}
-        old = [before.get((view.vendor, r)) for r in view.rows.tolist()]
-        series.append(
-            ("baseline model", "base", "", np.array([math.nan if x is None else math.log(x) for x in old]))
-        )
-    if given.defaults is not None and view.vendor in given.defaults.columns:
-        column = given.defaults.columns[view.vendor][view.rows]
-        costs = view.costs[np.arange(len(column)), column]
-        costs = np.where(column >= 0, costs, np.nan)
-        series.append(("today’s defaults", "today", printable(given.defaults.what), costs))
-    single = best_single(view)
-    if single is not None:
-        config = config_pairs(view.selector.parameters, in_selector_order(view, single))
-        series.append(("best single config", "single", config, view.costs[:, single]))
-    return series
-
-
-def _headline(
-    given: Given, view: View, summary: Summary, series: Sequence[tuple[str, str, str, Floats]], same: bool
-) -> list[HeadlineRow]:
-    """Held-out figures first, then the log's, then what they compare with."""
-    known = view.known
-    held_out, how = recorded.held_out(view.selector)
-    rows = [HeadlineRow("this model, held out", how, _cells(held_out, known), True)]
-    if same:
-        note = f"{counted(len(view.rows), 'scenario')} of the training log, which flatters"
-        rows.append(HeadlineRow("this model, training", note, _cells(summary, known)))
-    else:
-        note = "a log that is not the training log"
-        rows.append(HeadlineRow("this model, given log", note, _cells(summary, known)))
-        trained = recorded.training(view.selector)
-        rows.append(
-            HeadlineRow("this model, training", _training_note(view.selector), _cells(trained, known))
-        )
-    rows += [
-        HeadlineRow(name, note, _cells(summarise(costs.tolist()), known))
-        for name, _, note, costs in series[1:]
-    ]
-    if known:
-        best = ("1.000×", "1.000×", "1.000×", "100.0 %", "0.0 %", str(len(view.rows)))
-        rows.append(HeadlineRow("oracle", "the best measured config of every scenario", best))
-    return rows
-
-
-def _training_note(selector: ir.Selector) -> str:
-    if not selector.costs_known:
-        return "winners only: slowdown unknown"
-    return f"{counted(selector.n_scenarios, 'scenario')}, recorded in the leaves"
-
-
-def _cells(summary: Summary | None, known: bool) -> tuple[str, ...]:
-    """The figures under `FIGURES`; of winners alone the agreement and the scenarios."""
-    if summary is None:
-        return (UNKNOWN,) * (len(FIGURES) if known else 2)
-    count = str(summary.n_scenarios) if summary.n_scenarios else UNKNOWN
-    if not known:
-        return share(summary.agreement), count
-    return (
-        times(summary.geomean_slowdown),
-        times(summary.p95_slowdown),
-        times(summary.max_slowdown),
-        share(summary.within_1_1),
-        share(summary.invalid_share),
-        count,
-    )
-
-
-# --- tables -----------------------------------------------------------------------------------------------
 
 
 def _worst(module: ir.HeuristicModule, view: View) -> list[Worst]:
@@ -375,7 +274,6 @@ def _worst_row(module: ir.HeuristicModule, view: View, rank: int, choice: Choice
     found = explain(module, choice.vendor, choice.features, choice.device)
     path = tuple(pretty(f"{s.test}: {'yes' if s.held else 'no'}") for s in found.steps)
     return Worst(
-        rank=rank,
         scenario=printable(choice.scenario) or str(rank),
         features=pairs_text(choice.features),
         slowdown=times(choice.slowdown) if choice.slowdown is not None else f"not valid ({choice.status})",
@@ -384,7 +282,6 @@ def _worst_row(module: ir.HeuristicModule, view: View, rank: int, choice: Choice
         path=path,
         leaf=choice.leaf_index,
         tag=config_tag(choice.leaf.config),
-        config=choice.leaf.config,
     )
 
 
@@ -416,22 +313,19 @@ def _uses(view: View, summary: Summary) -> list[UseRow]:
 def change_row(change: Change) -> ChangeRow:
     """A change as the page tells it."""
     arrows = ", ".join(f"{n} {_word(a)} → {_word(b)}" for n, (a, b) in change.differing.items())
-    gain = change.gain
-    if gain is None:
-        text = UNKNOWN
-    else:
-        text = (
-            f"{gain:.3f}× faster"
-            if gain >= 1.0005
-            else f"{1 / gain:.3f}× slower"
-            if gain <= 0.9995
-            else "equal"
-        )
     where = change.vendor if change.device is None else f"{change.vendor} / {change.device}"
     region = pretty(" and ".join(change.region)) or "every launch"
-    return ChangeRow(
-        where, region, printable(arrows), len(change.scenarios), text, gain is not None and gain < 0.9995
-    )
+    gain = change.gain
+    worse = gain is not None and gain < 0.9995
+    return ChangeRow(where, region, printable(arrows), len(change.scenarios), _gain(gain), worse)
+
+
+def _gain(gain: float | None) -> str:
+    if gain is None:
+        return UNKNOWN
+    if 0.9995 <= gain < 1.0005:
+        return "equal"
+    return f"{gain:.3f}× faster" if gain > 1 else f"{1 / gain:.3f}× slower"
 
 
 def _word(value: ir.Value) -> str:

@@ -140,7 +140,6 @@ def _scenarios(view: View, module: ir.HeuristicModule, rows: Sequence[int], same
         "held": None if held is None else _slowdowns([held[i] for i in rows]),
         "best": [coded(values) for values in zip(*best, strict=True)],
         "wins": coded([_shipped(view, c.best) for c in choices]),
-        "n": len(view.rows),
     }
 
 

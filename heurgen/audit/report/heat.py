@@ -25,7 +25,8 @@ def heat(view: View, rows: Sequence[int], most: int) -> dict[str, Any]:
 
     `rows` are places in the view; they are ordered by leaf, then by the chosen config's slowdown, and `order` is
     that order of them. Columns are ordered by use, then by wins; those never measured are left out, and of more
-    than `most` those after. `shipped` is the selector's number of a column's config, -1 where it does not ship.
+    than `most` those after: `left_out` is how many. `shipped` is the selector's number of a column's config, -1 where
+    it does not ship.
     """
     order = _order(view, rows)
     shipped, columns, n_measured = _columns(view, most)
