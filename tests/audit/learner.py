@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,15 +13,18 @@ import numpy as np
 from heurgen import ir
 from heurgen.ir import expr
 from heurgen.ir.passes import roundest
+from heurgen.ir.schema import to_json
 from heurgen.logs.costs import CostTable, cost_tables
 from heurgen.logs.tuning_log import TuningLog, read_logs
 from heurgen.spec.kernel_spec import KernelSpec, read_spec
+from tests.support import logs
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "h200_unified_attention.csv"
 SPEC = ROOT / "data" / "unified_attention.toml"
 
 
+@cache
 def load() -> tuple[KernelSpec, TuningLog, tuple[CostTable, ...]]:
     """The H200 log by its given features alone, so that the learner here does not depend on derived ones."""
     spec = replace(read_spec(SPEC), derived=())
@@ -121,3 +125,19 @@ def module_of(
         tuple(ir.Derived(d.name, expr.to_text(d.expression)) for d in spec.derived),
         provenance,
     )
+
+
+@cache
+def h200(max_depth: int = 4) -> ir.HeuristicModule:
+    """The model of `load`'s log, as deep as that."""
+    return module_of(*load(), max_depth)
+
+
+def small(folder: Path, cells: list[list[str]] | None = None) -> tuple[Path, Path, Path]:
+    """log.csv, kernel.toml and model.json of a made-up log (`logs.rows`)."""
+    log, spec = logs.write(folder, cells)
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    model = folder / "model.json"
+    model.write_text(to_json(module_of(kernel, read, cost_tables(read, kernel))))
+    return log, spec, model

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import math
-import os
-import pty
-import subprocess
-import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heurgen import ir
-from heurgen.audit.draw import draw
 from heurgen.audit.explain import explain, value_text
-from heurgen.base.errors import ModelError
-from heurgen.ir.schema import to_json
 from tests.support.modules import two_vendors
 
 ROW = {"num_seqs": 80, "avg_seqlen_k": 100.0, "dtype": "fp8", "causal": True}
@@ -80,68 +69,3 @@ def test_what_lies_outside_training_is_rounded_and_json_keeps_every_digit() -> N
     ]
     told = [(o["feature"], o["value"], o["seen"]) for o in found.to_dict()["outside_training"]]
     assert told[1] == ("avg_seqlen_k", 33333.333333333336, [16.0, 8192.0])
-
-
-def drawn(module: ir.HeuristicModule, **more: str) -> str:
-    from rich.console import Console
-
-    out = io.StringIO()
-    console = Console(file=out, width=100, color_system=None)
-    for tree in draw(module, **more):
-        console.print(tree)
-    return out.getvalue()
-
-
-def test_trees_are_drawn_with_conditions_configs_and_evidence() -> None:
-    text = drawn(two_vendors(), vendor="nvidia")
-    assert "├── kv_tokens <= 4096\n" in text
-    assert "└── causal is true\n" in text
-    assert "variant='2d' BLOCK_M=64  2 scenarios, 1.500x" in text
-    assert "BLOCK_M = 64" in drawn(two_vendors(), parameter="BLOCK_M")
-    with pytest.raises(ModelError):
-        draw(two_vendors(), vendor="intel")
-
-
-def test_hostile_categories_are_drawn_as_text() -> None:
-    module = two_vendors()
-    split = ir.Membership("dtype", ("[bold red]x[/]\x1b[31m",), ("fp8",), False, ir.Leaf(0, 1), ir.Leaf(1, 1))
-    amd = replace(module.selectors[0], tree=split)
-    text = drawn(replace(module, selectors=(amd, module.selectors[1])))
-    assert "[bold red]x[/]" in text
-    assert "\x1b" not in text
-
-
-def on_terminal(words: list[str], **environment: str) -> bytes:
-    """The output of a command whose stdout is a terminal."""
-    main, follower = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment}
-    process = subprocess.Popen([sys.executable, "-m", "heurgen", *words], stdout=follower, env=environment)
-    os.close(follower)
-    parts = []
-    while True:
-        try:
-            part = os.read(main, 65536)
-        except OSError:  # Linux: the other side is closed
-            break
-        if not part:
-            break
-        parts.append(part)
-    assert process.wait() == 0
-    os.close(main)
-    return b"".join(parts)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a Unix thing")
-def test_show_draws_on_a_terminal_and_respects_no_color(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    path.write_text(to_json(two_vendors()))
-    words = ["show", str(path)]
-    coloured = on_terminal(words)
-    assert b"\x1b[" in coloured
-    assert "├──".encode() in coloured
-    plain = on_terminal(words, NO_COLOR="1")
-    assert b"\x1b" not in plain
-    assert "├──".encode() in plain
-    piped = subprocess.run([sys.executable, "-m", "heurgen", *words], capture_output=True, check=True).stdout
-    assert piped.isascii()
-    assert b"if num_seqs <= 8:" in piped

@@ -7,15 +7,14 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from heurgen import ir
 from heurgen.audit.gate import check_limits, parse_limits, regressions
 from heurgen.audit.score import Choice, Score, figures, score
 from heurgen.base.errors import UsageError
-from heurgen.cli import main
 from heurgen.ir.schema import to_json
 from tests.audit.learner import LOG, SPEC, load, module_of
+from tests.support.commands import run
 
 PARAMETERS = {"nvidia": ("BLOCK_M",), "amd": ("BLOCK_M",)}
 
@@ -105,10 +104,6 @@ def test_regressions_beyond_the_noise_of_their_scenario() -> None:
     ]
     noisy = score_of(choice(1.0), choice(1.021, 1, noise=0.05))
     assert regressions(old, noisy, PARAMETERS)[0] == []
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(w) for w in words], catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")

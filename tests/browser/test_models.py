@@ -20,8 +20,8 @@ from heurgen.logs.costs import cost_tables
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import ROOT, load, module_of
-from tests.audit.test_devices import two_devices
-from tests.audit.test_report import hostile, large
+from tests.audit.pages import hostile, large
+from tests.audit.report.test_devices import two_devices
 from tests.browser.test_page import SIZES, Opened, drawn_rows, texts, violations
 from tests.support import logs
 

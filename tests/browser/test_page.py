@@ -16,7 +16,8 @@ from heurgen import ir
 from heurgen.audit.report.coding import to_script
 from heurgen.audit.report.explorer import answering
 from heurgen.audit.report.words import value_text
-from tests.audit.test_report import hostile, run
+from tests.audit.pages import hostile
+from tests.support.commands import run
 from tests.support.strategies import modules, rows
 
 pytestmark = pytest.mark.browser

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from heurgen.base.errors import SpecError
-from heurgen.cli import main
 from heurgen.ship.project import make, read_project
 from tests.logs.importers.test_dejavu import PUBLISHED, published
 from tests.support import logs
+from tests.support.commands import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,10 +27,6 @@ module = "out/module.py"
 strategy = "joint"
 max_depth = 3
 """
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(w) for w in words], catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")

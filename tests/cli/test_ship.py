@@ -6,19 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from heurgen.cli import main
 from heurgen.ir.schema import to_json
 from tests.render import test_vllm_moe
+from tests.support.commands import run
 from tests.support.modules import two_vendors
 
 MOE = ("--target", "vllm-moe", "--at", "E=128,N=768,topk=8,dtype=bf16")
 NAME = "E=128,N=768,device_name=NVIDIA_H200.json"
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(w) for w in words], catch_exceptions=False)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from heurgen.logs.costs import cost_tables
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import module_of
-from tests.audit.test_report import Page
+from tests.audit.pages import Page
 
 SPEC = '[kernel]\nname = "k"\n[features]\nm = { type = "int" }\n[parameters]\nBLOCK = { type = "int" }\n'
 

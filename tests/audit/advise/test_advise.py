@@ -1,0 +1,79 @@
+"""advise: what it recommends, why, and that `heurgen tune` can read it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+from heurgen.audit.advise import advise
+from heurgen.audit.advise.scale import as_matrix, base_columns
+from heurgen.ir.schema import to_json
+from tests.audit.learner import LOG, SPEC, h200, load, small
+from tests.support import logs
+from tests.support.commands import run
+
+
+def test_advice_is_new_explained_and_within_the_spec() -> None:
+    spec, _, (table,) = load()
+    found = advise(h200(), table, spec, 12)
+    assert len(found) == 12
+    assert [a.score for a in found] == sorted((a.score for a in found), reverse=True)
+    fresh = [a for a in found if not a.scenario]
+    assert len(fresh) >= 9
+    base = base_columns(table)
+    measured = table.X[:, : len(base)].tolist()
+    for advice in fresh:
+        assert as_matrix(base, [advice.features])[0].tolist() not in measured
+        assert advice.features["max_seqlen_q"] <= advice.features["max_seqlen_k"]
+        assert advice.reasons
+        assert 1 <= len(advice.configs) <= 48
+    assert any("between the sides of" in r for a in fresh for r in a.reasons)
+
+
+def test_unmeasured_cells_that_could_win_are_named(tmp_path: Path) -> None:
+    rows = logs.rows(24, ["nvidia"])
+    position = {name: i for i, name in enumerate(logs.HEADER)}
+    best: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        if row[position["status"]] == "ok":
+            key = tuple(row[position[n]] for n in ("m", "k", "density"))
+            if key not in best or float(row[-1]) < float(best[key][-1]):
+                best[key] = row
+    hidden = best[sorted(best)[3]]
+    log, spec, model = small(tmp_path, [r for r in rows if r is not hidden])
+    words = ("advise", model, log, "--spec", spec, "-n", 40, "--json")
+    found = json.loads(run(*words).stdout)["scenarios"]
+    named = [a for a in found if any("could win" in r for r in a["reasons"])]
+    wanted = {n: int(hidden[position[n]]) for n in ("BLOCK_M", "num_warps")}
+    assert [a["features"]["k"] for a in named] == [int(hidden[position["k"]])]
+    assert wanted in named[0]["configs"]
+
+
+def test_a_vendor_is_chosen_and_said(tmp_path: Path) -> None:
+    log, spec, model = small(tmp_path)
+    result = run("advise", model, log, "--spec", spec, "-n", 2)
+    assert "note: the logs hold amd, nvidia: choose with --vendor" in result.stderr
+    refused = run("advise", model, log, "--spec", spec, "--vendor", "intel")
+    assert refused.exit_code == 2
+    assert "error: the logs hold no scenario of intel (the model knows amd, nvidia)" in refused.stderr
+
+
+def test_winners_only_logs_get_advice_too(tmp_path: Path) -> None:
+    best: dict[str, list[str]] = {}
+    for row in logs.rows(24, ["nvidia"]):
+        key = ",".join(row[2:6])
+        if row[-2] == "ok" and (key not in best or float(row[-1]) < float(best[key][-1])):
+            best[key] = row
+    log, spec, model = small(tmp_path, list(best.values()))
+    data = json.loads(run("advise", model, log, "--spec", spec, "-n", 5, "--json").stdout)
+    assert len(data["scenarios"]) == 5
+
+
+def test_the_command_writes_a_file(tmp_path: Path) -> None:
+    model = tmp_path / "m.json"
+    model.write_text(to_json(h200()))
+    out = tmp_path / "next.toml"
+    result = run("advise", model, LOG, "--spec", SPEC, "-n", 3, "-o", out)
+    assert result.stdout == f"wrote {out}: 3 scenarios\n"
+    assert len(tomllib.loads(out.read_text())["scenario"]) == 3

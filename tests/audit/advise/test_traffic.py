@@ -1,0 +1,64 @@
+"""Launches of real traffic."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from heurgen.audit.advise.traffic import read_traffic
+from heurgen.base.errors import LogError
+from heurgen.spec.kernel_spec import read_spec
+from tests.audit.learner import small
+from tests.support.commands import run
+
+
+def test_real_traffic_comes_first_and_torn_rows_are_skipped(tmp_path: Path) -> None:
+    log, spec, model = small(tmp_path)
+    traffic = tmp_path / "traffic.csv"
+    lines = ["vendor,m,k,density,dtype,count", "nvidia,100000,5,0.5,float16,900", "amd,7,5,0.5,float16,900"]
+    traffic.write_text(
+        "\n".join([*lines, "nvidia,32,77,0.25,bfloat16,50", "nvidia,32,7", "nvidia,nan,7,0,x,1", lines[0]])
+    )
+    words = ("advise", model, log, "--spec", spec, "--vendor", "nvidia", "--traffic", traffic, "-n", 3)
+    result = run(*words, "--json")
+    first = json.loads(result.stdout)["scenarios"][0]
+    assert first["features"] == {"m": 100000, "k": 5, "density": 0.5, "dtype": "float16"}
+    assert "real traffic, 95 % of it" in first["reasons"]
+    assert "m lies outside the training range" in first["reasons"]
+    assert "2 rows skipped, torn or not within the spec" in result.stderr
+    data = tomllib.loads(run(*words).stdout)["scenario"]
+    assert data[0]["m"] == 100000
+
+
+def test_traffic_of_observe_is_read_back(tmp_path: Path) -> None:
+    from heurgen.ir.schema import read_model
+    from heurgen.render.python import render_python
+    from heurgen.runtime import observe
+
+    _, spec, model = small(tmp_path)
+    space: dict[str, object] = {"__name__": "generated_for_traffic"}
+    exec(compile(render_python(read_model(model)), "generated", "exec"), space)
+    path = tmp_path / "seen.csv"
+    watched = observe(space["SELECTORS"]["amd"], sample=0.5, path=path)  # type: ignore[index]
+    for m in (16, 32, 64, 10**6):
+        watched(m, 5000, 0.5, "float16")
+    found = read_traffic([str(path)], read_spec(spec), "amd")
+    assert [(r["m"], c) for r, c in zip(found.rows, found.counts, strict=True)] == [(32, 2.0), (10**6, 3.0)]
+
+
+def test_traffic_errors(tmp_path: Path) -> None:
+    _, spec, _ = small(tmp_path)
+    bad = tmp_path / "bad.csv"
+    bad.write_text("m,k,density\n1,2,0.5\n")
+    with pytest.raises(LogError) as error:
+        read_traffic([str(bad)], read_spec(spec), "amd")
+    assert str(error.value) == (
+        f"{bad}:1: column 'dtype': the header lacks this feature "
+        "(traffic has a column for every feature of the spec, and a column `count`)"
+    )
+    bad.write_text("m,k,density,dtype\n")
+    with pytest.raises(LogError, match="holds no scenario of amd that fits the spec"):
+        read_traffic([str(bad)], read_spec(spec), "amd")

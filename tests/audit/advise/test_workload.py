@@ -1,0 +1,42 @@
+"""Advice as a workload that the tuner reads."""
+
+from __future__ import annotations
+
+import tomllib
+
+from heurgen.audit.advise import Advice, advise
+from heurgen.audit.advise.workload import to_workload
+from heurgen.tune.workloads import make_scenarios
+from tests.audit.learner import h200, load
+
+
+def advice(count: int) -> list[Advice]:
+    spec, _, (table,) = load()
+    return advise(h200(), table, spec, count)
+
+
+def test_the_workload_is_toml_that_says_what_to_measure() -> None:
+    found, kernel = advice(6), h200().kernel
+    text = to_workload(found, kernel, "nvidia")
+    data = tomllib.loads(text)["scenario"]
+    assert len(data) == 6
+    assert len({s["id"] for s in data}) == 6
+    for scenario, one in zip(data, found, strict=True):
+        assert {k: scenario[k] for k in one.features} == dict(one.features)
+        assert scenario["configs"] == [dict(c) for c in one.configs]
+    assert to_workload(advice(6), kernel, "nvidia") == text
+
+
+def test_the_tuner_reads_the_workload() -> None:
+    module = h200()
+    data = tomllib.loads(to_workload(advice(6), module.kernel, "nvidia"))
+    scenarios = make_scenarios(data, {f.name: f.type for f in module.features})
+    assert [s.id for s in scenarios] == [s["id"] for s in data["scenario"]]
+    assert all(s.configs for s in scenarios)
+
+
+def test_hostile_strings_in_the_workload_stay_strings() -> None:
+    evil = 'a"\n[[scenario]]\nid = "x"\u202e\x00'
+    text = to_workload([Advice({"dtype": evil, "ok": True}, ({"v": evil},), 1.0, (evil,), evil)], evil, "amd")
+    (scenario,) = tomllib.loads(text)["scenario"]
+    assert (scenario["id"], scenario["dtype"], scenario["configs"][0]["v"]) == (evil, evil, evil)

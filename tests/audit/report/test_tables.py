@@ -1,0 +1,35 @@
+"""`evaluate --html` and `diff --html`: small pages that load nothing and run nothing."""
+
+from __future__ import annotations
+
+from heurgen.audit.report.tables import evaluation_page
+from tests.audit.pages import EVIL, Page
+
+ROW = {
+    "strategy": "joint", "geomean_slowdown": 1.04, "p95_slowdown": 1.2, "max_slowdown": 30.0, "within_1_1": 0.9,
+    "invalid_share": 0.0, "leaves": 12.2, "configs": 8.0,
+}  # fmt: skip
+UNKNOWN = ROW | {"strategy": EVIL, "geomean_slowdown": None, "p95_slowdown": None, "max_slowdown": None}
+
+
+def evaluation(*rows: dict[str, object]) -> dict[str, object]:
+    return {"vendor": "nvidia", "folds": 5, "repeats": 2, "rows": rows, "extrapolation": (), "dominant": None}
+
+
+def test_a_page_of_strategies() -> None:
+    page = Page(evaluation_page([evaluation(ROW, UNKNOWN)]))
+    assert "nvidia: 5 folds over scenarios, 2 repeats" in page.text
+    assert "1.040× 1.200× 30× 90.0 % 0.0 % 12.2 8.0" in page.text
+    assert not page.named("script")
+    assert len(page.named("circle")) == 3 + 3  # one known strategy, and the legend
+    assert EVIL in page.text.replace("\\", "")
+
+
+def test_strategies_on_winners_alone_show_agreement_and_no_slowdown() -> None:
+    unknown: dict[str, object] = dict.fromkeys(
+        ("geomean_slowdown", "p95_slowdown", "max_slowdown", "within_1_1")
+    )
+    page = Page(evaluation_page([evaluation(ROW | unknown | {"invalid_share": None, "agreement": 0.873})]))
+    assert "winners only, slowdown unknown" in page.text
+    assert "joint 87.3 % 12.2 8.0" in page.text
+    assert "geomean" not in page.text

@@ -1,0 +1,63 @@
+"""Today's defaults, by config, by column, by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heurgen.audit.defaults import read_defaults
+from heurgen.base.errors import HeurgenError
+from heurgen.ir.schema import to_json
+from heurgen.logs.costs import cost_tables
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import read_spec
+from tests.audit.learner import module_of
+from tests.support import logs
+from tests.support.commands import run
+
+
+def test_defaults_by_config_by_column_and_by_themselves(tmp_path: Path) -> None:
+    rows = logs.rows(24, ["nvidia"])
+    place = {n: i for i, n in enumerate(logs.HEADER)}
+    wanted = [r[place["BLOCK_M"]] == "64" and r[place["num_warps"]] == "4" for r in rows]
+    log, spec = tmp_path / "log.csv", tmp_path / "kernel.toml"
+    spec.write_text(logs.SPEC)
+    marked = [[*r, "true" if w else "false"] for r, w in zip(rows, wanted, strict=True)]
+    log.write_text(logs.text(marked, [*logs.HEADER, "default"]))
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    tables = cost_tables(read, kernel)
+    by_column = read_defaults(None, [str(log)], read, kernel, tables)
+    by_config = read_defaults("BLOCK_M=64,num_warps=4", [str(log)], read, kernel, tables)
+    assert by_column is not None
+    assert by_config is not None
+    assert by_column.columns["nvidia"].tolist() == by_config.columns["nvidia"].tolist()
+    config = tables[0].configs[by_config.columns["nvidia"][0]]
+    assert dict(zip(tables[0].parameters, config, strict=True)) == {"BLOCK_M": 64, "num_warps": 4}
+    module = tmp_path / "m.json"
+    module.write_text(to_json(module_of(kernel, read, tables)))
+    out = tmp_path / "r.html"
+    assert run("audit", module, log, "--spec", spec, "--html", out).exit_code == 0
+    assert "today’s defaults" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("BLOCK_M=64", "--default 'BLOCK_M=64' fits 2 configs of nvidia (give a value for every parameter: BLOCK_M, "
+         "num_warps)"),
+        ("BLOCK=64", "--default: 'BLOCK=64' sets no parameter (expected name=value with BLOCK_M, num_warps, "
+         "waves_per_eu, or the name of a column of the log)"),
+        ("BLOCK_M=65,num_warps=4", "--default 'BLOCK_M=65,num_warps=4' fits no config that the logs measured"),
+        ("shipped", "column 'shipped': no log has this column of defaults (name a column that is true where today's "
+         "default is measured, or a config: BLOCK_M=16,...)"),
+    ],
+)  # fmt: skip
+def test_bad_defaults_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    log, spec = logs.write(tmp_path, logs.rows(24, ["nvidia"]))
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    with pytest.raises(HeurgenError) as error:
+        read_defaults(text, [str(log)], read, kernel, cost_tables(read, kernel))
+    assert str(error.value) == message

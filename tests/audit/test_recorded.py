@@ -1,0 +1,130 @@
+"""What a model says of its own making."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from heurgen import ir
+from heurgen.audit.recorded import (
+    Block,
+    HeldOut,
+    blocks,
+    held_out,
+    held_out_scenarios,
+    held_out_worst,
+    to_text,
+    told,
+    training,
+)
+
+TREE = ir.Split("m", 4, ir.Leaf(0, 3, 2.0), ir.Leaf(1, 1, 1.0))
+
+
+def selector(choice: dict[str, Any] | None = None, tree: ir.Node = TREE, known: bool = True) -> ir.Selector:
+    return ir.Selector(
+        "nvidia", ("B",), ((1,), (2,)), tree, n_scenarios=4, choice=choice or {}, costs_known=known
+    )
+
+
+def test_training_weighs_leaves_by_their_scenarios() -> None:
+    found = training(selector())
+    assert found is not None
+    assert (found.n_scenarios, found.geomean_slowdown) == (4, pytest.approx(2 ** (3 / 4)))
+    assert training(selector(tree=ir.Leaf(0, 2))) is None
+    assert training(selector(tree=ir.Leaf(0, 0, 1.0))) is None
+    assert training(selector(tree=ir.Split("m", 4, ir.Leaf(0, 3, 2.0), ir.Leaf(1)))) is not None
+
+
+def test_held_out_figures_under_their_names_of_then_and_now() -> None:
+    new = {
+        "geomean_slowdown": 1.05,
+        "p95_slowdown": 1.2,
+        "max_slowdown": 2,
+        "within_1_1": 0.9,
+        "invalid_share": 0.0,
+    }
+    found, how = held_out(
+        selector({"held_out": {**new, "n_scenarios": 9, "agreement": 0.5}, "folds": 5, "repeats": 8})
+    )
+    assert found is not None
+    assert (found.n_scenarios, found.geomean_slowdown, found.max_slowdown, found.agreement) == (
+        9,
+        1.05,
+        2.0,
+        0.5,
+    )
+    assert how == "5 folds over scenarios, 8 times, recorded by training"
+    old, how = held_out(
+        selector({"cv": {"mean_log_slowdown": math.log(1.5), "max": 3.0, "folds": 3, "repeats": 1}})
+    )
+    assert old is not None
+    assert (old.n_scenarios, old.geomean_slowdown, old.max_slowdown) == (4, pytest.approx(1.5), 3.0)
+    assert how == "3 folds over scenarios, recorded by training"
+    number, how = held_out(selector({"heldout": 1.25}))
+    assert number is not None
+    assert (number.geomean_slowdown, how) == (1.25, "recorded by training")
+    assert held_out(selector({"held_out": "often"})) == (None, "training recorded no cross-validation")
+    assert held_out(selector({"held_out": True}))[0] is None
+
+
+def test_of_winners_alone_no_figure_looks_like_a_slowdown() -> None:
+    choice = {
+        "held_out": {"geomean_slowdown": 1.2, "agreement": 0.8},
+        "curve": [{"mean_log_slowdown": 1, "leaves": 2}],
+    }
+    winners = selector(choice, known=False)
+    assert told(winners) == {"held_out": {"agreement": 0.8}, "curve": [{"leaves": 2}]}
+    assert told(selector(choice)) == choice
+    found, _ = held_out(winners)
+    assert found is not None
+    assert (found.geomean_slowdown, found.agreement) == (None, 0.8)
+    assert held_out(selector({"cv": 1.2}, known=False))[0] is None
+
+
+def test_scenarios_and_the_worst_are_read_where_they_are_whole() -> None:
+    worst = [{"scenario": 2, "slowdown": 3, "chosen": [1]}, {"scenario": 0, "slowdown": None, "chosen": [2]}]
+    bad = [
+        "x",
+        {"scenario": 1.0, "chosen": [1]},
+        {"scenario": 1, "chosen": [1, 2]},
+        {"scenario": 1, "chosen": 1},
+    ]
+    record = {"held_out": {"scenarios": [1.0, None, 2], "worst": [*worst, *bad]}}
+    found = held_out_scenarios(selector(record))
+    assert found is not None
+    assert (found[0], math.isnan(found[1]), found[2]) == (1.0, True, 2.0)
+    assert held_out_worst(selector(record)) == [HeldOut(2, 3.0, (1,)), HeldOut(0, None, (2,))]
+    for other in (
+        {},
+        {"held_out": 1.2},
+        {"held_out": {"scenarios": [1.0, "x"]}},
+        {"held_out": {"scenarios": []}},
+    ):
+        assert held_out_scenarios(selector(other)) is None
+        assert held_out_worst(selector(other)) == []
+
+
+def test_blocks_are_tables_and_one_list_of_names_and_values() -> None:
+    choice = {
+        "strategy": "joint", "held_out": {"geomean": 1.04444, "scenarios": [1.0] * 9}, "limits": [1, None],
+        "alternatives": [{"leaves": 3, "max_depth": 2}, {"leaves": 4}],
+    }  # fmt: skip
+    first, table = blocks(selector(choice))
+    assert first.rows == (("held out geomean", "1.044"), ("limits", "1, –"), ("strategy", "joint"))
+    assert table == Block("alternatives", ("leaves", "max depth"), (("3", "2"), ("4", "–")))
+    assert blocks(selector()) == ()
+
+
+def test_the_text_stands_under_the_selectors_name() -> None:
+    lines = to_text(selector({"strategy": "joint\n", "compared": [{"leaves": 3}]})).splitlines()
+    assert lines == [
+        "nvidia",
+        "  how strategy and size were chosen",
+        "    strategy  joint\\n",
+        "  compared",
+        "    leaves",
+        "    3",
+    ]

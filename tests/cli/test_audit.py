@@ -1,0 +1,123 @@
+"""Commands that explain a model, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.audit.pages import Page
+from tests.support import logs
+from tests.support.commands import run
+
+
+def test_evaluate_and_diff_write_their_page(tmp_path: Path) -> None:
+    log, spec = logs.write(tmp_path, logs.rows(8, ("nvidia",)))
+    page, model = tmp_path / "page.html", tmp_path / "model.json"
+
+    def heurgen(*words: object) -> int:
+        return run(*words).exit_code
+
+    assert heurgen("evaluate", log, "--spec", spec, "--folds", 2, "--html", log) == 2  # an input is no output
+    assert heurgen("evaluate", log, "--spec", spec, "--folds", 2, "--html", page) == 0
+    assert "winner-label tree" in page.read_text()
+    assert heurgen("train", log, "--spec", spec, "-o", model, "--strategy", "joint") == 0
+    page.unlink()
+    assert heurgen("diff", model, model, "--html", model) == 2
+    assert heurgen("diff", model, model, "--html", page) == 0
+    assert "No region changes config." in Page(page.read_text()).text
+
+
+def test_explain_needs_no_vendor_where_there_is_one(tmp_path: Path) -> None:
+    values = ["m=64", "k=64", "density=0.5", "dtype=float16"]
+    for vendors, exit_code in ((("nvidia",), 0), (("nvidia", "amd"), 2)):
+        log, spec = logs.write(tmp_path, logs.rows(8, vendors))
+        model = tmp_path / "model.json"
+        assert run("train", log, "--spec", spec, "-o", model, "--strategy", "joint").exit_code == 0
+        found = run("explain", model, *values)
+        assert found.exit_code == exit_code, found.output
+    assert "choose one with --vendor" in found.stderr
+
+
+@pytest.mark.parametrize("artifact", ["model.json", "module.py"])
+def test_audit_prints_slowdowns(made: Path, artifact: str) -> None:
+    words = ("audit", made / artifact, made / "log.csv", "--spec", made / "kernel.toml")
+    result = run(*words)
+    assert result.exit_code == 0
+    assert (
+        result.stdout.splitlines()[0].split()
+        == "slowdown geomean p95 max within 1.1x invalid scenarios".split()
+    )
+    data = json.loads(run(*words, "--json").stdout)
+    assert set(data["groups"]) == {"amd", "amd / AMD Instinct MI300X", "nvidia", "nvidia / NVIDIA H200"}
+    for summary in (data, *data["groups"].values()):
+        assert 1 <= summary["geomean_slowdown"] <= summary["p95_slowdown"] <= summary["max_slowdown"]
+        assert summary["invalid_share"] == 0
+        assert 0 <= summary["within_1_1"] <= 1
+    assert data["n_scenarios"] == 48
+
+
+def test_a_model_and_its_module_score_the_same(made: Path) -> None:
+    words = (made / "log.csv", "--spec", made / "kernel.toml", "--json")
+    of_model, of_module = (
+        json.loads(run("audit", made / name, *words).stdout) for name in ("model.json", "module.py")
+    )
+    assert {s["vendor"] for s in of_model.pop("training") if s["choice"]["alternatives"]} == {"amd", "nvidia"}
+    del of_module["training"]  # a module does not carry how it was chosen
+    assert of_model == of_module
+
+
+def test_an_edited_module_is_refused(made: Path, tmp_path: Path) -> None:
+    edited = tmp_path / "module.py"
+    edited.write_text((made / "module.py").read_text().replace("128", "256"))
+    result = run("audit", edited, made / "log.csv", "--spec", made / "kernel.toml")
+    assert result.exit_code == 2
+    assert "checksum" in result.stderr
+
+
+def test_show_and_explain(made: Path) -> None:
+    assert "if " in run("show", made / "model.json", "--vendor", "amd").stdout
+    assert "BLOCK_M = " in run("show", made / "model.json", "--parameter", "BLOCK_M").stdout
+    words = (
+        "explain",
+        made / "model.json",
+        "--vendor",
+        "nvidia",
+        "m=4096",
+        "k=99999",
+        "density=0.5",
+        "dtype=float16",
+    )
+    assert "outside training: k = 99999" in run(*words).stdout
+    data = json.loads(run(*words, "--json").stdout)
+    assert data["config"]["num_warps"] == 8
+    assert [o["feature"] for o in data["outside_training"]][:1] == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("m=1",), "error: no value for k, density, dtype (give name=value for every feature)"),
+        (("m",), "error: found 'm', expected name=value"),
+        (("n=1",), "error: 'n' is no feature (features: m, k, density, dtype)"),
+        (("m=1.5",), "error: m: found '1.5', expected a value of type int"),
+        (("m=1", "m=2"), "error: m is given twice"),
+    ],
+)
+def test_explain_refuses(made: Path, words: tuple[str, ...], message: str) -> None:
+    result = run("explain", made / "model.json", "--vendor", "nvidia", *words)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[0] == message
+
+
+def test_wrong_vendor_or_parameter(made: Path) -> None:
+    result = run("show", made / "model.json", "--vendor", "intel")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        2,
+        "error: unknown vendor 'intel' (known vendors: amd, nvidia)",
+    )
+    result = run("show", made / "model.json", "--vendor", "nvidia", "--parameter", "waves_per_eu")
+    assert result.exit_code == 2
+    message = "error: 'waves_per_eu' is no parameter (parameters: BLOCK_M, num_warps)"
+    assert result.stderr.splitlines()[0] == message

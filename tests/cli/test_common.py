@@ -1,0 +1,84 @@
+"""What is printed, and where it cannot be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import run
+
+SPEC = ("--spec", "kernel.toml")
+
+
+def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """`heurgen` in a real shell: only there stdout can be closed, full or a broken pipe."""
+    line = f"{sys.executable} -m heurgen {command}"
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": root}
+    return subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, cwd=folder, env=environment, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("show model.json > /dev/full", "No space left on device"),
+        ("show model.json --json > /dev/full", "No space left on device"),
+        ("show model.json >&-", "it is closed"),
+        ("--help > /dev/full", "No space left on device"),
+        ("show model.json --json > >(exec 0<&-; sleep 0.1) 2> >(cat >&2); s=$?; sleep 0.3; exit $s", ""),
+    ],
+)
+def test_stdout_that_takes_nothing_is_an_error(folder: Path, command: str, reason: str) -> None:
+    done = shell(folder, command)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    if reason:
+        message = f"error: cannot write to stdout: {reason}"
+        assert (done.returncode, done.stderr.splitlines()[0]) == (2, message)
+    else:
+        assert done.returncode in (0, 2)
+
+
+HOSTILE = "x\x1b[2J\u202e\u200b\x07\u3164y"
+
+
+def test_nothing_printed_steers_the_terminal(folder: Path) -> None:
+    """Categories, devices, units and records of a model are shown with their control characters escaped."""
+    from heurgen.ir import schema
+
+    module = schema.read_model(folder / "model.json")
+    data = schema.to_dict(module)
+    for feature in data["features"]:
+        feature["unit"] = feature["doc"] = HOSTILE
+    dtype = next(f for f in data["features"] if f["name"] == "dtype")
+    dtype["values"] = [HOSTILE, *dtype["values"]]
+    data["selectors"][0]["devices"] = [HOSTILE]
+    data["selectors"][0]["choice"] = {HOSTILE: HOSTILE}
+    leaves = [{"config": 0, "n_scenarios": 1, "slowdown": 1.0} for _ in range(2)]
+    data["selectors"][0]["tree"] = {
+        "feature": "dtype", "values": [HOSTILE], "others": ["float16"], "unknown_left": True,
+        "left": leaves[0], "right": leaves[1],
+    }  # fmt: skip
+    (folder / "hostile.json").write_text(schema.to_json(schema.from_dict(data)))
+    row = ("m=1", "k=1", "density=0.5", f"dtype={HOSTILE}")
+    for words in (
+        ("show", "hostile.json"),
+        ("show", "hostile.json", "--json"),
+        ("explain", "hostile.json", "--vendor", "nvidia", *row),
+        ("explain", "hostile.json", "--vendor", "nvidia", *row, "--json"),
+        ("diff", "hostile.json", "model.json"),
+        ("audit", "hostile.json", "log.csv", *SPEC),
+        ("emit", "hostile.json", "-o", "x.py"),
+        ("show", HOSTILE),
+        ("validate", HOSTILE, "--spec", HOSTILE),
+    ):
+        result = run(*words)
+        assert all(line.isprintable() for line in (result.stdout + result.stderr).split("\n")), words
+        assert not set("\u202e\u200b\u3164") & set(result.output), words
