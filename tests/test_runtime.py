@@ -143,7 +143,9 @@ def test_kill_leaves_whole_rows(tmp_path: Path) -> None:
     for writer in writers:
         assert writer.stdout is not None
         writer.stdout.readline()
-    time.sleep(0.2)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (path.exists() and path.stat().st_size > 200):
+        time.sleep(0.01)
     for writer in writers:
         writer.send_signal(signal.SIGKILL)
         writer.communicate()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import heurgen
+from tests.support.once import once
 
 ROOT = Path(__file__).parent.parent
 # Attributes that a browser follows by itself. A link (<a href>) waits for its reader.
@@ -24,17 +25,20 @@ REMOTE = re.compile(r"(?:https?:)?//", re.IGNORECASE)
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_site(tmp_path_factory.mktemp("site"))
+    return build_site(tmp_path_factory)
 
 
-def build_site(folder: Path) -> Path:
-    """As `make docs` does. Not with --quiet: then MkDocs does not count warnings, and strict stops at none."""
+def build_site(factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocs", reason="the extra `docs` is not installed (make docs)")
+    return once(factory, "site", build)
+
+
+def build(folder: Path) -> None:
+    """As `make docs` does. Not with --quiet: then MkDocs does not count warnings, and strict stops at none."""
     command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, env=QUIET, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
-    return folder
 
 
 class Loads(HTMLParser):

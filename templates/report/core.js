@@ -73,15 +73,18 @@ var heurgen = (function () {
     }, first);
   }
 
-  // The features, and the derived ones: all, or those in `wanted` alone (a set of column numbers).
-  function withDerived(page, features, wanted) {
-    var row = features.slice(0, page.features);
+  // A derived feature of a row, which keeps it.
+  function derived(page, row, column) {
     if (!page.derive) {
       page.derive = page.columns.slice(page.features).map(function (c) { return compiled(c.expression); });
     }
-    page.derive.forEach(function (derive, i) {
-      row.push(!wanted || wanted[page.features + i] ? derive(row) : NaN);
-    });
+    return row[column] = page.derive[column - page.features](row);
+  }
+
+  // The features, and all the derived ones.
+  function withDerived(page, features) {
+    var row = features.slice(0, page.features);
+    for (var column = page.features; column < page.columns.length; column++) { derived(page, row, column); }
     return row;
   }
 
@@ -93,10 +96,11 @@ var heurgen = (function () {
     return node[1] === "in" ? inside : !inside;
   }
 
+  // The leaf of a row; derived features that it lacks are found where a test asks for them.
   function walk(page, row, path) {
     var node = page.tree;
     while (Array.isArray(node)) {
-      var left = goesLeft(node, row[node[0]]);
+      var given = row[node[0]], left = goesLeft(node, given === undefined ? derived(page, row, node[0]) : given);
       if (path) { path.push([node, left]); }
       node = left ? node[3] : node[4];
     }
@@ -126,7 +130,7 @@ var heurgen = (function () {
   function select(which, texts) {
     var page = typeof which === "number" ? pages[which] : which;
     var features = texts.map(function (text, i) { return parsed(page.columns[i], text); });
-    return page.configs[walk(page, withDerived(page, features)).config];
+    return page.configs[walk(page, features).config];
   }
 
   // --- axes -----------------------------------------------------------------------------------------------------------
@@ -160,6 +164,7 @@ var heurgen = (function () {
 
   // Characters that hide or steer as escapes (heurgen.base.errors.printable).
   function plain(text) {
+    if (/^[ -~]*$/.test(text)) { return text; }
     return text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\p{Cf}\p{Zl}\p{Zp}]/gu, function (c) {
       var code = c.codePointAt(0).toString(16);
       return code.length <= 2 ? "\\x" + code.padStart(2, "0") : "\\u" + code.padStart(4, "0");

@@ -4,13 +4,18 @@ heurgen.views.forEach(function (view) {
 
   function heatmap(target) {
     var heat = page.heat, order = heurgen.list(heat.order), shipped = heurgen.list(heat.shipped);
-    var values = heat.configs.map(heurgen.list), cells = heat.cells.map(heurgen.unpacked);
+    var values = heat.configs.map(heurgen.list), cells;
     var columns = shipped.length, rows = order.length, column = {};
     shipped.forEach(function (config, c) { if (config >= 0) { column[config] = c; } });
     var cw = Math.max(4, Math.min(16, Math.floor(1000 / columns))), ch = Math.max(2, Math.min(10, Math.floor(480 / rows)));
     target.width = SIDE + columns * cw;
     target.height = HEAD + rows * ch;
     var at = [0, 0];
+
+    function cellAt(r, c) {
+      cells = cells || heat.cells.map(heurgen.unpacked);
+      return cells[r][c];
+    }
 
     function leafOf(r) { return view.s.leaf[order[r]]; }
 
@@ -23,7 +28,7 @@ heurgen.views.forEach(function (view) {
       var image = small.getContext("2d").createImageData(columns, rows);
       for (var r = 0; r < rows; r++) {
         for (var c = 0; c < columns; c++) {
-          image.data.set(shades[cells[r][c]], 4 * (r * columns + c));
+          image.data.set(shades[cellAt(r, c)], 4 * (r * columns + c));
           image.data[4 * (r * columns + c) + 3] = 255;
         }
       }
@@ -78,7 +83,7 @@ heurgen.views.forEach(function (view) {
         at = [Math.floor(((event.clientX - box.left) / sx - SIDE) / cw), Math.floor(((event.clientY - box.top) / sy - HEAD) / ch)];
       }
       at = [Math.min(columns - 1, Math.max(0, at[0])), Math.min(rows - 1, Math.max(0, at[1]))];
-      var config = shipped[at[0]], text = word(cells[at[1]][at[0]]) + (config >= 0 ? ", config " + heurgen.tag(config) : "") +
+      var config = shipped[at[0]], text = word(cellAt(at[1], at[0])) + (config >= 0 ? ", config " + heurgen.tag(config) : "") +
         ": " + configText(at[0]) + ". " + map.label(view, order[at[1]]);
       var x = event ? event.clientX : box.left + (SIDE + at[0] * cw) * sx, y = event ? event.clientY : box.top + (HEAD + at[1] * ch) * sy;
       heurgen.tip.show(text, x, y);

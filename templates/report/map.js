@@ -178,14 +178,22 @@ heurgen.views = (function () {
   // no axis shows are those of the nearest scenario, or of the launch below.
   function regions(view, wide, tall) {
     var page = view.page, axes = view.axes, n = view.s.leaf.length, i, u, v;
-    var xs = new Float32Array(n), ys = new Float32Array(n), order = [];
-    for (i = 0; i < n; i++) { order.push(i); xs[i] = placed(view, axes[0], i); ys[i] = placed(view, axes[1], i); }
-    var chosen = new Int16Array(wide * tall), far = new Float32Array(wide * tall);
-    var launch = view.rest === "launch" && view.launch;
+    var xs = new Float32Array(n), ys = new Float32Array(n), order = [], known = {};
+    for (i = 0; i < n; i++) {
+      xs[i] = placed(view, axes[0], i);
+      ys[i] = placed(view, axes[1], i);
+      // Of scenarios in one place the first stands for all.
+      var place = xs[i] + " " + ys[i];
+      if (!known[place]) { known[place] = true; order.push(i); }
+    }
+    n = order.length;
+    var above = new Float32Array(xs.length), chosen = new Int16Array(wide * tall), far = new Float32Array(wide * tall);
+    var launch = view.rest === "launch" && view.launch, across = [];
+    for (u = 0; u < wide; u++) { across.push(axes[0] < 0 ? 0 : axisValue(view, axes[0], (u + 0.5) / wide)); }
     for (v = 0; v < tall; v++) {
       // From the scenarios nearest in height outwards, so that most are never looked at.
-      var py = 1 - (v + 0.5) / tall, above = new Float32Array(n);
-      for (i = 0; i < n; i++) { above[i] = Math.abs(ys[i] - py); }
+      var py = 1 - (v + 0.5) / tall, up = axes[1] < 0 ? 0 : axisValue(view, axes[1], py);
+      for (i = 0; i < n; i++) { above[order[i]] = Math.abs(ys[order[i]] - py); }
       order.sort(function (a, b) { return above[a] - above[b]; });
       for (u = 0; u < wide; u++) {
         var px = (u + 0.5) / wide, near = 0, least = Infinity;
@@ -194,14 +202,9 @@ heurgen.views = (function () {
           if (dy * dy >= least) { break; }
           if (d < least) { least = d; near = order[k]; }
         }
-        var features = (launch || view.rows[near]).slice(0, page.features), shown = [px, py];
-        for (i = 0; i < 2; i++) {
-          if (axes[i] >= 0 && axes[i] < page.features) { features[axes[i]] = axisValue(view, axes[i], shown[i]); }
-        }
-        var row = heurgen.withDerived(page, features, view.tested);
-        for (i = 0; i < 2; i++) {
-          if (axes[i] >= page.features) { row[axes[i]] = axisValue(view, axes[i], shown[i]); }
-        }
+        var row = (launch || view.rows[near]).slice(0, page.features);
+        if (axes[0] >= 0) { row[axes[0]] = across[u]; }
+        if (axes[1] >= 0) { row[axes[1]] = up; }
         chosen[v * wide + u] = heurgen.walk(page, row).config;
         far[v * wide + u] = Math.sqrt(least);
       }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from tests.test_site import build_site
 pytestmark = pytest.mark.browser
 
 
-def test_the_search_works_without_a_network(chromium: Any, tmp_path: Path) -> None:
-    one = Opened(chromium, build_site(tmp_path / "site") / "index.html", (1440, 900), "light", offline=True)
+def test_the_search_works_without_a_network(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    one = Opened(chromium, build_site(tmp_path_factory) / "index.html", (1440, 900), "light", offline=True)
     page = one.page
     page.locator("input.md-search__input").fill("throughput")
     page.wait_for_selector(".md-search-result__item a", timeout=20_000)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.once import once
+
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.slow
 
@@ -19,11 +21,13 @@ pytestmark = pytest.mark.slow
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel that was built from it."""
     pytest.importorskip("hatchling", reason="building needs hatchling")
-    folder = tmp_path_factory.mktemp("dist")
+    return once(tmp_path_factory, "dist", build)
+
+
+def build(folder: Path) -> None:
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 @pytest.fixture(scope="module")

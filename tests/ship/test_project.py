@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from heurgen.base.errors import SpecError
-from heurgen.ship.project import make, read_project
+from heurgen.ship.project import check, make, read_project
 from tests.logs.importers.test_dejavu import PUBLISHED, published
 from tests.support import logs
 from tests.support.commands import run
@@ -177,6 +177,11 @@ def test_a_note_enters_model_and_module(built: Path) -> None:
     assert (result.exit_code, result.stdout) == (
         1, f"{model}: its note is 'measured on a Tuesday', the project file has ''\n",
     )  # fmt: skip
+
+
+def test_everything_shipped_is_what_its_logs_give() -> None:
+    findings, _ = check(ROOT / "heurgen.toml")
+    assert [f.path.name for f in findings] == []
 
 
 @published

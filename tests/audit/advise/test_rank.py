@@ -59,7 +59,7 @@ def test_advice_beats_random_order_on_the_h200_log() -> None:
                 losses.append(float(costs[test, chosen[test]].mean()))
                 if not rest:
                     break
-                n = min(3, len(rest))
+                n = min(6, len(rest))
                 picked = next_scenarios(
                     space, table.X[have], table.log_slowdown[have], table.X[rest], chosen[rest], n
                 )

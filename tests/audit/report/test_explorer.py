@@ -42,7 +42,7 @@ def walked(page: dict[str, Any], row: dict[str, Any]) -> list[str]:
     return list(page["configs"][node["config"]])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_the_tree_of_the_page_is_the_tree_of_the_model(data: st.DataObject) -> None:
     module = data.draw(modules())
