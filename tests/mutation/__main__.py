@@ -53,6 +53,10 @@ ALSO = {
         ),
     ),
     "heurgen/logs/coded.py": ("tests/logs/test_costs.py",),
+    "kernels/heurgen_kernels/host/launch.py": (
+        "tests/kernels/host/test_bound.py",
+        "tests/kernels/host/test_scratch.py",
+    ),
     "heurgen/logs/outcomes.py": ("tests/logs/test_tuning_log.py",),
 }
 KILLED, TYPES, SURVIVED, UNREACHED = "killed", "refused by mypy", "survived", "no test reaches it"

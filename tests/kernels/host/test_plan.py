@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -92,13 +93,18 @@ HOPPER = Device("nvidia", (9, 0), 132)
 )
 def test_every_config_of_the_shipped_selector_is_planned_uncut(given, fresh):
     """A generated config has no `num_segments`; those that are not cut at launch keep none."""
-    batch = make_batch([(3000, 3000)], (32, 8), 128, 16, torch.bfloat16, fresh)
-    call = checked({name: on_meta(value) for name, value in batch.items()}, HOPPER)
+    call = checked(prompt(fresh), HOPPER)
     config = normalise(given)
     assert config.programs_per_sm == getattr(given, "programs_per_sm", 0)
     plan = make_plan(call, config)
     assert plan.segments == 1
     assert plan.variant == given.variant
+
+
+@cache
+def prompt(fresh):
+    batch = make_batch([(3000, 3000)], (32, 8), 128, 16, torch.bfloat16, fresh)
+    return {name: on_meta(value) for name, value in batch.items()}
 
 
 def on_meta(value):
@@ -227,12 +233,13 @@ BATCHES = {
 }
 
 
-def call_of(name, device):
+@cache
+def batch_of(name):
     lengths, heads, size, page, more = BATCHES[name]
     more = dict(more)
-    cache = torch.float8_e4m3fn if more.pop("fp8", False) else None
-    batch = make_batch(lengths, heads, size, page, torch.bfloat16, more.pop("fresh", False), cache=cache)
-    return checked({k: on_meta(value) for k, value in (batch | more).items()}, device)
+    kept = torch.float8_e4m3fn if more.pop("fp8", False) else None
+    batch = make_batch(lengths, heads, size, page, torch.bfloat16, more.pop("fresh", False), cache=kept)
+    return {key: on_meta(value) for key, value in (batch | more).items()}
 
 
 def planned(call, config):
@@ -250,7 +257,9 @@ def planned(call, config):
 
 def test_plans_are_those_that_a_gpu_ran(update_golden):
     """tests/golden/plans.txt: kernel, constants, options, grid. A change here asks for `make gpu-check`."""
-    calls = {name: [call_of(name, device) for device in (HOPPER, AMPERE, MI300X)] for name in BATCHES}
+    calls = {
+        name: [checked(batch_of(name), device) for device in (HOPPER, AMPERE, MI300X)] for name in BATCHES
+    }
     lines = [
         f"{name} {planned(call, config)}" for name in BATCHES for config in PLANNED for call in calls[name]
     ]

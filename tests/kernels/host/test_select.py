@@ -116,6 +116,29 @@ def test_the_last_question_is_asked_once_and_any_other_anew():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("left", "window"), [(-1, select.NO_WINDOW), (0, 1), (9, 10)])
+def test_a_window_counts_the_keys_that_a_token_sees(left, window):
+    asked = []
+    call = checked(make_batch([(5, 21)]))
+    call.left = left
+    select.choose(
+        call, SimpleNamespace(select=lambda **features: asked.append(features["window"]) or Config())
+    )
+    assert asked == [window]
+
+
+def test_what_the_static_grid_asks_on_the_device():
+    """The caller's function or number, else the generated one of the vendor, else the guess: AMD has none."""
+    own = SimpleNamespace(arg_names=list(select.CHOICE))
+    for given in (own, 7):
+        assert select.choose_segments(SimpleNamespace(choose_segments=given), "nvidia") is given
+    assert select.choose_segments(None, "nvidia") is select.SEGMENTS["nvidia"]
+    assert select.choose_segments(None, "amd") is select.default_segments
+    for wrong in (SimpleNamespace(arg_names=["num_seqs"]), "7", len):
+        with pytest.raises(ValueError, match=r"expected a @triton\.jit function of"):
+            select.choose_segments(SimpleNamespace(choose_segments=wrong), "nvidia")
+
+
 def test_heuristics_are_forgotten_before_they_are_too_many(monkeypatch):
     """A caller who makes new ones for every call gets their answers, never those of one with the same id."""
     monkeypatch.setattr(select, "_choosers", Cache(3))

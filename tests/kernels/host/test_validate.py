@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from heurgen_kernels.api import paged_attention
@@ -77,6 +79,58 @@ def test_numbers(device):
         "alibi_slopes has shape (3,); expected one number per query head, (4,)", device, alibi_slopes=wrong
     )
     refused("sinks has shape (3,); expected one number per query head, (4,)", device, sinks=wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scale": float("inf")}, "scale is inf; expected a positive number"),
+        ({"max_seqlen_q": -1}, "max_seqlen_q is -1; expected 0 or more tokens"),
+        ({"max_seqlen_k": -1}, "max_seqlen_k is -1; expected 0 or more tokens"),
+        (
+            {"total_seqlen_k": 43},
+            "total_seqlen_k is 43; 2 sequences of at most max_seqlen_k = 21 attend to 0 to 42 tokens",
+        ),
+        (
+            {"output_scale": torch.ones(1)},
+            "out is torch.float16 and output_scale is given; fp8 outputs need a scale, others take none",
+        ),
+        (
+            {"out": torch.zeros(6, 4, 32).to(torch.float8_e4m3fn)},
+            "out is torch.float8_e4m3fn and output_scale is None; fp8 outputs need a scale, others take none",
+        ),
+        (
+            {"q": torch.zeros(6, 4, 64).half()[..., ::2]},
+            "q must be contiguous along the head size (stride 2)",
+        ),
+    ],
+)
+def test_messages(changes, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        checked(make_batch([(1, 21), (5, 18)], heads=(4, 2)) | changes)
+
+
+def test_nothing_is_a_batch():
+    """No tokens, no keys: maxima of 0 are lengths."""
+    batch = make_batch([(0, 0), (0, 0)], heads=(4, 2))
+    assert (batch["max_seqlen_q"], batch["max_seqlen_k"]) == (0, 0)
+    assert checked(batch).layout.tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "fits"), [([(5, 52)], True), ([(4, 53)], False), ([(1, 52), (5, 20)], True)]
+)
+def test_new_tokens_need_no_pages(lengths, fits):
+    """48 slots a sequence, and its new tokens beside; of several the longest may have them all."""
+    batch = make_batch(lengths, heads=(4, 2), fresh=True) | {
+        "seq_lens": torch.ones(len(lengths), dtype=torch.int32)
+    }
+    batch["block_table"] = batch["block_table"][:, :1].expand(-1, 3).contiguous()
+    if fits:
+        checked(batch)
+        return
+    with pytest.raises(ValueError, match="block_table has room for 48"):
+        checked(batch)
 
 
 def test_devices(device):
