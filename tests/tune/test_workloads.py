@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from heurgen.base.errors import SpecError, quoted
 from heurgen.ir import ColumnType
-from heurgen.tune.batches import attended_pairs, batch_features, lengths_from
+from heurgen.tune.batches import attended_pairs, batch_features
 from heurgen.tune.workloads import LLAMA_3_8B, make_scenarios, read_workload
 
 FEATURES: dict[str, ColumnType] = {
@@ -291,16 +289,3 @@ def test_bad_workloads(workload: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError) as caught:
         make_scenarios(workload, FEATURES, Path("w.toml"))
     assert str(caught.value) == f"w.toml: {message}"
-
-
-@settings(derandomize=True, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 300)), min_size=1, max_size=20))
-def test_lengths_from_features_agree_with_them(pairs: list[tuple[int, int]]) -> None:
-    features = batch_features(tuple((q, q + more) for q, more in pairs))
-    made = batch_features(lengths_from(features))
-    for name in ("num_seqs", "max_seqlen_q", "max_seqlen_k", "total_query_tokens"):
-        assert made[name] == features[name]
-    assert (
-        abs(made["decode_share"] - features["decode_share"]) * len(pairs) < 1.5
-        or features["avg_seqlen_q"] < 3
-    )
