@@ -187,6 +187,7 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
     The same lines in any order; a line that several logs share is there once. Cards must agree on the kernel's
     source, the tools and the method.
     """
+    from heurgen.base.text import counted
     from heurgen.base.writing import check_outputs
     from heurgen.tune.cards import card_path
     from heurgen.tune.merge import merge as run
@@ -206,7 +207,7 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
         return
     say(f"wrote {printable(done.log)}: {done.rows} measurements of {done.scenarios} scenarios")
     if done.copies:
-        note([f"{done.copies} lines stood in more than one log"])
+        note([f"{counted(done.copies, 'line')} stood in more than one log"])
 
 
 COMMANDS = (tune, merge)

@@ -1,0 +1,96 @@
+"""What the page shows, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from heurgen import ir
+from heurgen.audit.diff import Change, ChangedScenario
+from heurgen.audit.report.data import Detail, Given, change_row, report
+from heurgen.audit.score import score
+from tests.audit.learner import load
+from tests.audit.pages import Page, given, page_text
+from tests.audit.views import costs, module
+
+DETAIL = Detail(scenarios=700, configs=200, leaves=200)
+
+
+def small(**fields: object) -> Given:
+    tables = (costs(),)
+    made = module(**fields)  # type: ignore[arg-type]
+    return Given(made, tables, score(made, tables), load()[1])
+
+
+def test_the_worst_come_first_with_their_path_and_what_would_have_been_right() -> None:
+    (section,) = report(small(), DETAIL).sections
+    assert [(w.scenario, w.slowdown, w.chosen, w.best, w.leaf, w.tag) for w in section.worst] == [
+        ("3", "not valid (failed)", "BLOCK=32", "BLOCK=48", 1, "B"),
+        ("2", "1.500×", "BLOCK=32", "BLOCK=48", 1, "B"),
+    ]
+    assert section.worst[0].path == ("m ≤ 4: no",)
+    assert section.worst[0].features == "m=128 dtype=a"
+
+
+def test_configs_in_use_and_what_dropping_them_costs() -> None:
+    (section,) = report(small(), DETAIL).sections
+    first, second = section.uses
+    assert (first.tag, first.values, first.n_leaves, first.n_training, first.n, first.leaves) == (
+        "A", "BLOCK=16", 1, 2, 2, "0",
+    )  # fmt: skip
+    assert (second.without, second.change, second.invalid) == ("1.565×", "+36.7 %", "0.0 %")
+    assert section.multiples == ((0, "A", "chosen 2, would win 2"), (1, "B", "chosen 2, would win 0"))
+    assert section.legend == (("A", 0, "BLOCK=16"), ("B", 1, "BLOCK=32"))
+
+
+def test_what_is_coloured_is_said() -> None:
+    assert report(small(), DETAIL).sections[0].dots == "slowdown with the tree that ships"
+    one = small(choice={"held_out": {"scenarios": [1.0, 1.0, 1.2, None]}})
+    same = replace(one, module=replace(one.module, provenance={"log_hash": one.log.content_hash}))
+    assert report(same, DETAIL).same_log
+    assert report(same, DETAIL).sections[0].dots == "held-out slowdown"
+
+
+def test_devices_beyond_the_limit_are_named_and_keep_their_figures() -> None:
+    one = small()
+    other = replace(costs(), device=("NVIDIA H100",) * 3 + ("NVIDIA H200",))
+    page = report(
+        replace(one, tables=(other,), score=score(one.module, (other,))), replace(DETAIL, sections=1)
+    )
+    assert [s.device for s in page.sections] == ["NVIDIA H100"]
+    assert page.left_out == ("nvidia / NVIDIA H200",)
+    assert [(row.name, row.key) for row in page.overview] == [
+        ("nvidia: NVIDIA H100", "s0"), ("nvidia: NVIDIA H200", ""),
+    ]  # fmt: skip
+
+
+def test_configs_that_the_heat_map_leaves_out_are_counted() -> None:
+    few = replace(DETAIL, configs=5)
+    (section,) = report(given(), few).sections
+    assert section.n_configs_left_out > 100
+    assert report(given(), replace(DETAIL, configs=9999)).sections[0].n_configs_left_out == 0
+    shown = Page(page_text()).text
+    assert (
+        f"{report(given(), DETAIL).sections[0].n_configs_left_out} configs that win least are not shown"
+        in shown
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "text", "worse"),
+    [(None, "–", False), (1.25, "1.250× faster", False), (1.0004, "equal", False), (0.9996, "equal", False),
+     (0.8, "1.250× slower", True)],
+)  # fmt: skip
+def test_a_change_says_what_it_gains(gain: float | None, text: str, worse: bool) -> None:
+    scenarios = (ChangedScenario("1", "H200", {}, None, None, gain),)
+    change = Change("nvidia", None, (), {"BLOCK": 16, "warps": None}, {"BLOCK": 32, "warps": 4}, scenarios)
+    row = change_row(change)
+    assert (row.where, row.region, row.change) == ("nvidia", "every launch", "BLOCK 16 → 32, warps none → 4")
+    assert (row.gain, row.worse, row.n) == (text, worse, 1)
+    assert change_row(replace(change, device="H200")).where == "nvidia / H200"
+
+
+def test_the_tree_of_one_leaf_has_a_page_too() -> None:
+    (section,) = report(small(tree=ir.Leaf(0, 4, 1.2)), DETAIL).sections
+    assert section.worst[0].path == ()
