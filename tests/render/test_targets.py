@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -26,23 +28,26 @@ def text_of(name: str, target: str, request: Request = Request()) -> str:  # noq
     return registry.emit(model(name), target, request).files[""]
 
 
+def check_all(found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Every answer is the expected one; each pair of objects is compared once, since most are the same few."""
+    assert len(found) == len(expected)
+    pairs = {(id(a), id(b)): (a, b) for a, b in zip(found, expected, strict=True)}
+    assert [spelled(a) for a, _ in pairs.values()] == [spelled(b) for _, b in pairs.values()]
+
+
 @each_selector
 def test_python(name: str, vendor: str, device: str | None) -> None:
     names = executed(text_of(name, "python"))
     choose = names["SELECTORS"][vendor] if device is None else names["DEVICE_SELECTORS"][device]
     rows, expected = answers(name, vendor, device, False)
-    assert [spelled(choose(*row.values())) for row in rows] == [spelled(e) for e in expected]
+    check_all([choose(*row.values()) for row in rows], expected)
 
 
 @each_selector
 def test_json(name: str, vendor: str, device: str | None) -> None:
-    import json
-
     table = json.loads(text_of(name, "json"))
     rows, expected = answers(name, vendor, device, False)
-    assert [spelled(flat_reader.select(table, vendor, row, device)) for row in rows] == [
-        spelled(e) for e in expected
-    ]
+    check_all([flat_reader.select(table, vendor, row, device) for row in rows], expected)
 
 
 @each_selector
@@ -52,10 +57,9 @@ def test_triton_autotune(name: str, vendor: str, device: str | None, monkeypatch
     )
     names = executed(text_of(name, "triton-autotune", Request(vendor=vendor, device=device)))
     rows, expected = answers(name, vendor, device, False)
-    for row, config in zip(rows, expected, strict=True):
-        place, *_ = names["shortlist"](**row)
-        kwargs, options = names["CONFIGS"][place]
-        assert spelled({**kwargs, **options}) == spelled({k: v for k, v in config.items() if v is not None})
+    configs = [{**kwargs, **options} for kwargs, options in names["CONFIGS"]]
+    wanted = {id(c): {k: v for k, v in c.items() if v is not None} for c in expected}
+    check_all([configs[names["shortlist"](**row)[0]] for row in rows], [wanted[id(c)] for c in expected])
 
 
 # --- Triton -----------------------------------------------------------------------------------------------
@@ -222,7 +226,7 @@ def test_a_payload_is_refused_or_inert(
     monkeypatch.setitem(sys.modules, "torch._inductor.kernel_inputs", inputs)
     monkeypatch.setitem(sys.modules, "torch._inductor.lookup_table.choices", choices)
     written = 0
-    for payload in PAYLOADS[::2]:
+    for payload in PAYLOADS[::3]:
         try:
             source = PLACES[place](payload)
             x, number, dtype = (f.name for f in source.features)
@@ -244,4 +248,4 @@ def test_a_payload_is_refused_or_inert(
                 place_ = space["shortlist"](**{**row, dtype: dtype_})[0]
                 assert space["VALUES"][place_] == leaf
     assert canary == []
-    assert written >= (len([p for p in PAYLOADS[::2] if len(p) <= 1000]) if place == "data" else 1)
+    assert written >= (len([p for p in PAYLOADS[::3] if len(p) <= 1000]) if place == "data" else 1)

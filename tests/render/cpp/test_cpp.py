@@ -141,7 +141,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str, st
             rows, answered = answers(name, selector.vendor, selector.device, True)
             lines += ["\t".join([str(len(cases)), *map(coded, row.values())]) for row in rows]
             cases.append(caller(module, selector, len(cases)))
-            expected += ["".join(f"{coded(v)}," for v in config.values()) for config in answered]
+            few = {id(config): config for config in answered}
+            shown = {i: "".join(f"{coded(v)}," for v in config.values()) for i, config in few.items()}
+            expected += [shown[id(config)] for config in answered]
     run = f"void run(const std::vector<Field>& f) {{ {' '.join(cases)} }}"
     text = "\n".join([*includes, PRELUDE, run, MAIN])
     return folder, text, "\n".join(lines) + "\n", "\n".join(expected) + "\n"
