@@ -111,6 +111,25 @@ def test_canonical_text(text: str, canonical: str) -> None:
     assert expr.to_text(expr.parse(text)) == canonical
 
 
+def test_whole_numbers_of_fifteen_digits_are_written_as_ints() -> None:
+    assert expr.to_text(Number(999_999_999_999_999.0)) == "999999999999999"
+    assert expr.to_text(Number(1e15)) == "1000000000000000.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("-a", "-float(a)"),
+        ("-min(a, 2)", "-min(float(a), 2.0)"),
+        ("-(a + b)", "-(float(a) + float(b))"),
+        ("a - -b", "float(a) - (-float(b))"),
+        ("a / 2 + b / a", "(float(a) / 2.0) + (float(b) / float(a) if float(a) else 0.0)"),
+    ],
+)
+def test_code_has_parentheses_where_they_tell_something(text: str, code: str) -> None:
+    assert expr.to_python(expr.parse(text)) == code
+
+
 def test_names() -> None:
     assert expr.names(expr.parse("min(a, 2) + -b / (c % 3)")) == {"a", "b", "c"}
 
@@ -159,3 +178,10 @@ def test_deep_nesting_is_refused(text: str) -> None:
     else:
         with pytest.raises(SpecError, match="nests deeper than 30"):
             expr.parse(text)
+
+
+def test_thirty_levels_are_the_most() -> None:
+    assert expr.names(expr.parse("-" * 30 + "a")) == {"a"}
+    with pytest.raises(SpecError) as error:
+        expr.parse("-" * 31 + "a")
+    assert str(error.value) == f"the expression '{'-' * 31}a' nests deeper than 30"

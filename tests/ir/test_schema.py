@@ -157,3 +157,15 @@ def test_one_nested_value_is_no_config(value: object) -> None:
     data["selectors"][1]["configs"][0][0] = value
     with pytest.raises(ModelError, match="expected a list of values"):
         schema.from_dict(data)
+
+
+def test_three_hundred_digits_are_the_most() -> None:
+    module = two_vendors()
+    data = schema.to_dict(module)
+    tree = data["selectors"][0]["tree"]
+    assert tree["feature"] == "num_seqs"
+    tree["threshold"] = 10**299
+    assert schema.from_json(json.dumps(data)).selectors[0].tree.threshold == 10**299  # type: ignore[union-attr]
+    tree["threshold"] = 10**300
+    with pytest.raises(ModelError, match=r"^is no JSON of a model: a number of 301 digits is out of range$"):
+        schema.from_json(json.dumps(data))

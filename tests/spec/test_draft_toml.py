@@ -107,7 +107,8 @@ def test_reading_gives_back_an_equal_spec(tmp_path: Path) -> None:
 
 def test_everything_that_a_log_table_says_is_written(tmp_path: Path) -> None:
     log = LogColumns(
-        time="tflops", objective="max", failures=("OOM", ""), winners_only=True, constants=(("vendor", "nvidia"),),
+        time="tflops", objective="max", success=("passed",), failures=("OOM", ""), winners_only=True,
+        constants=(("vendor", "nvidia"),),
         wide=(("a", (("BLOCK_M", "16"),)), ("b c", (("BLOCK_M", "32"),))),
     )  # fmt: skip
     path = tmp_path / "spec.toml"
@@ -119,6 +120,7 @@ def test_everything_that_a_log_table_says_is_written(tmp_path: Path) -> None:
         'vendor = { const = "nvidia" }\n'
         'time = "tflops"\n'
         'objective = "max"\n'
+        'success = ["passed"]\n'
         'failures = ["OOM", ""]\n'
         "winners_only = true  # every row is the winner of its scenario: slowdown is unknown\n"
         "\n"
@@ -126,9 +128,10 @@ def test_everything_that_a_log_table_says_is_written(tmp_path: Path) -> None:
         'a = { BLOCK_M = "16" }\n'
         '"b c" = { BLOCK_M = "32" }\n'
     )
-    timed = replace(SPEC, log=LogColumns(unit="us", device="gpu"))
+    timed = replace(SPEC, log=LogColumns(unit="us", device="gpu", noise=1.0))
     path.write_text(spec_to_toml(timed), encoding="utf-8")
     assert read_spec(path) == timed
+    assert "\nnoise = 1\n" in spec_to_toml(timed)
 
 
 def columns() -> st.SearchStrategy[Column]:

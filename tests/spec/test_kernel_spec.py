@@ -105,6 +105,10 @@ BAD = {
         'group = ["zz"]\n' + GOOD,
         ":1: column 'group': 'zz' is no feature",
     ),
+    "group of nearly a feature": (
+        'group = ["n", "dtyp"]\n' + GOOD,
+        ":1: column 'group': 'dtyp' is no feature (did you mean 'dtype'?)",
+    ),
     "group is no list": (
         'group = "m"\n' + GOOD,
         ":1: column 'group': found 'm', expected a list of features",

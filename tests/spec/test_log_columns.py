@@ -23,6 +23,7 @@ status = "outcome"
 scenario = "id"
 noise = 0
 objective = "max"
+success = ["passed", ""]
 failures = ["OOM", ""]
 winners_only = true
 [log.wide]
@@ -31,7 +32,8 @@ b = { BM = "x" }
 """
     assert parse_spec(log(text)).log == LogColumns(
         vendor="vendor", device="gpu", time="tflops", status="outcome", scenario="id", noise=0.0, unit=None,
-        objective="max", failures=("OOM", ""), winners_only=True, constants=(("vendor", "nvidia"),),
+        objective="max", success=("passed", ""), failures=("OOM", ""), winners_only=True,
+        constants=(("vendor", "nvidia"),),
         wide=(("a", (("BM", "16"),)), ("b", (("BM", "x"),))),
     )  # fmt: skip
     both = parse_spec(log('vendor = { const = "amd" }\ndevice = { const = "X" }\nunit = "us"')).log
@@ -62,6 +64,7 @@ def test_cells_of_a_wide_table_are_texts_as_a_log_would_hold_them() -> None:
         ('objective = "most"', "'log.objective': found 'most', expected one of min, max"),
         ('objective = "max"', f"'log.objective': the column 'time_ms' is a time by its name ({A_TIME})"),
         ('failures = "OOM"', "'log.failures': found 'OOM', expected a list of texts such as [\"OOM\", \"nan\"]"),
+        ('success = "ok"', "'log.success': found 'ok', expected a list of texts such as [\"ok\", \"passed\"]"),
         ("winners_only = 1", "'log.winners_only': found 1, expected true or false"),
         ("vendor = { const = 3 }", "'log.vendor.const': found 3, expected a string"),
         ('vendor = { const = "" }', "'log.vendor.const': found '', expected text without spaces around it"),
