@@ -64,12 +64,12 @@ def logs() -> Iterator[tuple[str, CostTable, Splits]]:
         "like flex attention": attention(600),
         "like mixed_mm": mixed_matmul(1200),
         "like mm": matmul(700),
-        "like mm, more": matmul(3000),
+        "like mm, larger": matmul(3000),
         "near ties": surface(1000, 100, 4, noise=0.03, seed=2),
         "nine tenths missing": surface(6000, 37, 8, holes=0.9, seed=5, categories=3),
     }
     for name, table in synthetic.items():
-        size = f"{table.n_scenarios} x {len(table.configs)}"
+        size = f"{table.n_scenarios:,} x {len(table.configs)}"
         yield f"{name}, {size}, 5 folds", table, list(divisions(table, 5))
 
 
@@ -81,6 +81,7 @@ def comparison(write: bool) -> None:
                 cells = shown(held_out(table, choose, splits))
                 text += f"| {log} | {name} | {' | '.join(cells)} |\n"
                 print(text.splitlines()[-1], flush=True)
+                log = ""
     if write:
         written(ROOT / "docs/learning.md", "learners", text)
 

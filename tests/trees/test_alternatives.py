@@ -22,7 +22,7 @@ from heurgen.render.reader import read_module
 from heurgen.render.triton_autotune import render_triton_autotune
 from heurgen.ship.remarks import held_out
 from heurgen.trees import FitOptions, fit
-from heurgen.trees.alternatives import listed_costs, with_alternatives
+from heurgen.trees.alternatives import _nearness, listed_costs, with_alternatives
 from tests.support.modules import two_vendors
 from tests.trees.synthetic import surface, table
 
@@ -43,14 +43,48 @@ def leaf(times: list[list[float]], size: int, noise: float = 0.02) -> tuple[ir.L
 
 
 def test_the_shortlist_is_greedy_and_what_failed_there_is_not_on_it() -> None:
-    # 48 alone is the second best everywhere; 32 and 64 are best where 16 is not; 80 is perfect but fails once.
+    # 48 is second best everywhere, of little use; 32 and 64 are best where 16 is not; 80 is perfect but fails once.
     times = [[1.0, 4.0, 1.5, 9.0, 1.0], [4.0, 1.0, 1.2, 9.0, 1.0], [4.0, 9.0, 2.0, 1.0, INF]]
     found, selector = leaf(times, 3)
-    assert [selector.listed[i] for i in found.shortlist] == [(16,), (48,), (64,)]
+    assert [selector.listed[i] for i in found.shortlist] == [(16,), (32,), (64,)]
     found, selector = leaf(times, 9)
     assert (80,) not in [selector.listed[i] for i in found.shortlist]
     assert len(found.shortlist) == 4
     assert leaf(times, 0)[0].shortlist == ()
+
+
+def test_scenarios_around_a_leaf_speak_where_its_own_do_not() -> None:
+    """The leaf of x = 0 ships 16; its own scenario is served as well by 32 as by 48, that of the next leaf by 48."""
+    columns, X = [TableColumn("x", "int")], np.arange(2.0)[:, None]
+    costs = table(columns, X, np.array([[1.0, 1.0, 1.0], [9.0, 9.0, 1.0]]))
+    tree = ir.Split("x", 0, ir.Leaf(0, 1, 1.0, 1), ir.Leaf(1, 1, 1.0, 1))
+    selector = ir.Selector("nvidia", ("BLOCK",), ((16,), (48,)), tree)
+    found = with_alternatives(selector, costs, np.arange(2), 2)
+    lists = [[found.listed[i] for i in leaf.shortlist] for leaf in ir.leaves(found.tree)]
+    assert lists[0] == [(16,), (48,)]
+    # A config that failed in a leaf beside is listed all the same: only the leaf's own scenarios forbid.
+    failed = table(columns, X, np.array([[1.0, 1.0, 1.2], [INF, 2.0, 1.0]]))
+    found = with_alternatives(selector, failed, np.arange(2), 3)
+    assert {found.listed[i] for leaf in ir.leaves(found.tree) for i in leaf.shortlist} == {
+        (16,),
+        (32,),
+        (48,),
+    }
+    assert [len(leaf.shortlist) for leaf in ir.leaves(found.tree)] == [3, 2]
+
+
+def test_each_test_between_makes_scenarios_count_less_and_beyond_two_they_do_not() -> None:
+    tree: ir.Node = ir.Leaf(0)
+    for threshold in (1, 2, 3):
+        tree = ir.Split("x", threshold, tree, ir.Leaf(0))
+    weights, level = _nearness(tree)
+    assert level.tolist() == [3, 3, 2, 1]
+    assert weights.tolist() == [
+        [1.0, 0.1, 0.01, 0.0],
+        [0.1, 1.0, 0.01, 0.0],
+        [0.1, 0.1, 1.0, 0.01],
+        [0.1, 0.1, 0.1, 1.0],
+    ]
 
 
 def test_the_runner_up_succeeds_in_most_scenarios_and_a_tie_is_said() -> None:

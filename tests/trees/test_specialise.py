@@ -94,7 +94,7 @@ def test_shortlists_are_as_long_as_they_were_and_list_what_the_device_wants(
     featured: ir.Selector, log: CostTable
 ) -> None:
     listed = with_alternatives(featured, log, np.arange(4), 2)
-    for device, second in ((SMALL, [(48,), (48,)]), (LARGE, [(48,), (16,)])):
+    for device, second in ((SMALL, [(32,), (16,)]), (LARGE, [(48,), (16,)])):
         found = on(device, listed, log)
         lists = [[found.listed[i] for i in leaf.shortlist] for leaf in ir.leaves(found.tree)]
         assert [one[0] for one in lists] == list(found.configs)
