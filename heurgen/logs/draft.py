@@ -138,8 +138,8 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     others = [c for c in table.texts if c not in found.values()]
     if "status" not in found and (fits := [c for c in others if column_names.is_status(c, table.texts[c])]):
         found["status"] = fits[0]
-    constants, remarks = constant_vendor(table, found, said.vendor)
-    log = replace(LogColumns(), **found, constants=constants)  # type: ignore[arg-type]
+    constants, by_name, remarks = vendor_without_column(table, found, said.vendor)
+    log = replace(LogColumns(), **found, constants=constants, vendor_by_name=by_name)  # type: ignore[arg-type]
     if is_throughput(log.time):
         log = replace(log, objective="max")
     success = column_names.success_words(log.status, table.texts.get(log.status, ()))
@@ -157,21 +157,23 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     return log, tuple(remarks.items())
 
 
-def constant_vendor(
+def vendor_without_column(
     table: Cells, found: dict[str, str], said: str | None
-) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
-    """The vendor of every row where no column holds it: as said, or as the devices' names tell."""
+) -> tuple[tuple[tuple[str, str], ...], bool, dict[str, str]]:
+    """(constants, whether the devices' names tell, remarks) where no column holds the vendor."""
     if "vendor" in found:
-        return (), {}
+        return (), False, {}
     if said is not None:
         if (problem := vendor_problem(said)) is not None:
             raise UsageError(f"found --vendor {quoted(said)}, expected a column, or {problem}")
-        return (("vendor", said),), {"vendor": "as said"}
+        return (("vendor", said),), False, {"vendor": "as said"}
     devices = table.texts.get(found.get("device", ""), [])
     vendors = {vendor_of(d) for d in devices}
     if len(vendors) == 1 and (vendor := vendors.pop()) is not None:
-        return (("vendor", vendor),), {"vendor": f"guess: {devices[0]} is of {vendor}; confirm"}
-    return (), {"vendor": NO_VENDOR}
+        return (("vendor", vendor),), False, {"vendor": f"guess: {devices[0]} is of {vendor}; confirm"}
+    if len(vendors) > 1 and None not in vendors:
+        return (), True, {"vendor": "guess: the names of the devices tell it; confirm"}
+    return (), False, {"vendor": NO_VENDOR}
 
 
 def _time_column(table: Cells, path: str) -> str:

@@ -37,6 +37,11 @@ def is_jsonl(text: str) -> bool:
     return text[:65536].lstrip()[:1] == "{"
 
 
+def is_json_array(text: str) -> bool:
+    """Whether the text begins as a list of objects: JSON, yet not an object a line."""
+    return re.match(r"\s*\[\s*\{", text[:65536]) is not None
+
+
 def read_jsonl(path: str, text: str, codes_of: CodesOf) -> Iterator[tuple[Columns, Sequence[int]]]:
     """The file in parts: the columns of some rows, in order of appearance, and the lines of these rows.
 

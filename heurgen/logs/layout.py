@@ -8,6 +8,7 @@ import numpy as np
 
 from heurgen.base.errors import LogError, quoted
 from heurgen.logs.cells import ABSENT, Cells, Codes
+from heurgen.logs.importers.devices import vendor_of
 from heurgen.spec.kernel_spec import KernelSpec
 
 
@@ -15,19 +16,37 @@ def arranged(cells: Cells, spec: KernelSpec) -> Cells:
     """The cells as a long table with all columns that the spec says to be there.
 
     Raises:
-        LogError: a column of [log.wide] is missing, a column that melting makes is there, or no cell is filled.
+        LogError: a column of [log.wide] is missing, a column that melting makes is there, no cell is filled, or a
+            device whose name is to tell its vendor tells none.
     """
     if spec.log.wide:
         cells = _melted(cells, spec)
     for role, value in spec.log.constants:
-        name = getattr(spec.log, role)
-        texts, codes = (
-            {**cells.texts, name: [value]},
-            {**cells.codes, name: np.zeros(cells.n, dtype=np.int64)},
-        )
-        files = tuple(f if name in f.header else replace(f, header=(*f.header, name)) for f in cells.files)
-        cells = replace(cells, files=files, texts=texts, codes=codes)
+        cells = _with(cells, getattr(spec.log, role), [value], np.zeros(cells.n, dtype=np.int64))
+    if spec.log.vendor_by_name and spec.log.device in cells.texts:
+        cells = _with(cells, spec.log.vendor, _vendors(cells, spec), cells.codes[spec.log.device])
     return cells
+
+
+def _with(cells: Cells, name: str, texts: list[str], codes: Codes) -> Cells:
+    """The cells with one more column, or with another one in its place."""
+    files = tuple(f if name in f.header else replace(f, header=(*f.header, name)) for f in cells.files)
+    return replace(cells, files=files, texts={**cells.texts, name: texts}, codes={**cells.codes, name: codes})
+
+
+def _vendors(cells: Cells, spec: KernelSpec) -> list[str]:
+    """The vendor of each device, by its name."""
+    devices = cells.texts[spec.log.device]
+    found = [vendor_of(device) for device in devices]
+    if None in found:
+        code = found.index(None)
+        path, line = cells.place(int(np.argmax(cells.codes[spec.log.device] == code)))
+        raise LogError(
+            f"found {quoted(devices[code])}, which tells no vendor",
+            file=path, row=line, column=spec.log.device,
+            hint='add a column of vendors, or write vendor = { const = "nvidia" } in [log]',
+        )  # fmt: skip
+    return [str(vendor) for vendor in found]
 
 
 def _melted(cells: Cells, spec: KernelSpec) -> Cells:

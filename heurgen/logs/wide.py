@@ -51,8 +51,8 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     values = {p: {dict(v).get(p, "") for _, v in wide} for p in parameters}
     names: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     words = sorted({t for c in configs for t in table.texts[c] if t and number(t) is None})
-    # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
     constants = _constants(table, place, vendor)
+    # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
     read: Any = {"time": "throughput", "objective": "max"} if all(map(is_throughput, configs)) else {}
     return Draft(
         name=safe_name(re.sub(r"\..*", "", re.split(r"[/\\]", path)[-1])),

@@ -12,6 +12,7 @@ from heurgen.base import toml
 from heurgen.base.errors import printable
 from heurgen.ir import expr
 from heurgen.spec.kernel_spec import Column, DerivedColumn, KernelSpec, LogColumns
+from heurgen.spec.log_columns import BY_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +123,16 @@ def _entry(entry: Entry) -> str:
     return (line if entry.active else toml.comment(line)) + _remark(entry.remark)
 
 
+_KEYS = tuple("vendor device time status scenario noise unit objective success failures".split())
+
+
 def _log(draft: Draft) -> Iterator[str]:
     remarks, log, default = dict(draft.log_remarks), draft.log, LogColumns()
     constants = dict(log.constants)
-    names = (
-        "vendor",
-        "device",
-        "time",
-        "status",
-        "scenario",
-        "noise",
-        "unit",
-        "objective",
-        "success",
-        "failures",
-    )
-    for name in names:
+    for name in _KEYS:
         found = {"const": constants[name]} if name in constants else getattr(log, name)
+        if name == "vendor" and log.vendor_by_name:
+            found = BY_NAME
         if found != getattr(default, name) or (name in remarks and found is not None):
             text = toml.number(found) if isinstance(found, float) else toml.value(found)
             yield f"{name} = {text}{_remark(remarks.get(name, ''))}"

@@ -30,6 +30,8 @@ _THROUGHPUT = re.compile(
 _KEYS = ("vendor", "device", "time", "status", "scenario")
 # What a column of the log can be replaced by one value for.
 _CONSTANTS = ("vendor", "device")
+# vendor = { from = "device" }
+BY_NAME = {"from": "device"}
 WideColumn = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -44,6 +46,7 @@ class LogColumns:
     failures      texts of the time column, whatever their case, that are failures ("" is a blank cell)
     winners_only  every row is the winner of a scenario of its own; its time may be blank, slowdown is unknown
     constants     ("vendor", "nvidia"): the log has no such column, and this is what it would hold
+    vendor_by_name  there is no column of vendors: the names of the devices tell them
     wide          a column a config: (column, its parameters and their texts); each cell is a time, a blank one
                   was not measured
     """
@@ -60,6 +63,7 @@ class LogColumns:
     failures: tuple[str, ...] = ()
     winners_only: bool = False
     constants: tuple[tuple[str, str], ...] = ()
+    vendor_by_name: bool = False
     wide: tuple[WideColumn, ...] = ()
 
     @property
@@ -112,6 +116,8 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
     names, constants = {}, []
     for key in _KEYS:
         if key in _CONSTANTS and isinstance(table.data.get(key), Mapping):
+            if key == "vendor" and table.data[key] == BY_NAME:
+                continue
             constants.append((key, _constant(table.table(key))))
             continue
         expected = (
@@ -130,6 +136,7 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
         failures=table.texts("failures", (), expected='a list of texts such as ["OOM", "nan"]'),
         winners_only=table.flag("winners_only", False),
         constants=tuple(constants),
+        vendor_by_name=table.data.get("vendor") == BY_NAME,
         wide=_wide(table.table("wide")),
     )
     _check_objective(table, found)

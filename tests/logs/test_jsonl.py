@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heurgen.base.errors import LogError
 from heurgen.logs import lines
 from heurgen.logs.cells import read_cells
 from tests.logs.tables import refused
@@ -80,3 +81,13 @@ def test_parts_of_another_form(tmp_path: Path, monkeypatch: Any) -> None:
 )  # fmt: skip
 def test_bad_json_lines(tmp_path: Path, text: str, message: str) -> None:
     assert refused(tmp_path, text, "log.jsonl").startswith(message)
+
+
+@pytest.mark.parametrize("text", ['[{"vendor": "amd"}]', ' [\n  {"vendor": "amd"},\n  {}\n]\n'])
+def test_a_json_array_is_told_how_to_become_lines(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(
+        LogError, match=r":1: found a JSON array, expected a table \(write an object a line: jq -c '\.\[\]'"
+    ):
+        read_cells([path])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from heurgen.base.errors import HeurgenError
+from heurgen.logs.draft import draft_spec
 from heurgen.logs.tuning_log import TuningLog, read_logs
 from tests.logs.tables import HEADER, ROWS, csv_text, spec
 
@@ -18,6 +19,28 @@ def test_constants(tmp_path: Path, plain: TuningLog) -> None:
         [tmp_path / "bare.csv"], spec('vendor = { const = "nvidia" }\ndevice = { const = "H200" }')
     )
     assert log.content_hash == plain.content_hash
+
+
+def test_vendors_that_the_names_of_devices_tell(tmp_path: Path, plain: TuningLog) -> None:
+    """A log of several vendors without a column of them, which `init` drafts so."""
+    place = HEADER.index("device")
+    names = ["AMD Instinct MI300X", "NVIDIA H200"]
+    rows = [[*r[:place], names[i % 2], *r[place + 1 :]] for i, r in enumerate(ROWS)]
+    said = [["amd" if r[place].startswith("AMD") else "nvidia", *r[1:]] for r in rows]
+    (tmp_path / "said.csv").write_text(csv_text(rows=said))
+    (tmp_path / "bare.csv").write_text(csv_text(header=HEADER[1:], rows=[r[1:] for r in rows]))
+    by_name = spec('vendor = { from = "device" }')
+    found = read_logs([tmp_path / "bare.csv"], by_name)
+    assert found.content_hash == read_logs([tmp_path / "said.csv"], spec("")).content_hash
+    assert 'vendor = { from = "device" }  # guess' in draft_spec(tmp_path / "bare.csv")
+    rows[2][place] = "the new one"
+    (tmp_path / "bare.csv").write_text(csv_text(header=HEADER[1:], rows=[r[1:] for r in rows]))
+    with pytest.raises(HeurgenError) as error:
+        read_logs([tmp_path / "bare.csv"], by_name)
+    assert str(error.value) == (
+        f"{tmp_path}/bare.csv:4: column 'device': found 'the new one', which tells no vendor "
+        '(add a column of vendors, or write vendor = { const = "nvidia" } in [log])'
+    )
 
 
 WIDE = """
