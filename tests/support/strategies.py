@@ -189,8 +189,10 @@ def edge_values(module: ir.HeuristicModule, feature: ir.Feature) -> list[Any]:
         if feature.type == "int":
             found += [t - 1, t, t + 1, float(t), math.nextafter(float(t), math.inf)]
         else:
-            found += [t, math.nextafter(t, math.inf), math.nextafter(t, -math.inf), float(np.float32(t))]
-            found += [np.float64(t), np.float32(t)]
+            with np.errstate(over="ignore"):  # float32 ends before float64 does
+                near = np.float32(t)
+            found += [t, math.nextafter(t, math.inf), math.nextafter(t, -math.inf), float(near)]
+            found += [np.float64(t), near]
     return found
 
 
