@@ -104,7 +104,7 @@ def test_the_deepest_tree_stays_flat_and_exact(tree: ir.Node) -> None:
         assert ir.select(again, "nvidia", {"x": x}) == ir.select(module, "nvidia", {"x": x})
 
 
-def test_a_balanced_tree_of_depth_10() -> None:
+def test_a_balanced_tree_of_depth_8() -> None:
     def grow(low: int, high: int) -> ir.Node:
         middle = (low + high) // 2
         return (
@@ -113,9 +113,9 @@ def test_a_balanced_tree_of_depth_10() -> None:
             else ir.Split("x", middle, grow(low, middle), grow(middle, high))
         )
 
-    module = one_feature(grow(0, 1024))
+    module = one_feature(grow(0, 256))
     names = executed(render_python(module))
-    for x in range(-1, 1026):
+    for x in range(-1, 258):
         check(module, names, {"x": x})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from heurgen import ir
 from heurgen.render.axis import LAST_TRIED, Step, _differ, is_exact_everywhere, steps
 
@@ -38,11 +40,14 @@ def test_one_and_one_point_zero_are_two_answers() -> None:
     assert not _differ({"B": 1}, {"B": 1})
 
 
-def test_a_derived_feature_of_the_axis_is_tried_value_by_value() -> None:
+def test_a_derived_feature_of_the_axis_is_tried_value_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LAST_TRIED == 65536
+    monkeypatch.setattr("heurgen.render.axis.LAST_TRIED", 1001)
     odd = ir.Derived("odd", "m % 2")
     module, selector = model(ir.Split("odd", 0.0, ir.Leaf(0), ir.Leaf(1)), odd)
     found = steps(module, selector, "m", {"k": 1})
-    assert len(found) == LAST_TRIED
+    assert [step.first for step in found] == list(range(1, 1002))
+    assert found[-1] == Step(1001, None, {"B": 32})
     assert found[:2] == (Step(1, 1, {"B": 32}), Step(2, 2, {"B": 16}))
     assert not is_exact_everywhere(module, selector, "m")
     assert is_exact_everywhere(module, selector, "k")
