@@ -45,6 +45,12 @@ def test_a_leaf_counts_what_failed_and_names_the_best_other_config() -> None:
     assert large.slowdown == pytest.approx(1.5)
 
 
+def test_of_winners_alone_a_leaf_knows_its_scenarios() -> None:
+    one = view()
+    small, _ = leaf_evidence(replace(one, table=replace(one.table, costs_known=False)))
+    assert (small.n, small.n_invalid, small.runner_up, small.runner_valid) == (2, 0, None, 0)
+
+
 def test_a_leaf_without_scenarios_has_no_evidence() -> None:
     empty = leaf_evidence(view(ir.Split("m", 1000, TREE, ir.Leaf(0, 0))))[-1]
     assert (empty.n, empty.slowdown, empty.runner_up, empty.runner_slowdown) == (0, None, None, None)
@@ -61,6 +67,14 @@ def test_dropping_a_config_leaves_the_others() -> None:
     assert second.invalid_without == 0.0
     assert first.without == pytest.approx(12 ** (1 / 3))
     assert first.invalid_without == 0.25
+
+
+def test_configs_that_training_used_most_come_first() -> None:
+    tree = ir.Split("m", 1, ir.Leaf(0, 1), ir.Split("m", 64, ir.Leaf(1, 7), ir.Leaf(0, 2)))
+    assert [(u.config, u.n_training, u.n, u.n_leaves) for u in config_uses(view(tree))] == [
+        (1, 7, 2, 1),
+        (0, 3, 2, 2),
+    ]
 
 
 def test_the_only_config_cannot_be_dropped() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from heurgen.audit.explain import explain, value_text
+from heurgen import ir
+from heurgen.audit.explain import explain, unsure, value_text
 from tests.support.modules import two_vendors
 
+TIE = "the runner-up is within the noise of the measurements"
 ROW = {"num_seqs": 80, "avg_seqlen_k": 100.0, "dtype": "fp8", "causal": True}
 
 
@@ -36,6 +38,34 @@ def test_winners_only_steps_have_counts_without_slowdowns() -> None:
     text = explain(two_vendors(), "amd", ROW).to_text()
     assert "in training: 2 scenarios went this way; 2 scenarios the other" in text
     assert "evidence: 2 of 4 training scenarios, expected slowdown unknown" in text
+
+
+def test_a_category_on_the_path_is_told_with_those_it_is_compared_with() -> None:
+    found = explain(two_vendors(), "nvidia", {**ROW, "num_seqs": 1})
+    assert [(s.test, s.shown, s.held) for s in found.steps] == [
+        ("kv_tokens <= 4096", "100", True),
+        ("dtype not in {'float16', 'fp8'}", "'fp8'", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("leaf", "reasons"),
+    [
+        (ir.Leaf(0, 3, 1.0, 3), ()),
+        (ir.Leaf(0, 3, 1.0), ()),
+        (ir.Leaf(0, 2, 1.0, 2), ("2 training scenarios ended here",)),
+        (ir.Leaf(0, 5, 1.0, 4), ("the config failed, or was not measured, in 1 scenario",)),
+        (ir.Leaf(0, 5, 1.0, 5, ir.RunnerUp(1, 1.2, 5)), ()),
+        (ir.Leaf(0, 5, 1.0, 5, ir.RunnerUp(1, 1.0, 5, True)), (TIE,)),
+        (ir.Leaf(0, 5, 1.0, None, ir.RunnerUp(1, 1.0, 2, True)), (TIE,)),
+        (
+            ir.Leaf(0, 5, 1.0, 5, ir.RunnerUp(1, 1.0, 3, True)),
+            (f"{TIE}, but succeeded in 3 of 5 scenarios alone",),
+        ),
+    ],
+)
+def test_why_a_leaf_does_not_decide(leaf: ir.Leaf, reasons: tuple[str, ...]) -> None:
+    assert unsure(leaf) == reasons
 
 
 @pytest.mark.parametrize(

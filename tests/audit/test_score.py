@@ -35,6 +35,7 @@ def test_figures_are_over_valid_choices_by_vendor_and_device() -> None:
     for summary in (found.overall, *found.groups.values()):
         assert (summary.n_scenarios, summary.invalid_share, summary.agreement) == (4, 0.25, 0.5)
         assert summary.geomean_slowdown == pytest.approx(1.5 ** (1 / 3))
+    assert figures(found.choices[:3]).agreement == pytest.approx(2 / 3)
     assert figures(()).agreement is None
 
 

@@ -66,6 +66,10 @@ def test_columns_of_the_device_and_what_reads_them_are_no_part_of_the_pooled_for
 def test_a_log_of_features_of_the_device_alone_keeps_them() -> None:
     whole, own = pooled("sms")
     assert [c.name for c in device_tables(whole, own, spec(), {}).pooled.columns] == ["sms"]
+    columns = (*whole.columns, TableColumn("cores", "int"))
+    two = replace(whole, columns=columns, X=np.hstack([whole.X, whole.X]))
+    found = device_tables(two, own, spec(), {})
+    assert ([c.name for c in found.pooled.columns], found.featured) == (["sms", "cores"], None)
 
 
 def test_numbers_of_the_cards_join_where_all_devices_have_them_and_they_tell_them_apart() -> None:

@@ -17,12 +17,26 @@ def test_strips_say_range_density_and_thresholds() -> None:
     assert m.cuts.count("M") == 1
     assert (dtype.name, dtype.about, dtype.seen, dtype.trained) == ("dtype", "category", "2 of 2 values", "")
     assert [label for _, label in dtype.ticks] == ["a", "b"]
+    # 6 pixels on either side, heights the square roots of 3 and 1, half of the 328 pixels less one for each
+    assert dtype.bars == "M6 38V4H169V38Z" + "M170 38V18.4H333V38Z"
+    assert dtype.cuts == ""
+    ((start, wide),) = m.gaps
+    assert m.cuts.endswith(" 2V42")
+    assert start < float(m.cuts[1:].split()[0]) < start + wide < 334
 
 
 def test_stretches_without_a_scenario_are_told_the_widest_first() -> None:
     found = coverage(module(), view(), ())
     assert found.holes == ("no scenario with 2 < m < 64; the tree decides at 4 in there",)
     assert len(found.strips[0].gaps) == 1
+    one = view()
+    one.table.X[:, 0] = [1, 8, 1000, 2000]
+    strip, holes = coverage(module(), one, ()).strips[0], coverage(module(), one, ()).holes
+    assert [hole.split(";")[0] for hole in holes] == [
+        "no scenario with 8 < m < 1000",
+        "no scenario with 1 < m < 8",
+    ]
+    assert strip.gaps[0][1] > strip.gaps[1][1]
 
 
 def test_leaves_with_one_scenario_or_none_are_told() -> None:

@@ -52,6 +52,19 @@ def test_what_is_coloured_is_said() -> None:
     assert report(same, DETAIL).sections[0].dots == "held-out slowdown"
 
 
+def test_the_worst_that_training_named_are_drawn_whatever_else_is_not() -> None:
+    worst = [{"scenario": 9, "slowdown": 1.1, "chosen": list(given().module.selectors[0].configs[0])}]
+    one = given()
+    selector = replace(
+        one.module.selectors[0], choice={"held_out": {"scenarios": [1.0] * 70, "worst": worst}}
+    )
+    few = replace(one, module=replace(one.module, selectors=(selector,)))
+    few = replace(few, score=score(few.module, few.tables))
+    (section,) = report(few, replace(DETAIL, scenarios=20)).sections
+    assert section.n_drawn == 20
+    assert [w.number >= 0 for w in section.lead.worst] == [True]
+
+
 def test_devices_beyond_the_limit_are_named_and_keep_their_figures() -> None:
     one = small()
     other = replace(costs(), device=("NVIDIA H100",) * 3 + ("NVIDIA H200",))
