@@ -63,7 +63,7 @@ class Outside:
         if isinstance(self.value, str):
             return f"{self.feature} = {self.value!r}, seen {', '.join(self.seen)}"
         span = " to ".join(map(rounded, self.seen))
-        return f"{self.feature} = {value_text(self.value, self.seen)}, seen {span}"
+        return f"{self.feature} = {feature_text(self.value, self.seen)}, seen {span}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def explain(
     while not isinstance(node, ir.Leaf):
         held = ir.goes_left(node, row[node.feature])
         value, limits = row[node.feature], (node.threshold,) if isinstance(node, ir.Split) else ()
-        shown = value_text(value, limits)
+        shown = feature_text(value, limits)
         steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
         node = node.left if held else node.right
     used = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
@@ -245,7 +245,7 @@ def test_text(node: ir.Split | ir.Membership) -> str:
     return f"{node.feature} {operator} {{{', '.join(ascii(v) for v in values)}}}"
 
 
-def value_text(value: Any, limits: Sequence[float] = ()) -> str:
+def feature_text(value: Any, limits: Sequence[float] = ()) -> str:
     """A feature's value as a person reads it: a float to six figures, to all of them where rounding would put it on
     another side of a limit.
     """

@@ -14,10 +14,10 @@ from heurgen.ir.schema import node_data, to_dict
 
 def config_text(names: tuple[str, ...], config: ir.Config) -> str:
     """A config as `BLOCK_M=16 num_warps=4`; values that are not applicable are left out."""
-    return " ".join(f"{n}={value_text(v)}" for n, v in zip(names, config, strict=True) if v is not None)
+    return " ".join(f"{n}={literal_text(v)}" for n, v in zip(names, config, strict=True) if v is not None)
 
 
-def value_text(value: ir.Value) -> str:
+def literal_text(value: ir.Value) -> str:
     """A value bare where it is a plain word or a number, else as a Python literal."""
     return value if isinstance(value, str) and value.isidentifier() else ascii(value)
 
@@ -50,7 +50,7 @@ def show(module: ir.HeuristicModule, vendor: str | None = None, parameter: str |
             _lines(selector.tree, texts, 1, lines)
         else:
             values, tree = passes.project(selector, parameter)
-            _lines(tree, [f"{parameter} = {value_text(v)}" for v in values], 1, lines)
+            _lines(tree, [f"{parameter} = {literal_text(v)}" for v in values], 1, lines)
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""explain and show: the numbers behind each step, the drawing on a terminal, plain text off it."""
+"""explain: the numbers behind each step, what is unsure, what lies outside training; rounding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from heurgen import ir
-from heurgen.audit.explain import explain, unsure, value_text
+from heurgen.audit.explain import explain, feature_text, unsure
 from tests.support.modules import two_vendors
 
 TIE = "the runner-up is within the noise of the measurements"
@@ -87,7 +87,7 @@ def test_why_a_leaf_does_not_decide(leaf: ir.Leaf, reasons: tuple[str, ...]) -> 
 def test_a_value_is_rounded_where_it_stays_on_its_side(
     value: Any, limits: tuple[float, ...], text: str
 ) -> None:
-    assert value_text(value, limits) == text
+    assert feature_text(value, limits) == text
 
 
 def test_what_lies_outside_training_is_rounded_and_json_keeps_every_digit() -> None:
