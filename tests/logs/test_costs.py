@@ -24,7 +24,7 @@ from tests.support.logs_reference import SPEC, Row, contents, disguises, referen
 
 H200 = Path(__file__).parents[2] / "data" / "h200_unified_attention.csv"
 SETTINGS = settings(
-    max_examples=150, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -49,7 +49,7 @@ def test_an_easy_kernel_stops_early_and_a_hard_one_does_not() -> None:
     assert planner.estimate is not None
     assert planner.estimate.slowdown <= 1.01
     assert (~np.isnan(easy)).any(axis=1).sum() < 125
-    hard, planner = replayed(*regions(150, 40, 40, 0.0), target=1.01)
+    hard, planner = replayed(*regions(90, 40, 40, 0.0), target=1.01)
     assert (~np.isnan(hard)).any(axis=1).all()
 
 
