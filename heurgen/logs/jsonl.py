@@ -109,18 +109,14 @@ class _Form:
 
 
 def _form(line: str, codes_of: CodesOf) -> _Form | None:
-    """The form of the first line; none where it is no plain object."""
+    """The form of the first line, an object if it is JSON; none where its cells cannot be told apart."""
     try:
         pairs = _DECODER.decode(line)
     except (ValueError, RecursionError):
         return None
-    keys = [key for key, _ in pairs] if isinstance(pairs, _Pairs) else []
+    keys = [key for key, _ in pairs]
     separator = next((s for s in _SEPARATORS if line.count(s) == len(keys) - 1), None)
-    if (
-        separator is None
-        or len(set(keys)) < len(keys)
-        or not all(k.isascii() and k.isprintable() for k in keys)
-    ):
+    if separator is None or len(set(keys)) < len(keys):
         return None
     cells = []
     for key in keys:

@@ -217,8 +217,8 @@ def _raise_first(cells: Cells, faults: Sequence[Fault], time: str | None = None)
     if faults:
         fault = min(faults, key=lambda f: f.row)
         path, line = cells.place(fault.row)
-        melted = cells.column is not None and fault.column == time
-        column = cells.column[fault.row] if cells.column is not None and melted else fault.column
+        melted = cells.column if fault.column == time else None
+        column = fault.column if melted is None else melted[fault.row]
         raise LogError(fault.message, file=path, row=line, column=column, hint=fault.hint)
 
 

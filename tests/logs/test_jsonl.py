@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heurgen.base.errors import LogError
-from heurgen.logs import lines
+from heurgen.logs import jsonl, lines
 from heurgen.logs.cells import read_cells
 from tests.logs.tables import refused
 
 VALUES: Any = st.one_of(
     st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(), st.text(max_size=5), st.just("ok")
 )
-KEYS = ("time_ms", "a b", "M", 'q"')
+KEYS = ("time_ms", "a b", "é\n", 'q"')
 
 
 def text_of(value: Any) -> str:
@@ -91,3 +91,32 @@ def test_a_json_array_is_told_how_to_become_lines(tmp_path: Path, text: str) -> 
         LogError, match=r":1: found a JSON array, expected a table \(write an object a line: jq -c '\.\[\]'"
     ):
         read_cells([path])
+
+
+@pytest.mark.parametrize("separators", [None, (",", ":")])
+def test_lines_of_one_form_are_not_parsed(tmp_path: Path, monkeypatch: Any, separators: Any) -> None:
+    rows = [{"a": i, "b": "x", "c": None} for i in range(20)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(r, separators=separators) for r in rows) + "\n")
+    monkeypatch.setattr(jsonl, "_records", None)
+    assert read_cells([path]).texts == {"a": [str(i) for i in range(20)], "b": ["x"], "c": [""]}
+
+
+def test_cells_that_are_remembered_are_few(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(jsonl, "_KEPT", 3)
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f'{{"a": {i % 7}}}\n' for i in range(50)))
+    cells = read_cells([path])
+    assert [cells.texts["a"][c] for c in cells.codes["a"]] == [str(i % 7) for i in range(50)]
+
+
+def test_the_usual_cause_of_a_first_line_that_is_none(tmp_path: Path) -> None:
+    hint = " (one object a line, as in '{}'; what another tool wrote is read by heurgen import auto)"
+    assert (
+        refused(tmp_path, '{"a":\n1}\n', "log.jsonl")
+        == f"FILE:1: this is no JSON line: Expecting value{hint}"
+    )
+    assert refused(tmp_path, '{"a": x}\n', "log.jsonl") == "FILE:1: this is no JSON line: Expecting value"
+    assert (
+        refused(tmp_path, '{"a": 1}\n{"a":\n', "log.jsonl") == "FILE:2: this is no JSON line: Expecting value"
+    )

@@ -74,3 +74,35 @@ def test_blank_cells_of_a_wide_table_were_not_measured(tmp_path: Path) -> None:
         csv_text(header=header, rows=[[*ROWS[0][:5], "1.5", ""], [*ROWS[2][:5], "2", "3"]])
     )
     assert read_logs([tmp_path / "wide.csv"], spec(WIDE)).n_measurements == 3
+
+
+def test_a_bad_cell_of_another_column_has_its_own_name(tmp_path: Path) -> None:
+    header = [*HEADER[:5], "16x", "32x"]
+    (tmp_path / "wide.csv").write_text(
+        csv_text(header=header, rows=[[*ROWS[0][:2], "x", *ROWS[0][3:5], "1", "2"]])
+    )
+    with pytest.raises(HeurgenError, match=r"wide.csv:2: column 'n': found 'x', expected a whole number"):
+        read_logs([tmp_path / "wide.csv"], spec(WIDE))
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "message"),
+    [
+        (["16x"], ["1"], "FILE:1: column '32x': the header lacks this column of [log.wide]"),
+        (["16x", "32x"], ["", ""], "FILE: every cell of the columns in [log.wide] is blank"),
+        (
+            ["16x", "32x", "BM"],
+            ["1", "2", "3"],
+            "FILE:1: the wide table has a column 'BM', which its config columns stand for (rename it, or name another "
+            "with [log] time)",
+        ),
+    ],
+)
+def test_wide_tables_that_do_not_fit(
+    tmp_path: Path, header: list[str], cells: list[str], message: str
+) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(csv_text(header=[*HEADER[:5], *header], rows=[[*ROWS[0][:5], *cells]]))
+    with pytest.raises(HeurgenError) as error:
+        read_logs([path], spec(WIDE))
+    assert str(error.value).replace(str(path), "FILE") == message

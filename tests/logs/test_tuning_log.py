@@ -215,6 +215,10 @@ BAD_CELLS = {
         "column 'wpe': found '2', expected a blank cell for nvidia "
         "(the spec has this parameter for amd alone)",
     ),
+    "feature of a thousand characters": (
+        row(mode="x" * 1001),
+        f"column 'mode': found '{'x' * 17}...' of 1001 characters, expected at most 1000",
+    ),
     "features that vary": (
         row(n="2"),
         "column 'n': found '2', but scenario 's1' has '1' on line 2 of FILE (the features of a scenario must "
@@ -360,6 +364,21 @@ def test_other_notes(tmp_path: Path) -> None:
     assert read(tmp_path, without("mode")).notes == ("no file has a column 'mode': blank in every row",)
     one, two = write(tmp_path, row(), name="1.csv"), write(tmp_path, row(), name="2.csv")
     assert read_logs([one, two], SPEC).notes == (f"{two} has the same content as {one}: read once",)
+
+
+def test_scenarios_without_success_are_dropped_and_told(tmp_path: Path) -> None:
+    bad = {"status": "oom", "time_ms": ""}
+    log = read(tmp_path, row(), row(scenario="s2", **bad), row(scenario="s3", **bad), row(scenario="s4"))
+    assert log.dropped.tolist() == [False, True, True, False]
+    assert log.notes == (
+        f"2 of 4 scenarios dropped: no config succeeded (the first is on line 3 of {tmp_path / 'log.csv'})",
+    )
+
+
+def test_a_file_may_lack_a_parameter_that_its_vendor_does_not_have(tmp_path: Path) -> None:
+    amd = write(tmp_path, row(vendor="amd", device="MI300X", wpe="2"), name="amd.csv")
+    nvidia = write(tmp_path, without("wpe"), name="nvidia.csv")
+    assert read_logs([amd, nvidia], SPEC).parameters[1].codes.tolist() == [1, 0]
 
 
 # --- the content hash -------------------------------------------------------------------------------------
