@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from heurgen.ir import Selector
 from heurgen.logs.costs import CostTable, cost_tables
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
+from heurgen.trees import fit
 from tests.trees.modelled import matmul
 from tests.trees.synthetic import surface
 
@@ -29,3 +31,9 @@ def mm() -> CostTable:
 @pytest.fixture(scope="session")
 def small() -> CostTable:
     return surface(60, 8, 3, holes=0.2, categories=3)
+
+
+@pytest.fixture(scope="session")
+def small_fit(small: CostTable) -> Selector:
+    """What a default fit makes of `small`."""
+    return fit(small)

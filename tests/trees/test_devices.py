@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from heurgen.render.reader import read_module
 from heurgen.ship.remarks import device_forms, warnings
 from heurgen.ship.training import GroupBy, from_tables
 from heurgen.spec.kernel_spec import parse_spec
-from heurgen.trees import FitOptions, devices
+from heurgen.trees import FitOptions, constants, devices
 from tests.support.generated import executed
 from tests.trees.devices import A100, H100, H200, log_text, spec_text
 
@@ -41,15 +41,21 @@ def trained(
     kernel = parse_spec(spec)
     log = parse_log("log.csv", text, kernel)
     tables = cost_tables(log, kernel, group_by=group_by)
-    options = {"max_configs": 4, **options}
+    options = {"max_configs": 4, "strategy": "joint", **options}
     return from_tables(
         tables, log, kernel, options=FitOptions(**options), group_by=group_by, devices=facts or {}
     )
 
 
-@cache
+@pytest.fixture(scope="module")
 def opposite() -> HeuristicModule:
-    return trained(log_text(OPPOSITE, 30))
+    return trained(log_text(OPPOSITE, 30), strategy="auto")
+
+
+@pytest.fixture(autouse=True)
+def one_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folds once, not three times, in what a test trains by itself."""
+    monkeypatch.setattr(constants, "LEARNER", replace(constants.LEARNER, max_repeats=1))
 
 
 def forms(module: HeuristicModule) -> dict[str, float]:
@@ -74,31 +80,31 @@ def true_slowdown(
     return float(np.exp(np.mean(logs)))
 
 
-def test_opposite_winners_get_a_tree_a_device() -> None:
-    module = opposite()
+def test_opposite_winners_get_a_tree_a_device(opposite: HeuristicModule) -> None:
+    module = opposite
     assert [s.device for s in module.selectors] == [None, A100, H100]
     assert [s.capability for s in module.selectors] == [None, "8.0", "9.0"]
     found = forms(module)
     assert list(found) == ["pooled", "one tree a device"]
     assert found["one tree a device"] < 1.07 < found["pooled"]
-    pooled = trained(log_text(OPPOSITE, 30), group_by="vendor", strategy="joint")
+    pooled = trained(log_text(OPPOSITE, 30), group_by="vendor")
     assert true_slowdown(module, OPPOSITE) < 1.06 < true_slowdown(pooled, OPPOSITE)
 
 
-def test_what_is_told() -> None:
-    told = device_forms(opposite().selectors[0])
+def test_what_is_told(opposite: HeuristicModule) -> None:
+    told = device_forms(opposite.selectors[0])
     assert told[0] == "  2 devices, held out in 5 folds, 3 times:"
     assert told[2].startswith("    one tree a device  geomean 1.0")
     assert told[2].endswith(" leaves <- ships")
     assert told[3].startswith("  on a device that was not measured: geomean ")
     assert f"{H100} (as nvidia) " in told[3]
     # Trees of their own ship: nothing to warn of.
-    assert list(warnings(opposite().selectors[0])) == []
+    assert list(warnings(opposite.selectors[0])) == []
 
 
-def test_a_device_that_nobody_measured_gets_the_tree_of_its_capability() -> None:
+def test_a_device_that_nobody_measured_gets_the_tree_of_its_capability(opposite: HeuristicModule) -> None:
     """An H20 is like the H100: 9.0; an L4 is like neither, and gets the vendor's."""
-    module = opposite()
+    module = opposite
     alike = true_slowdown(module, {"NVIDIA H20": 2.0}, {"NVIDIA H20": "9.0"})
     vendor = true_slowdown(module, {"NVIDIA H20": 2.0}, {"NVIDIA H20": "8.9"})
     assert alike < 1.07 < vendor
@@ -171,9 +177,8 @@ def test_group_by_device_asks_for_trees_of_their_own_and_compares_nothing() -> N
     assert "device_forms" not in module.selectors[0].choice
 
 
-@pytest.mark.parametrize("strategy", ["joint", "per-parameter"])
-def test_every_strategy_is_compared(strategy: str) -> None:
-    module = trained(log_text(OPPOSITE, 20), strategy=strategy)
+def test_every_strategy_is_compared() -> None:
+    module = trained(log_text(OPPOSITE, 20), strategy="per-parameter")
     assert module.selectors[0].choice["device_forms"]["chosen"] == "one tree a device"
 
 
@@ -198,7 +203,7 @@ def test_winners_alone_are_compared_by_agreement() -> None:
         if key not in best or float(cells[-1]) < float(best[key].split(",")[-1]):
             best[key] = row
     spec = spec_text() + "[log]\nwinners_only = true\n"
-    module = trained("\n".join([header, *best.values()]) + "\n", spec)
+    module = trained("\n".join([header, *best.values()]) + "\n", spec, strategy="auto")
     record = module.selectors[0].choice["device_forms"]
     assert record["chosen"] == "one tree a device"
     assert "slowdown" not in str(module.selectors[0].choice)
@@ -218,6 +223,6 @@ def test_comparing_adds_fits_of_decided_sizes_alone(monkeypatch: pytest.MonkeyPa
 
     for name in ("fit_decided", "refit"):
         monkeypatch.setattr(devices, name, counting(name, getattr(devices, name)))
-    trained(log_text(OPPOSITE, 20), strategy="joint")
-    # 15 folds of the tree for both, and of each device's; and what answers for either device in 5 of them.
-    assert calls == {"fit_decided": 3, "refit": 15 * 3 + 2 * 5}
+    trained(log_text(OPPOSITE, 20))
+    # Five folds of the tree for both, and of each device's; and what answers for either device in them.
+    assert calls == {"fit_decided": 3, "refit": 5 * 3 + 2 * 5}

@@ -70,9 +70,9 @@ def test_depth_never_hurts_the_training_objective(seed: int, strategy: str) -> N
     assert all(b <= a + 1e-4 for a, b in pairwise(costs)), costs
 
 
-def test_depth_never_hurts_auto(h200: CostTable) -> None:
-    costs = [sum(losses(fit(h200, FitOptions(max_depth=d)), h200)) for d in (1, 3, 6)]
-    assert costs[0] >= costs[1] >= costs[2]
+def test_depth_never_hurts_auto(small: CostTable) -> None:
+    costs = [sum(losses(fit(small, FitOptions(max_depth=d)), small)) for d in (1, 4)]
+    assert costs[0] > costs[1]
 
 
 def permuted(t: CostTable, seed: int) -> CostTable:
@@ -97,9 +97,10 @@ def permuted(t: CostTable, seed: int) -> CostTable:
 
 @pytest.mark.parametrize("strategy", ["auto", "joint", "per-parameter"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_order_changes_nothing(small: CostTable, strategy: str, seed: int) -> None:
+def test_order_changes_nothing(small: CostTable, small_fit: ir.Selector, strategy: str, seed: int) -> None:
     options = FitOptions(strategy=strategy)  # type: ignore[arg-type]
-    moved, still = fit(permuted(small, seed), options), fit(small, options)
+    still = small_fit if strategy == "auto" else fit(small, options)
+    moved = fit(permuted(small, seed), options)
     assert text(without_rows(moved)) == text(without_rows(still))
     if strategy == "auto":
         # None: an invalid choice.
@@ -117,13 +118,10 @@ def test_order_changes_nothing_on_the_h200_log(h200: CostTable) -> None:
     assert text(fit(permuted(h200, 2), JOINT)) == text(fit(h200, JOINT))
 
 
-def test_scaling_by_powers_of_two_changes_nothing(small: CostTable) -> None:
+def test_scaling_by_powers_of_two_changes_nothing(small: CostTable, small_fit: ir.Selector) -> None:
     factor = 2.0 ** np.random.RandomState(0).randint(-5, 6, small.n_scenarios)[:, None]
-    scaled = table(
-        small.columns, small.X, small.times * factor, small.configs, small.parameters, costs_known=True
-    )
-    again = table(small.columns, small.X, small.times, small.configs, small.parameters)
-    assert text(fit(scaled)) == text(fit(again))
+    scaled = table(small.columns, small.X, small.times * factor, small.configs, small.parameters)
+    assert text(fit(scaled)) == text(small_fit)
 
 
 # --- rules --------------------------------------------------------------------------------------------------
@@ -275,8 +273,8 @@ def test_one_scenario_is_enough() -> None:
     assert fit(line([[1.0, 2.0]])).tree == ir.Leaf(0, 1, 1.0, 1, ir.RunnerUp(1, 2.0, 1))
 
 
-def test_the_choice_is_recorded_as_json(small: CostTable) -> None:
-    choice = dict(fit(small).choice)
+def test_the_choice_is_recorded_as_json(small_fit: ir.Selector) -> None:
+    choice = dict(small_fit.choice)
     assert json.loads(json.dumps(choice)) == choice
     assert choice["requested"] == "auto"
     best = min(c["mean_log_slowdown"] for c in choice["alternatives"])
@@ -284,9 +282,9 @@ def test_the_choice_is_recorded_as_json(small: CostTable) -> None:
     assert {c["strategy"] for c in choice["alternatives"]} == {"joint", "per-parameter"}
 
 
-def test_prefer_small_gives_no_larger_tree(small: CostTable) -> None:
-    usual, short = fit(small), fit(small, FitOptions(prefer="small"))
-    assert len(list(ir.leaves(short.tree))) <= len(list(ir.leaves(usual.tree)))
+def test_prefer_small_gives_no_larger_tree(small: CostTable, small_fit: ir.Selector) -> None:
+    short = fit(small, FitOptions(prefer="small"))
+    assert len(list(ir.leaves(short.tree))) <= len(list(ir.leaves(small_fit.tree)))
 
 
 # --- numbers ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from heurgen.audit import recorded
+from heurgen.ir import Selector
 from heurgen.logs.costs import CostTable
 from heurgen.ship.remarks import held_out
 from heurgen.trees import FitOptions, constants, fit
@@ -22,6 +23,11 @@ from tests.trees.synthetic import surface
 @pytest.fixture(scope="module")
 def costs() -> CostTable:
     return surface(n_scenarios=60, n_configs=6, noise=0.05)
+
+
+@pytest.fixture(scope="module")
+def selector(costs: CostTable) -> Selector:
+    return fit(costs)
 
 
 def candidate(cost: list[float], rows: list[int], chosen: list[int]) -> Candidate:
@@ -42,8 +48,7 @@ def test_repeats_give_their_geometric_mean_and_one_invalid_choice_gives_null(cos
     ]
 
 
-def test_the_record_of_a_fit_is_what_the_report_reads(costs: CostTable) -> None:
-    selector = fit(costs)
+def test_the_record_of_a_fit_is_what_the_report_reads(costs: CostTable, selector: Selector) -> None:
     slow, records = recorded.held_out_scenarios(selector), recorded.held_out_worst(selector)
     figures, _ = recorded.held_out(selector)
     assert slow is not None
@@ -74,8 +79,7 @@ def test_winners_alone_are_recorded_as_agreement(costs: CostTable) -> None:
     assert not {"scenarios", "worst"} & set(record)
 
 
-def test_train_names_the_worst_held_out_scenario(costs: CostTable) -> None:
-    selector = fit(costs)
+def test_train_names_the_worst_held_out_scenario(costs: CostTable, selector: Selector) -> None:
     (line,) = held_out(selector, costs)
     row = recorded.held_out_worst(selector)[0].row
     assert f"worst: scenario {row} (" in line
