@@ -79,23 +79,22 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
     if not known or isinstance(tree, Tip):
         return []
     beyond = np.column_stack([limit.beyond for limit in known])
+    column = np.array([limit.cut.column for limit in known])
+    stops = np.array([limit.configs for limit in known])
     real = np.flatnonzero(p.real)
     found: list[_Guard] = []
 
-    def walk(node: Branch, rows: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
+    def walk(node: Branch, rows: Ints, count: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
         left = goes_left(p, real[rows], node.cut)
-        count = beyond[rows].sum(axis=0)
         above = [*above, rows]
-        for side, below, own in ((True, node.left, rows[left]), (False, node.right, rows[~left])):
-            inside = beyond[own].sum(axis=0)
+        lower = beyond[rows[left]].sum(axis=0)
+        sides = ((True, node.left, rows[left], lower), (False, node.right, rows[~left], count - lower))
+        for side, below, own, inside in sides:
+            able = (count > 0) & (inside == 0) & (column != node.cut.column)
+            if able.any():
+                able &= stops[:, sorted({tip.config for tip in tips(below)})].any(axis=1)
             share = len(own) / len(rows)
-            stops = np.zeros(len(p.configs), dtype=bool)
-            stops[[tip.config for tip in tips(below)]] = True
-            asked = [
-                (_saved(int(count[i]), share), i)
-                for i in np.flatnonzero((count > 0) & (inside == 0)).tolist()
-                if known[i].cut.column != node.cut.column and bool((known[i].configs & stops).any())
-            ]
+            asked = [(_saved(int(count[i]), share), i) for i in np.flatnonzero(able).tolist()]
             held = np.zeros(len(real), dtype=bool)
             for saved, i in sorted(((s, i) for s, i in asked if s > price), key=lambda a: (-a[0], a[1])):
                 kept_off = rows[beyond[rows, i]]
@@ -104,9 +103,9 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
                     tip = best_tip(p, real[_nearest(above, beyond[:, i])])
                     found.append(_Guard((*path, side), known[i], saved, tip))
             if isinstance(below, Branch):
-                walk(below, own, (*path, side), above)
+                walk(below, own, inside, (*path, side), above)
 
-    walk(tree, np.arange(len(real)), (), [])
+    walk(tree, np.arange(len(real)), beyond.sum(axis=0), (), [])
     return found
 
 

@@ -39,10 +39,14 @@ class Shared:
 
     codes  int32 [N, F]  the bins of `bins.binned`
     near   int32 [N, N]  see `nearest`
+    parts  what is shared by problems of some of the rows, by these rows
+    lines  X of the problems with points between (see `between`) and what they share, by the pairs that are joined
     """
 
     codes: NDArray[np.int32] | None = None
     near: NDArray[np.int32] | None = None
+    parts: dict[bytes, Shared] = field(default_factory=dict)
+    lines: dict[bytes, tuple[Floats, Shared]] = field(default_factory=dict)
 
     def nearest(self, Z: Floats) -> NDArray[np.int32]:
         """The other rows of Z by distance, nearest first; -1 for the row itself and those equal to it [N, N]."""
@@ -203,7 +207,7 @@ def with_configs(p: Problem, chosen: Ints) -> Problem:
     )
 
 
-def subset(p: Problem, rows: Ints | Bools) -> Problem:
+def subset(p: Problem, rows: Bools) -> Problem:
     """Some of the rows."""
     return replace(
         p,
@@ -214,7 +218,7 @@ def subset(p: Problem, rows: Ints | Bools) -> Problem:
         noise=p.noise[rows],
         index=p.index[rows],
         weight=p.weight[rows],
-        shared=Shared(),
+        shared=p.shared.parts.setdefault(rows.tobytes(), Shared()),
     )
 
 
@@ -257,24 +261,25 @@ def between(p: Problem) -> Problem:
     steps = constants.LEARNER.steps
     weight = constants.LEARNER.weight * p.n_real / (len(pairs) * steps)
     a, b = pairs[:, 0], pairs[:, 1]
-    X, cost = [p.X], [p.cost]
-    Z, logs = _scaled(p)
-    for step in range(1, steps + 1):
-        w = step / (steps + 1)
-        X.append(_line(p, Z, logs, a, b, w))
-        cost.append(np.rint(((1 - w) * p.cost[a] + w * p.cost[b]) * weight))
+    shares = [step / (steps + 1) for step in range(1, steps + 1)]
+    if pairs.tobytes() not in p.shared.lines:
+        Z, logs = _scaled(p)
+        X = np.vstack([p.X, *(_line(p, Z, logs, a, b, w) for w in shares)])
+        p.shared.lines[pairs.tobytes()] = X, Shared()
+    X, shared = p.shared.lines[pairs.tobytes()]
+    cost = [np.rint(((1 - w) * p.cost[a] + w * p.cost[b]) * weight) for w in shares]
     ends = np.concatenate([p.index, *[p.index[a]] * steps])
     n = len(a) * steps
     return replace(
         p,
-        X=np.vstack(X),
-        cost=np.vstack(cost),
+        X=X,
+        cost=np.vstack([p.cost, *cost]),
         covered=np.vstack([p.covered, *[p.covered[a]] * steps]),
         real=np.concatenate([p.real, np.zeros(n, dtype=bool)]),
         noise=np.concatenate([p.noise, np.zeros(n)]),
         index=ends,
         weight=np.concatenate([p.weight, np.full(n, weight)]),
-        shared=Shared(),
+        shared=shared,
     )
 
 

@@ -48,7 +48,7 @@ def best_single(t: CostTable) -> float:
 # --- properties ---------------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, deadline=None, max_examples=12)
+@settings(derandomize=True, deadline=None, max_examples=8)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 0.6]), st.sampled_from([0, 3]), st.integers(1, 5))
 def test_never_worse_than_the_best_single_config(
     seed: int, holes: float, categories: int, depth: int
@@ -59,7 +59,7 @@ def test_never_worse_than_the_best_single_config(
     assert sum(priced) / len(priced) <= best_single(t) + 1e-5
 
 
-@settings(derandomize=True, deadline=None, max_examples=6)
+@settings(derandomize=True, deadline=None, max_examples=4)
 @given(st.integers(0, 10**6), st.sampled_from(["joint", "per-parameter"]))
 def test_depth_never_hurts_the_training_objective(seed: int, strategy: str) -> None:
     t = surface(40, 7, 3, holes=0.2, seed=seed)

@@ -14,7 +14,7 @@ from heurgen.trees import FitOptions, fit, optimal
 from heurgen.trees.candidates import candidates
 from heurgen.trees.joint import Settings, fit_joint, pool
 from heurgen.trees.node import real_cost
-from heurgen.trees.problem import UNIT, Problem, problem, subset, with_configs
+from heurgen.trees.problem import UNIT, Problem, problem, with_configs
 from heurgen.trees.regime import Regime, regime
 from tests.trees.synthetic import surface
 
@@ -85,5 +85,5 @@ def test_limits_hold_and_the_same_bytes_come_back(small: CostTable) -> None:
 
 @needs_pystreed
 def test_one_scenario_or_config_needs_no_solver(small: CostTable) -> None:
-    p = subset(problem(small), np.array([0]))
+    p = problem(small, np.array([0]))
     assert isinstance(optimal.fit_optimal(p, regime_of(p), settings(8))[0].tree.config, int)  # type: ignore[union-attr]

@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from heurgen.logs.costs import TableColumn
-from heurgen.trees.problem import TAIL_FROM, UNIT, between, groups, problem, tailed
+from heurgen.trees.bins import binned
+from heurgen.trees.problem import (
+    TAIL_FROM,
+    UNIT,
+    between,
+    groups,
+    problem,
+    subset,
+    tailed,
+    with_configs,
+)
 from tests.trees.synthetic import surface, table
 
 
@@ -38,3 +48,26 @@ def test_a_spec_may_name_what_makes_a_group() -> None:
     by_kind = replace(t, grouped=("kind",))
     found = groups(problem(by_kind))
     assert len(np.unique(found)) == len(np.unique(t.X[:, 2])) < all_equal
+
+
+def test_points_between_are_found_once_for_sets_of_configs_that_are_covered_alike() -> None:
+    t = surface(40, 5, 2, holes=0.4)
+    p = problem(t)
+    ranked = np.argsort(-p.covered.sum(axis=0), kind="stable")
+    one, two, partial = (between(with_configs(p, ranked[list(i)])) for i in ((0,), (0, 0), (0, 4)))
+    assert one.X is two.X
+    assert one.shared is two.shared
+    assert partial.X is not one.X
+    for found, configs in ((one, ranked[[0]]), (partial, ranked[[0, 4]])):
+        afresh = between(with_configs(problem(t), configs))
+        assert (found.X == afresh.X).all()
+        assert (found.cost == afresh.cost).all()
+
+
+def test_parts_of_the_same_rows_share_what_follows_from_their_features() -> None:
+    p = problem(surface(40, 5, 2))
+    left = p.X[:, 0] <= np.median(p.X[:, 0])
+    below, again = subset(with_configs(p, np.array([1])), left), subset(p, left)
+    assert below.shared is again.shared
+    assert subset(p, ~left).shared is not below.shared
+    assert (binned(below).code == binned(problem(surface(40, 5, 2), p.index[left])).code).all()
