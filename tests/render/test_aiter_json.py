@@ -7,6 +7,7 @@ import importlib.util
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,10 @@ def test_ranges_that_touch_are_one_and_many_are_counted(thresholds: tuple[int, .
     assert caught.value.message == (
         f"AITER's table cannot say it exactly: its buckets of M do not fit the model at M = {said}"
     )
+
+
+@pytest.mark.parametrize("modifier", ["", ".cg", ".ca", ".cs", ".cv"])
+def test_cache_modifiers_are_aiter_s(modifier: str) -> None:
+    selector = replace(module().selectors[0], configs=((16, 64, 64, 4, modifier),), tree=LEAF(0))
+    files = registry.emit(replace(module(), selectors=(selector,)), "aiter-json", Request(at=(AT,))).files
+    assert json.loads(files[FLAT])["M_LEQ_4"]["cache_modifier"] == (modifier or None)

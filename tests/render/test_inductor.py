@@ -190,3 +190,23 @@ def test_dtypes_of_a_model_are_found_by_pytorch_s_names() -> None:
         replace(source, features=features, selectors=(selector,)), "inductor", Request()
     ).files[""]
     assert 'DTYPES: dict[str, str] = {"bfloat16": "torch.bfloat16", "float16": "torch.half"}\n' in text
+
+
+def test_the_module_says_how_to_use_it() -> None:
+    text = registry.emit(module(), "inductor", Request()).files[""]
+    assert text[text.index('"""') :].split('"""')[1].split("\n") == [
+        "Configs of matrix products on nvidia, for torch.compile.",
+        "",
+        "    torch._inductor.config.inductor_choices_class = Choices",
+        "",
+        "A product gets the one config that the tree chooses, without tuning. The features:",
+        "",
+        "    M: int, 1 to 8192 in training",
+        "    K: int, 1 to 8192 in training",
+        "    N: int, 1 to 8192 in training",
+        "    dtype: bf16 | fp16",
+        "",
+        "Every input gets an answer. NaN fails every `x <= t`, so it takes the other branch. A category that training",
+        "never saw gets a config that succeeded under every known one, if any did. A zero divisor gives 0.",
+        "",
+    ]

@@ -63,6 +63,11 @@ def test_nesting_has_an_end() -> None:
         deep = [deep]
     assert one_line(deep) == "[" * 20 + "1" + "]" * 20
     assert sorted_data(deep) == deep
+    tables: object = 1
+    for _ in range(20):
+        tables = {"a": tables}
+    assert sorted_data(tables) == tables
+    assert one_line(tables) == '{"a": ' * 20 + "1" + "}" * 20
     for function in (one_line, sorted_data):
         with pytest.raises(EmitError, match="data nests deeper than 20"):
             function({"a": deep})

@@ -78,6 +78,8 @@ def test_vendors_with_other_parameters_have_their_own_config_type() -> None:
     assert type(names["select"](vendor="nvidia", **ROW)) is names["Config"]
     assert type(names["select"](vendor="amd", **ROW)) is names["AmdConfig"]
     assert names["Config"]._fields == ("variant", "TILE_SIZE", "num_warps")
+    assert names["Config"].__doc__ == "A launch config of paged_attention on nvidia."
+    assert loaded(listing2())["Config"].__doc__ == "A launch config of unified_attention on nvidia, amd."
 
 
 def test_one_constant_per_distinct_config() -> None:

@@ -12,7 +12,7 @@ from heurgen.base.errors import ModelError
 from heurgen.render import checksum
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
-from tests.render.examples import by_device, listing2
+from tests.render.examples import by_device, listing2, spellings
 
 TEXT = render_python(listing2())
 EDITED = (
@@ -50,6 +50,13 @@ def test_derived_features_that_are_tested_come_back() -> None:
             render_python(replace(source, derived=(ir.Derived("d", text),), selectors=selectors))
         )
         assert again.derived == (ir.Derived("d", text),)
+
+
+def test_spellings_come_back() -> None:
+    source = spellings("error")
+    again = read_module(render_python(source))
+    assert again.features[1:] == source.features[1:]
+    assert [s.capability for s in again.selectors] == [s.capability for s in source.selectors]
 
 
 def test_provenance_and_known_costs_come_back() -> None:
