@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
 from pathlib import Path
 
 import pytest
 
 from heurgen.base.errors import LogError, SpecError
-from heurgen.base.reading import read_bytes, read_utf8
+from heurgen.base.reading import check_lines, decoded, line_at, read_bytes, read_utf8, unpacked
 
 
 def test_a_file_of_the_limit_is_read_and_one_byte_more_is_not(tmp_path: Path) -> None:
@@ -69,3 +71,76 @@ def test_what_cannot_be_read_says_why_once(tmp_path: Path, name: str, why: str) 
         read_bytes(path, LogError, 99)
     assert caught.value.message == f"cannot be read: {why}"
     assert caught.value.file == path
+
+
+def test_a_limit_of_one_mebibyte_is_told_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"x" * (2**20 + 1))
+    with pytest.raises(LogError, match=r"is larger than 1 MiB \(that is the most that heurgen reads\)$"):
+        read_bytes(path, LogError, 2**20)
+    with pytest.raises(LogError, match="is larger than 1048575 bytes"):
+        read_bytes(path, LogError, 2**20 - 1)
+
+
+PACKED = [gzip.compress(b"a,b\n" * 25), bz2.compress(b"a,b\n" * 25)]
+
+
+@pytest.mark.parametrize("data", PACKED)
+def test_what_a_packed_file_stands_for_is_bounded(data: bytes) -> None:
+    assert unpacked("f", data, LogError, 100) == b"a,b\n" * 25
+    with pytest.raises(LogError) as caught:
+        unpacked("f", data, LogError, 99)
+    assert str(caught.value) == "f: is larger than 99 bytes (that is the most that heurgen reads)"
+    assert unpacked("f", b"plain", LogError, 0) == b"plain"
+
+
+@pytest.mark.parametrize(("data", "name"), [(PACKED[0], "gzip"), (PACKED[1], "bzip2")])
+def test_half_a_packed_file_is_broken(data: bytes, name: str) -> None:
+    with pytest.raises(LogError) as caught:
+        unpacked("f", data[:-9], LogError, 100)
+    assert str(caught.value).startswith(f"f: broken {name} data: ")
+    assert str(caught.value).endswith(" (is the file complete?)")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\0", "f:1: byte 0 is NUL, expected text (save the file as UTF-8)"),
+        (b"a\r\nb\rc\nd\0", "f:4: byte 8 is NUL, expected text (save the file as UTF-8)"),
+        (b"a\n\xe9b", "f:2: byte 2 (0xe9) is no UTF-8 (save the file as UTF-8)"),
+        (b"\xef\xbb\xbfa\n\xe9", "f:2: byte 5 (0xe9) is no UTF-8 (save the file as UTF-8)"),
+        (b"\xff\xfea\0", "f:1: byte 0 (0xff) is no UTF-8 (save the file as UTF-8)"),
+        (b"\xfe\xff\0a", "f:1: byte 0 (0xfe) is no UTF-8 (save the file as UTF-8)"),
+    ],
+)
+def test_bytes_that_are_no_text_are_told_with_their_line(data: bytes, message: str) -> None:
+    with pytest.raises(LogError) as caught:
+        decoded("f", data, LogError)
+    assert str(caught.value) == message
+
+
+def test_text_is_read_without_its_mark() -> None:
+    assert decoded("f", b"\xef\xbb\xbfcaf\xc3\xa9\r\n", LogError) == "caf\xe9\r\n"
+    assert decoded("f", b"", LogError) == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "row"),
+    [
+        (b"", None), (b"12345", None), (b"123456", 1), (b"12345\n12345\r12345\r\n12345", None),
+        (b"\n\r123456", 3), (b"1\n\r\n123456\n", 3), (b"12345\n123456", 2), (b"123456\n", 1),
+    ],
+)  # fmt: skip
+def test_lines_have_an_end(data: bytes, row: int | None) -> None:
+    if row is None:
+        check_lines("f", data, LogError, 5)
+        return
+    with pytest.raises(LogError) as caught:
+        check_lines("f", data, LogError, 5)
+    hint = "is this a CSV file, with one measurement a line?"
+    assert str(caught.value) == f"f:{row}: the line is longer than 5 bytes ({hint})"
+
+
+def test_lines_end_in_three_ways() -> None:
+    data = b"a\nb\r\nc\rd"
+    assert [line_at(data, i) for i in (0, 1, 2, 3, 5, 6, 7)] == [1, 1, 2, 2, 3, 3, 4]

@@ -138,3 +138,99 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_what_is_written_reads_back(value: object) -> None:
     assert tomllib.loads(f"a = {toml.value(value)}") == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "literal"),
+    [
+        ("a\"\\b", r'"a\"\\b"'), ("\b\t\n\f\r", r'"\b\t\n\f\r"'), (" \xe9\u4e2d", '" \xe9\u4e2d"'),
+        ("\x1b\u202e\uffff", r'"\u001b\u202e\uffff"'), ("\U00010000\U000e0041", '"\U00010000' + r'\U000e0041"'),
+    ],
+)  # fmt: skip
+def test_strings(text: str, literal: str) -> None:
+    assert toml.string(text) == literal
+    assert tomllib.loads(f"a = {literal}") == {"a": text}
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("a-b_1", "a-b_1"), ("a.b", '"a.b"'), ("", '""'), ("\xe9", '"\xe9"'), ("a b", '"a b"')]
+)
+def test_keys(name: str, key: str) -> None:
+    assert toml.key(name) == key
+
+
+@pytest.mark.parametrize(("number", "text"), [(3, "3"), (3.0, "3"), (0.5, "0.5"), (-0.0, "0"), (1e300, None)])
+def test_numbers_that_are_whole_are_written_as_ints(number: float, text: str | None) -> None:
+    assert toml.number(number) == (text or str(int(number)))
+
+
+def test_values_of_every_kind() -> None:
+    data = {"a": True, "b c": [1, 0.5, "x"], "left out": None, "d": {}}
+    assert toml.value(data) == '{ a = true, "b c" = [1, 0.5, "x"], d = {} }'
+    assert toml.value(False) == "false"
+    assert toml.comment("a\nb\x1b ") == "# a\\nb\\x1b"
+    assert toml.comment("") == "#"
+
+
+PLACES = """\
+"a b".'c' = 1
+text = QQQone lineQQQ
+more = QQQ
+hidden = 1
+QQQ
+[x."y"]
+z = 2
+[[t]]
+[t.u]
+v = 3
+[[t]]
+v = 4
+""".replace("QQQ", "'''")
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        (("a b", "c"), 1), (("text",), 2), (("hidden",), None), (("x",), None), (("x", "y"), 6), (("x", "y", "z"), 7),
+        (("x", "y", "none"), 6), (("t",), 8), (("t", 0), 8), (("t", 0, "u"), 9), (("t", 0, "u", "v"), 10),
+        (("t", 1), 11), (("t", 1, "v"), 12), ((), None),
+    ],
+)  # fmt: skip
+def test_a_place_has_the_line_of_its_longest_known_part(
+    place: tuple[toml.Part, ...], line: int | None
+) -> None:
+    assert toml.Source("f", PLACES).line_of(place) == line
+
+
+def test_an_error_of_syntax_has_its_line_and_character() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_toml("a = 1\nb =    = 2", "f")
+    assert str(caught.value) == "f:2: this is no TOML: Invalid value, at character 8"
+    with pytest.raises(SpecError) as caught:
+        parse_toml("a = [1", "f")
+    assert str(caught.value).startswith("f: this is no TOML: ")
+
+
+def test_the_ends_of_what_a_number_can_be() -> None:
+    table = Table({"n": 7, "x": 0.5, "big": 2**63 - 1, "small": 1 - 2**63})
+    assert table.integer("n", low=7, high=7) == 7
+    assert (table.integer("big"), table.integer("small")) == (2**63 - 1, 1 - 2**63)
+    assert (table.number("x", low=0.5, high=0.5), table.number("big")) == (0.5, 2**63 - 1)
+    for read in (
+        lambda: table.integer("n", low=8), lambda: table.integer("n", high=6),
+        lambda: table.number("x", low=0.6), lambda: table.number("x", high=0.4),
+    ):  # fmt: skip
+        with pytest.raises(
+            SpecError, match=r"^column '[nx]': found (7|0\.5), expected a (whole|finite) number$"
+        ):
+            read()
+    with pytest.raises(SpecError) as caught:
+        Table({"n": 1}).texts("n", expected="names")
+    assert str(caught.value) == "column 'n': found 1, expected names"
+    with pytest.raises(SpecError) as caught:
+        Table({}).table("n").text("x", expected="a word")
+    assert str(caught.value) == "column 'n.x': is missing, expected a word"
+    assert (
+        str(Table({"n": 1}).wrong("n", "text", "mend it")) == "column 'n': found 1, expected text (mend it)"
+    )
+    assert str(Table({}).wrong("n", "text", "mend it")) == "column 'n': is missing, expected text (mend it)"

@@ -234,8 +234,10 @@ def test_files_that_are_not_there_yet_and_folders_that_are_read(tmp_path: Path) 
     emit.check_outputs([tmp_path / "a", tmp_path / "b"], [tmp_path / "c"])
     emit.check_outputs([tmp_path / "cache" / "new.csv"], [tmp_path / "cache"])
     emit.check_outputs(["/dev/null", "/dev/null"], ["/dev/null"])
+    with pytest.raises(UsageError) as caught:
+        emit.check_outputs([tmp_path / "x/../a", tmp_path / "a"], [])
+    assert str(caught.value) == f"{tmp_path}/a: two outputs are the same file (name another file to write)"
     for outputs, inputs, message in (
-        (["x/../a", "a"], [], "two outputs are the same file"),
         (["a"], ["./a"], "is an input"),
         (["cache/a.json"], ["cache"], "is an input"),
     ):
@@ -255,3 +257,22 @@ def test_files_that_belong_together_are_written_all_or_none(tmp_path: Path, bad:
     assert (tmp_path / "a.json").read_text() == "old"
     both = {tmp_path / "a.json": "old", tmp_path / "c.json": "new"}
     assert emit.write_all(both) == {tmp_path / "a.json": False, tmp_path / "c.json": True}
+
+
+def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
+    for _ in range(2):
+        emit.make_folder(tmp_path / "a" / "b")
+        assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(EmitError) as caught:
+        emit.make_folder(tmp_path / "file" / "b")
+    assert str(caught.value) == (
+        f"{tmp_path}/file/b: cannot make the folder: Not a directory (a part of the path is a file)"
+    )
+
+
+def test_what_the_system_does_not_explain_says_that_nothing_changed(tmp_path: Path) -> None:
+    with pytest.raises(EmitError) as caught:
+        emit.write_atomic(tmp_path / "x\0y", TEXT)
+    assert caught.value.message == "cannot write: embedded null byte"
+    assert caught.value.hint == "a file that was there is unchanged"
