@@ -166,6 +166,22 @@ def test_a_bound_launch_is_taken_where_no_profiler_listens(gone, monkeypatch):
     assert [name for name, _ in gone] == 3 * dispatched + 2 * bound + 3 * dispatched + bound
 
 
+@pytest.mark.parametrize(("variant", "resident"), [("static_grid", 5), ("q_block", 2)])
+def test_the_first_launch_is_bound_and_a_static_grid_learns_its_size(monkeypatch, variant, resident):
+    """Triton's dispatch gives the compiled kernel."""
+    call = checked(make_batch([(1, 300)]))
+    plan = make_plan(call, Config(variant, 16, 16, 4, 2, 2))
+    compiled, asked = SimpleNamespace(packed_metadata=()), []
+    plan.kernel = {(1, 1, 1): lambda *_, **options: asked.append(options) or compiled}
+    monkeypatch.setattr(launch, "bind", lambda *given: ("bound", *given))
+    monkeypatch.setattr(launch, "resident_programs", lambda *given: asked.append(given) or 5)
+    monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
+    launch._dispatch(plan, call, (1, 1, 1), (None,) * 8, (0,))
+    assert plan.bound == ("bound", compiled, plan.tma)
+    assert plan.resident == resident
+    assert asked == [plan.options, (compiled, 4, call.layout.place)][: 2 if variant == "static_grid" else 1]
+
+
 def test_another_gpu_is_entered_and_its_stream_asked_for(gone, monkeypatch):
     """The tensors are on GPU 1 as far as the launch can see; GPU 0 is the current one, then GPU 1."""
     call, setting, current, entered = checked(make_batch([(1, 30)])), Config("q_block", 16, 16), [0], []

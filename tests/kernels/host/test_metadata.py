@@ -21,6 +21,7 @@ def test_host_and_device_agree(device, lens):
     assert host.decodes.tolist() == built.decodes.tolist() == [lens.count(1)]
     assert (host.num_decodes, host.num_q_blocks) == (lens.count(1), blocks[-1])
     assert (built.num_decodes, built.num_q_blocks) == (None, None)
+    assert (host.address, built.address) == (None, starts.data_ptr())
 
 
 def test_negative_lengths_are_refused():
@@ -55,6 +56,13 @@ def test_metadata_of_another_batch_is_refused(device, build, said, lens):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         error_of(batch, config("q_block"), metadata=metadata)
     assert said in str(caught.value) or "from another cu_seqlens_q" in str(caught.value)
+
+
+def test_blocks_are_counted_where_lengths_lie_on_the_host():
+    batch = make_batch([(9, 21), (5, 18), (5, 35)], heads=(2, 1))
+    said = "metadata.cu_q_blocks does not count the Q blocks of cu_seqlens_q: it is another batch's"
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        error_of(batch, config("q_block"), metadata=build_metadata_host([5, 9, 5], 8, "cpu"))
 
 
 def test_metadata_of_the_batchs_own_tensor_is_used(device):

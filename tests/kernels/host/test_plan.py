@@ -17,6 +17,7 @@ from heurgen_kernels.host.plan import (
     kept_rows,
     launch_grid,
     make_plan,
+    padded,
     parts_at_once,
     reduce_chunk,
     register_cap,
@@ -222,6 +223,7 @@ PLANNED = (
     Config("static_grid", 16, 16, 1, 3, 64),
     Config("mixed", 64, 64, 4, 3, 4, matrix_instr_nonkdim=16),
     Config("warp_specialized", 128, 64, 4, 3, 1),
+    Config("warp_specialized", 128, 64, 4, 3, 2),
     SPECIALISED,
 )
 # (query tokens, tokens attended to) of each sequence, (query heads, KV heads), head size, tokens of a page, and more.
@@ -268,6 +270,13 @@ def test_plans_are_those_that_a_gpu_ran(update_golden):
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     for line, proved in zip(lines, path.read_text(encoding="utf-8").splitlines(), strict=True):
         assert line == proved
+
+
+@pytest.mark.parametrize(
+    ("head_size", "width"), [(8, 16), (16, 16), (17, 32), (64, 64), (80, 128), (256, 256)]
+)
+def test_tiles_are_powers_of_two_wide(head_size, width):
+    assert padded(head_size) == width
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,9 @@ def test_fewer_parts_for_want_of_memory_are_said_once(device, monkeypatch, caplo
     with caplog.at_level(logging.WARNING, "heurgen_kernels"):
         for _ in range(2):
             assert error_of(batch, Config("split_kv", 16, 16, 4, 2, 8)) < 2e-3
+    assert caplog.messages[0] == (
+        "split_kv: 8 parts of the keys of 2 blocks would take over 10000 bytes of scratch; half as many parts are used"
+    )
     assert caplog.text.count("8 parts of the keys of") == 1
 
 
