@@ -1,9 +1,11 @@
-"""Reading CSV files: what is taken as it is, and the one message for what is no CSV."""
+"""Reading files: their bytes, several as one, what is taken as it is, and the one message for what is no text."""
 
 from __future__ import annotations
 
 import builtins
+import csv
 import gzip
+import io
 import re
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heurgen.base.errors import LogError
-from heurgen.logs.cells import Cells, read_cells
+from heurgen.logs.cells import ABSENT, Cells, read_cells
 
 GOOD = b"a,b\n1,x\n2,y\n"
 GZ = gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(500)), mtime=0)
@@ -32,6 +34,70 @@ def columns(cells: Cells) -> dict[str, list[str]]:
 
 def read(folder: Path, data: bytes) -> dict[str, list[str]]:
     return columns(read_cells([write(folder, data)]))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        GOOD,
+        GOOD.rstrip(b"\n"),
+        GOOD + b"\n\n\n",
+        b"\xef\xbb\xbf" + GOOD,
+        GOOD.replace(b"\n", b"\r\n"),
+        GOOD.replace(b"\n", b"\r\n") + b"\r\n",
+        GOOD.replace(b"\n", b"\r"),
+        b'"a","b"\n"1","x"\n"2","y"\n',
+        gzip.compress(GOOD, mtime=0),
+        gzip.compress(GOOD[:6], mtime=0) + gzip.compress(GOOD[6:], mtime=0),
+        gzip.compress(b"\xef\xbb\xbf" + GOOD, mtime=0),
+    ],
+)
+def test_forms_of_one_file(tmp_path: Path, data: bytes) -> None:
+    assert read(tmp_path, data) == {"a": ["1", "2"], "b": ["x", "y"]}
+
+
+def test_cells_are_taken_as_they_are(tmp_path: Path) -> None:
+    values = [
+        "None",
+        "NA",
+        "nan",
+        "",
+        " 1 ",
+        "1,000",
+        "1.0",
+        "True",
+        'say "x"',
+        "a\nb",
+        "\u2028\x0b",
+        "0x1",
+        "#",
+        "\\",
+    ]
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows([["a", "a.1"], *([v, v] for v in values)])
+    assert read(tmp_path, text.getvalue().encode()) == {"a": values, "a.1": values}
+
+
+def test_columns_are_found_by_name_in_every_file(tmp_path: Path) -> None:
+    one = write(tmp_path, GOOD, "1.csv")
+    two = write(tmp_path, b"c,a\nz,1\n", "2.csv")
+    cells = read_cells([one, two])
+    assert [(f.path, f.first, f.n) for f in cells.files] == [(str(one), 0, 2), (str(two), 2, 1)]
+    assert cells.texts == {"a": ["1", "2"], "b": ["x", "y"], "c": ["z"]}
+    assert {n: c.tolist() for n, c in cells.codes.items()} == {
+        "a": [0, 1, 0],
+        "b": [0, 1, ABSENT],
+        "c": [ABSENT, ABSENT, 0],
+    }
+    assert cells.place(1) == (str(one), 3)
+    assert cells.place(2) == (str(two), 2)
+
+
+def test_an_equal_file_is_read_once(tmp_path: Path) -> None:
+    one, two = write(tmp_path, GOOD, "1.csv"), write(tmp_path, gzip.compress(GOOD, mtime=0), "2.csv.gz")
+    cells = read_cells([one, two])
+    assert cells.n == 2
+    assert cells.copies == ((str(two), str(one)),)
 
 
 BAD = {
