@@ -256,6 +256,39 @@ def test_a_derived_feature_that_is_not_finite_is_an_error(tmp_path: Path) -> Non
     assert str(error.value) == "column 'square': the derived feature is inf where n = 1e+200"
 
 
+def test_what_a_derived_feature_is_made_of_is_told(tmp_path: Path) -> None:
+    product = DerivedColumn("product", expr.parse("n * m"))
+    spec = KernelSpec("k", (Column("m", "float"), Column("n", "float")), (Column("BM", "int"),), (product,))
+    path = tmp_path / "log.csv"
+    path.write_text("vendor,device,n,m,BM,time_ms\nnvidia,A,1e200,1e300,16,2\n")
+    with pytest.raises(LogError) as error:
+        cost_tables(read_logs([path], spec), spec)
+    said = "column 'product': the derived feature is inf where m = 1e+300, n = 1e+200"
+    assert str(error.value) == said
+
+
+def test_a_table_for_each_device_where_there_are_several(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    one, other = "nvidia,A,1,16,2\nnvidia,A,1,32,2\namd,C,1,16,3\n", "nvidia,B,1,16,2\n"
+    path.write_text("vendor,device,n,BM,time_ms\n" + one)
+
+    def names(group_by: Any) -> list[tuple[str, str | None]]:
+        return [
+            (t.vendor, t.device_name) for t in cost_tables(read_logs([path], SMALL), SMALL, group_by=group_by)
+        ]
+
+    assert names("auto") == names("vendor") == [("amd", None), ("nvidia", None)]
+    assert names("device") == [("amd", None), ("amd", "C"), ("nvidia", None), ("nvidia", "A")]
+    path.write_text(path.read_text() + other)
+    assert names("auto") == [("amd", None), ("nvidia", None), ("nvidia", "A"), ("nvidia", "B")]
+
+
+def test_winners_have_no_slowdown_in_a_frame(tmp_path: Path) -> None:
+    (table,) = (t for t in small(tmp_path, "nvidia,A,s,1,16,ok,2\n") if t.device_name is None)
+    assert not table.costs_known
+    assert table.to_frame()["slowdown"].isna().all()
+
+
 def test_times_scaled_by_a_power_of_two_give_the_same_costs(tmp_path: Path) -> None:
     def table(factor: float) -> CostTable:
         times = [0.3, 0.7, 1.1, 0.299]
