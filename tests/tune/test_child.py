@@ -45,7 +45,7 @@ def test_a_child_does_not_outlive_a_killed_parent(busy: str) -> None:
     child = int(parent.stdout.readline())
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while _alive(child) and time.monotonic() < give_up:
         time.sleep(0.02)
     assert not _alive(child)

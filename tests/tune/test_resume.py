@@ -118,7 +118,7 @@ import sys
 from pathlib import Path
 from heurgen.tune.run import TuneOptions, run_tune
 from tests.tune.fakes import FakeExecutor, FakeGpus
-executor = FakeExecutor(pace=0.0003)
+executor = FakeExecutor(pace=0.001)
 run_tune(TuneOptions("tests.tune.fakes:tunable", Path(sys.argv[1]), resume=True), executor=executor)
 """
 
