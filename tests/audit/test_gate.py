@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from heurgen import ir
-from heurgen.audit.gate import check_limits, parse_limits, regressions
+from heurgen.audit.gate import SHOWN, check_limits, parse_limits, regressions
 from heurgen.audit.score import Choice, Score, figures, score
 from heurgen.base.errors import UsageError
 from heurgen.ir.schema import to_json
@@ -70,6 +70,17 @@ def test_a_figure_at_its_limit_passes_and_above_it_fails() -> None:
     assert found.to_text() == (
         "nvidia: max 1.5000 is above 1.49\n  1.500x  scenario s1: m=1; chose BLOCK_M=16 where BLOCK_M=64 won"
     )
+
+
+def test_of_many_offenders_the_worst_are_named_and_the_rest_counted() -> None:
+    (found,), _ = check_limits(
+        score_of(*(choice(1.1 + i / 100, i) for i in range(30))), {"max": 1.05}, PARAMETERS
+    )
+    lines = found.to_text().splitlines()
+    assert lines[1].startswith("  1.390x  scenario s29: ")
+    assert lines[-1] == f"  and {30 - SHOWN} more"
+    assert len(lines) == SHOWN + 2
+    assert len(found.to_dict()["scenarios"]) == 30
 
 
 def test_a_good_device_does_not_hide_a_bad_one() -> None:

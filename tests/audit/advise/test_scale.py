@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from heurgen.audit.advise.scale import scale_over
+from heurgen.audit.advise.scale import as_matrix, base_columns, nearest, scale_over
 from heurgen.logs.costs import TableColumn
+from tests.audit.views import costs
 
 COLUMNS = (TableColumn("m", "float"), TableColumn("dtype", "category", values=("a", "b")))
 
@@ -20,3 +22,35 @@ def test_distance_is_per_span_and_categories_differ_by_one() -> None:
     assert found[0].tolist() == [0.0, 1.0, math.sqrt(0.25 + 1)]
     wide = scale_over(COLUMNS[:1], np.array([[1.0], [100.0]]))
     assert wide.points(np.array([[10.0]]))[0, 0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "log"),
+    [([1.0, 20.0], False), ([1.0, 21.0], True), ([0.0, 100.0], False), ([-5.0, 500.0], False)],
+)
+def test_a_feature_that_spans_more_than_a_factor_of_20_counts_by_its_logarithm(
+    values: list[float], log: bool
+) -> None:
+    space = scale_over(COLUMNS[:1], np.array(values)[:, None])
+    assert space.log == (log,)
+    assert space.points(np.array(values)[:, None])[:, 0].tolist() == [0.0, 1.0]
+
+
+def test_a_feature_of_one_value_is_no_distance() -> None:
+    space = scale_over(COLUMNS[:1], np.array([[7.0], [7.0]]))
+    assert space.points(np.array([[7.0]])).tolist() == [[0.0]]
+
+
+def test_derived_columns_would_count_twice() -> None:
+    assert [c.name for c in base_columns(costs())] == ["m", "dtype"]
+    derived = replace(costs(), columns=(costs().columns[0], TableColumn("work", "int", derived=True)))
+    assert [c.name for c in base_columns(derived)] == ["m"]
+
+
+def test_unknown_categories_get_codes_of_their_own() -> None:
+    rows = [{"m": 3, "dtype": name} for name in ("b", "new", "other", "new")]
+    assert as_matrix(COLUMNS, rows).tolist() == [[3, 1], [3, 2], [3, 3], [3, 2]]
+
+
+def test_the_nearest_are_the_earlier_ones_on_a_tie() -> None:
+    assert nearest(np.array([[3.0, 1.0, 1.0], [0.0, 0.0, 0.0]]), 2).tolist() == [[1, 2], [0, 1]]
