@@ -8,7 +8,7 @@ from typing import Any
 
 from heurgen.ir import Leaf, Selector, Split
 from heurgen.logs.costs import TableColumn
-from heurgen.ship.remarks import beyond, curve, held_out, warnings
+from heurgen.ship.remarks import beyond, curve, device_forms, grouping, held_out, warnings
 from tests.trees.synthetic import np, table
 
 TREE = Split("x", 4, Leaf(0, 6, 1.0, 6), Leaf(0, 4, 2.0, 1))
@@ -94,3 +94,33 @@ def test_limits_that_bind_say_what_they_cost() -> None:
     )
     assert beyond(selector(choice, costs_known=False)) is None
     assert beyond(selector({"beyond": None})) is None
+
+
+def test_scenarios_that_repeat_a_shape_are_counted() -> None:
+    grouped = replace(TABLE, group=np.array([0, 0, 1]), grouped=("x", "y"))
+    assert grouping(grouped) == ["  3 scenarios in 2 groups of equal x, y"]
+    assert grouping(replace(TABLE, group=np.array([2, 0, 1]))) == []
+
+
+def test_the_forms_for_devices_are_a_table_and_say_which_ships() -> None:
+    known = {"geomean_slowdown": 1.05, "p95_slowdown": 1.25, "max_slowdown": 3.0, "leaves": 4}
+    forms = {
+        "folds": 5, "repeats": 1, "chosen": "pooled", "device_features": ["multiprocessors", "clock"],
+        "compared": [{"form": "pooled", **known, "invalid_share": 0.5}, {"form": "one tree a device", **known}],
+    }  # fmt: skip
+    devices = [
+        {"device": "A", "answered_by": "pooled", "geomean_slowdown": 1.5},
+        {"device": "B", "answered_by": "pooled", "agreement": 0.25},
+        {"device": "C", "answered_by": "pooled"},
+    ]
+    choice = {"device_forms": forms, "unknown_device": {**known, "devices": devices}}
+    assert device_forms(selector(choice, devices=("A", "B", "C"))) == [
+        "  3 devices, held out in 5 folds, 1 time:",
+        "    pooled             geomean 1.0500, p95 1.250, max 3.00, 50.0 % invalid, 4 leaves <- ships",
+        "    one tree a device  geomean 1.0500, p95 1.250, max 3.00, 4 leaves",
+        "    device features: multiprocessors, clock",
+        "  on a device that was not measured: geomean 1.0500, p95 1.250, max 3.00; A (as pooled) 1.5000; "
+        "B (as pooled) the winner on 25.0 %; C (as pooled) nothing valid",
+    ]
+    assert device_forms(selector({"device_forms": forms})) == []
+    assert device_forms(selector({"unknown_device": known})) == []

@@ -1,6 +1,12 @@
+"""Versions that shipped heuristics were measured with, beside those that are here."""
+
 from __future__ import annotations
 
+import subprocess
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -25,9 +31,41 @@ def test_versions_of_the_cards_are_compared() -> None:
     assert stale(own, {}) == []  # nothing is installed to launch with
 
 
-def test_what_is_here() -> None:
+@pytest.mark.parametrize(
+    ("answer", "driver"),
+    [("580.1\n580.1\n", "580.1"), ("\n", None), (FileNotFoundError("nvidia-smi"), None),
+     (subprocess.CalledProcessError(9, "nvidia-smi"), None)],
+)  # fmt: skip
+def test_the_driver_is_the_first_gpus(
+    monkeypatch: pytest.MonkeyPatch, answer: str | Exception, driver: str | None
+) -> None:
+    def instead(query: list[str], **_: object) -> SimpleNamespace:
+        assert query[0] == "nvidia-smi"
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(stdout=answer)
+
+    monkeypatch.setattr(subprocess, "run", instead)
     found = installed()
+    assert found.get("driver") == driver
     assert set(found) <= {"triton", "torch", "driver"}
+
+
+def test_a_tool_that_is_not_installed_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(package: str) -> str:
+        if package == "torch":
+            raise PackageNotFoundError
+        return "3.6.0"
+
+    monkeypatch.setattr(module, "version", version)
+    monkeypatch.setattr(module, "_driver", lambda: None)
+    assert installed() == {"triton": "3.6.0"}
+
+
+def test_without_a_card_nobody_can_tell() -> None:
+    heuristic = replace(read_project(ROOT / "heurgen.toml")[0], cards=())
+    told = "vllm_unified_attention.json: no card says what its logs were measured with"
+    assert stale([heuristic], {"triton": "3.6.0"}) == [told]
 
 
 def test_the_command_warns_and_passes() -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
 
 from heurgen import ir
+from heurgen.audit.evidence import LeafEvidence
 from heurgen.audit.report import MAX_BYTES, render_html
 from heurgen.audit.report.data import Detail, Given, report
+from heurgen.audit.report.diagrams import INDENT, joint_diagram, leaf_notes, log_text, runner_text
 from heurgen.audit.score import score
 from heurgen.base.text import counted
 from tests.audit.pages import Page, given, page_text
+from tests.audit.views import view
 
 
 def test_every_leaf_has_its_evidence_in_words() -> None:
@@ -43,3 +50,80 @@ def test_a_huge_tree_is_folded_and_says_so() -> None:
     text = render_html(one)
     assert len(text.encode()) < MAX_BYTES
     assert "with the fewest training scenarios are not drawn" in text
+
+
+def test_a_row_a_node_each_further_in_and_below_the_last() -> None:
+    deep = ir.Split("m", 4, ir.Split("m", 1, ir.Leaf(0, 1, 1.0), ir.Leaf(0, 1, 1.0)), ir.Leaf(1, 2, 1.5))
+    found = joint_diagram(view(deep), (), 9)
+    assert [(r.text, r.n, r.leaf, r.span) for r in found.rows] == [
+        ("every launch", 4, None, "0 2"), ("m ≤ 4", 2, None, "0 1"), ("m ≤ 1", 1, 0, "0 0"), ("m > 1", 1, 1, "1 1"),
+        ("m > 4", 2, 2, "2 2"),
+    ]  # fmt: skip
+    assert [(r.x - found.rows[0].x) / INDENT for r in found.rows] == [0, 1, 2, 2, 1]
+    assert [b.y - a.y for a, b in pairwise(found.rows)] == [r.height for r in found.rows[:-1]]
+    assert found.height == found.rows[-1].y + found.rows[-1].height + 6
+    ends = {(r.x - 3, r.y + 11) for r in found.rows[1:]}
+    assert {(link.x1, link.y1) for link in found.links} == ends
+    widths = {link.y1: link.width for link in found.links}
+    assert [widths[r.y + 11] for r in found.rows[1:]] == [3.8, 3.0, 3.0, 3.8]
+
+
+def test_a_leaf_says_its_config_its_evidence_and_the_runner_up() -> None:
+    found = joint_diagram(view(), (), 9)
+    assert [name for _, name in found.columns] == ["config", "BLOCK", "train n", "expected"]
+    first, second = found.rows[1:]
+    assert [text for _, text in first.cells] == ["A", "16", "2", "1.000×"]
+    assert [x for x, _ in first.cells] == [x for x, _ in found.columns]
+    assert (first.tag, first.config, first.pairs, first.where) == ("A", 0, "BLOCK=16", "m ≤ 4")
+    assert first.evidence == "2 training scenarios, expected 1.000×; next 2.83×: BLOCK=32"
+    better = "next 1.000× (better, but one config more did not pay held out): BLOCK=48"
+    assert leaf_notes(view()) == [first.second, second.second] == ["next 2.83×: BLOCK=32", better]
+    assert found.width >= max(x for x, _ in found.columns)
+    assert (found.title, found.constant, found.n_folded) == ("Decision tree of nvidia: 2 leaves", "", 0)
+
+
+def test_a_parameter_that_never_varies_is_told_once() -> None:
+    found = joint_diagram(view(ir.Leaf(0, 4, 1.2)), (), 9)
+    assert ([name for _, name in found.columns], found.constant) == (
+        ["config", "train n", "expected"],
+        "BLOCK=16",
+    )
+
+
+LEAF = ir.Leaf(1, 2, 1.5)
+OWN = LeafEvidence(1, 2, 1.5, 1, (48,), 1.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"runner_up": None}, "no runner-up known"),
+        ({"runner_up": None, "n": 0}, ""),
+        ({"runner_slowdown": 1.6}, "next 1.600×: BLOCK=48"),
+        ({"runner_slowdown": None}, "next –: BLOCK=48"),
+        ({"runner_valid": 1, "n_invalid": 0},
+         "next 1.000× in 1 of 2 (better, but not measured or failed in the others): BLOCK=48"),
+        ({"n": 3, "runner_valid": 3}, "next 1.000× (better on this log, not in training): BLOCK=48"),
+        ({}, "next 1.000× (better, but one config more did not pay held out): BLOCK=48"),
+        ({"runner_up": (16,)}, "next 1.000× (better, but on 2 scenarios alone): BLOCK=16"),
+    ],
+)  # fmt: skip
+def test_why_a_better_runner_up_was_not_chosen(changes: dict[str, Any], text: str) -> None:
+    assert runner_text(view(), LEAF, replace(OWN, **changes)) == text
+    many = replace(OWN, n=3, n_invalid=0, runner_valid=3, runner_up=(16,))
+    held = runner_text(view(), replace(LEAF, n_scenarios=3), many)
+    assert held == "next 1.000× (better here, but not held out): BLOCK=16"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, ""),
+        ({"n": 0, "slowdown": None}, "not in this log"),
+        ({"slowdown": 1.501}, "this log 2, 1.501×, 1 not valid"),
+        ({"n": 5, "n_invalid": 0}, "this log 5, 1.500×"),
+        ({"slowdown": None}, "this log 2, 1 not valid"),
+    ],
+)
+def test_a_leaf_on_another_log(changes: dict[str, Any], text: str) -> None:
+    assert log_text(LEAF, replace(OWN, **changes)) == text

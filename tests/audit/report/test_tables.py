@@ -33,3 +33,14 @@ def test_strategies_on_winners_alone_show_agreement_and_no_slowdown() -> None:
     assert "winners only, slowdown unknown" in page.text
     assert "joint 87.3 % 12.2 8.0" in page.text
     assert "geomean" not in page.text
+
+
+def test_a_chart_has_a_line_a_strategy_with_its_mean_p95_and_worst() -> None:
+    page = Page(evaluation_page([evaluation(ROW | {"max_slowdown": 2.0}, ROW | {"max_slowdown": 30.0})]))
+    circles = [(float(c["cx"] or 0), float(c["cy"] or 0)) for c in page.named("circle") if c.get("cy")]
+    first, second = circles[:3], circles[3:6]
+    assert {y for _, y in first} == {17.0}
+    assert {y for _, y in second} == {17.0 + 22}
+    assert [x for x, _ in first] == sorted(x for x, _ in first)
+    assert 210 < first[0][0] < first[2][0] < second[2][0] == 600  # 30x lies at the end of an axis to 10
+    assert first[:2] == [(x, 17.0) for x, _ in second[:2]]
