@@ -128,7 +128,7 @@ def test_text_is_read_without_its_mark() -> None:
     ("data", "row"),
     [
         (b"", None), (b"12345", None), (b"123456", 1), (b"12345\n12345\r12345\r\n12345", None),
-        (b"\n\r123456", 3), (b"1\n\r\n123456\n", 3), (b"12345\n123456", 2), (b"123456\n", 1),
+        (b"\n\r123456", 3), (b"1\n\r\n123456\n", 3), (b"12345\n123456", 2), (b"123456\n", 1), (b"123456\n12\r", 1),
     ],
 )  # fmt: skip
 def test_lines_have_an_end(data: bytes, row: int | None) -> None:

@@ -202,6 +202,10 @@ def test_a_place_has_the_line_of_its_longest_known_part(
     assert toml.Source("f", PLACES).line_of(place) == line
 
 
+def test_a_key_keeps_its_letters() -> None:
+    assert toml.Source("f", "\nX\"X = 1\n'XaX' = 2").line_of(("XaX",)) == 3
+
+
 def test_an_error_of_syntax_has_its_line_and_character() -> None:
     with pytest.raises(SpecError) as caught:
         parse_toml("a = 1\nb =    = 2", "f")
