@@ -89,6 +89,13 @@ def test_a_kernel_is_compiled_once_a_class_with_its_smallest_scenario() -> None:
     assert made.is_compiled(BY_M[8], {j.key for j in jobs})
 
 
+def test_the_smallest_of_a_class_is_that_of_the_least_work() -> None:
+    sizes = [2**k for k in range(5, 13)]
+    many = make_scenarios({"grid": [{"M": sizes, "N": [64], "dtype": ["float16"]}]}, tunable.features)
+    made = Matrix(TARGET, SPACE, many, DEVICE, (), FORMAT, FEW)
+    assert [s.features["M"] for s in made.smallest.values()] == [32]
+
+
 def test_what_is_known_to_fail_and_what_to_measure() -> None:
     made = matrix()
     made.jobs(made.left(), ())
@@ -135,6 +142,20 @@ def test_the_best_few_are_repeated_and_ties_more_often() -> None:
     once = matrix(method=replace(FEW, repeats=1))
     measured(once, BY_M[64], {key: [t] for key, t in times.items()})
     assert set(rounds(once, BY_M[64], lambda key: 1.0).values()) == {0, 1}
+
+
+def test_two_that_are_left_may_tie_but_not_at_one_median() -> None:
+    """Of equal medians more repeats would tell nothing."""
+    for apart, wanted in ((0.001, 6), (0.0, 3)):
+        made = matrix()
+        both = {config(): 1.0, config(32): 1.0 + apart}
+        measured(made, BY_M[64], {key: [0.95 * t] for key, t in both.items()})
+        measured(made, BY_M[64], {key: [None] for key in made.configs if key not in both})
+        count = made.tallies[BY_M[64].id].count
+        found = rounds(
+            made, BY_M[64], lambda key, c=count, b=both: b[key] * (1.0, 1.05, 0.95)[(c(key) - 1) % 3]
+        )
+        assert {found[config()], found[config(32)]} == {wanted}
 
 
 def test_the_second_loss_at_one_place_is_the_cause() -> None:
