@@ -1,6 +1,7 @@
 """CSV -> columns of codes: commas, semicolons or tabs; quotes as in RFC 4180; line ends \\n, \\r\\n or \\r.
 
-A table without quotes is split, any other is read record by record; they give the same cells and the same errors.
+A table in which no cell needs quotes, and none or all have them, is split; any other is read record by record. Both
+give the same cells and the same errors.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ def read_csv(path: str, text: str, interners: Interners) -> Delimited:
 
 
 def _read_plain(path: str, text: str, delimiter: str, interners: Interners) -> Delimited | None:
-    """A table without quotes, a line a record, in half the time; None where it is not so, or not sound."""
-    if '"' in text:
-        return None
+    """A table in which no cell needs quotes, in half the time; None where it is not so, or not sound."""
     text = text.replace("\r\n", "\n")
+    if '"' in text and '"' in (text := _unquoted(text, delimiter)):
+        return None
     start, end = text.find("\n") + 1, len(text.rstrip("\n"))
     if "\r" in text or not 1 < start < end or start > csv.field_size_limit():
         return None
@@ -73,6 +74,17 @@ def _read_plain(path: str, text: str, delimiter: str, interners: Interners) -> D
             return None
         chunks.append(columns)
     return Delimited(_joined(header, chunks), delimiter, None)
+
+
+def _unquoted(text: str, delimiter: str) -> str:
+    """The text without its quotes where all cells have them and none needs them; some are left where it is not so."""
+    body = text.rstrip("\n")
+    inner = body[1:-1]
+    for end in (delimiter, "\n"):
+        if inner.count(end) != inner.count(f'"{end}"'):
+            return text
+        inner = inner.replace(f'"{end}"', end)
+    return inner if body[0] == body[-1] == '"' else text
 
 
 def _read_records(path: str, text: str, delimiter: str, interners: Interners) -> Delimited:

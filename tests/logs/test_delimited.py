@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heurgen.base.errors import LogError
@@ -128,15 +128,8 @@ def test_bad_tables(case: str) -> None:
 PLAIN = st.lists(st.sampled_from(["a", "b c", "", "1", "é", "\x0b", "'"]), min_size=1, max_size=3)
 
 
-@given(
-    st.lists(PLAIN, min_size=1, max_size=6),
-    st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from(["", "\n", "\n\n", "\r"]),
-)
-def test_what_is_split_is_what_would_be_parsed(rows: list[list[str]], end: str, tail: str) -> None:
-    """The same cells, or the same error: rows may be of other widths than the header."""
-    header = ["n", "m", "o"][: len(rows[0])]
-    text = end.join(map(",".join, [header, *rows])) + tail
+def check_both_ways(text: str) -> None:
+    """Split or parsed: the same cells, or the same error."""
 
     def outcome() -> object:
         try:
@@ -148,6 +141,35 @@ def test_what_is_split_is_what_would_be_parsed(rows: list[list[str]], end: str, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "_read_plain", lambda *_: None)
         assert outcome() == split
+
+
+@given(
+    st.lists(PLAIN, min_size=1, max_size=6),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "\n", "\n\n", "\r"]),
+    st.sampled_from(["", '"']),
+)
+def test_what_is_split_is_what_would_be_parsed(
+    rows: list[list[str]], end: str, tail: str, quote: str
+) -> None:
+    """Rows may be of other widths than the header."""
+    header = ["n", "m", "o"][: len(rows[0])]
+    quoted = ([f"{quote}{cell}{quote}" for cell in row] for row in [header, *rows])
+    check_both_ways(end.join(map(",".join, quoted)) + tail)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(['"a","b"\n', '"a"\n', "a,b\n"]), st.text(alphabet='"",,\nx', max_size=14))
+def test_quotes_that_are_needed_or_wrong_are_never_split(header: str, body: str) -> None:
+    check_both_ways(header + body)
+    check_both_ways(f'{header}"x","{body}"\n')
+
+
+def test_a_table_that_is_quoted_throughout_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "_read_records", None)
+    for separator in ",;\t":
+        text = f'"a"{separator}"b"\r\n""{separator}"x y"\r\n"1"{separator}""\r\n'
+        assert read(text) == {"a": ["", "1"], "b": ["x y", ""]}
 
 
 def test_a_cell_may_be_long_but_not_too_long() -> None:
