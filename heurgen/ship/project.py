@@ -76,19 +76,9 @@ class Made:
 # --- reading the project file -----------------------------------------------------------------------------
 
 _KEYS = (
-    *("logs", "spec", "model", "module", "cards", "external", "log_hash", "note", "group_by", "dejavu"),
-    *(
-        "strategy",
-        "max_depth",
-        "max_leaves",
-        "max_configs",
-        "prefer",
-        "shortlist",
-        "target",
-        "vendor",
-        "parameters",
-    ),
-)
+    "logs", "spec", "model", "module", "cards", "external", "log_hash", "note", "group_by", "dejavu", "strategy",
+    "max_depth", "max_leaves", "max_configs", "prefer", "shortlist", "target", "vendor", "parameters",
+)  # fmt: skip
 
 
 def read_project(path: str | Path) -> tuple[Heuristic, ...]:
