@@ -267,6 +267,13 @@ def test_what_a_derived_feature_is_made_of_is_told(tmp_path: Path) -> None:
     assert str(error.value) == said
 
 
+def test_a_derived_feature_is_a_float_that_is_not_given(tmp_path: Path) -> None:
+    spec = KernelSpec("k", SMALL.features, SMALL.parameters, (DerivedColumn("square", expr.parse("n * n")),))
+    table = small(tmp_path, "nvidia,A,s,3,16,ok,2\n", spec)[0]
+    assert table.columns == (TableColumn("n", "int"), TableColumn("square", "float", derived=True))
+    assert table.X.tolist() == [[3.0, 9.0]]
+
+
 def test_a_table_for_each_device_where_there_are_several(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     one, other = "nvidia,A,1,16,2\nnvidia,A,1,32,2\namd,C,1,16,3\n", "nvidia,B,1,16,2\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -102,3 +103,31 @@ def test_ints_that_pandas_made_floats_stay_ints() -> None:
     with pytest.raises(HeurgenError, match=r"^frame:1: column 'n': the cell is blank$"):
         read_logs(table, spec())
     assert read_cells([table]).texts["n"] == ["8", "64", ""]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, "frame 2: the frame has no columns"),
+        ({"a": []}, "frame 2: the frame has no rows"),
+        ({3: [1]}, "frame 2: column 0 is named '3', expected text"),
+        ({"a": [1], " ": [1]}, "frame 2: column 1 is named ' ', expected text"),
+        ({"a": [1, [2]]}, "frame 2:1: column 'a': found '[2]', expected a number or text"),
+    ],
+)
+def test_frames_that_are_no_tables(columns: dict[Any, Any], message: str) -> None:
+    with pytest.raises(HeurgenError) as error:
+        read_cells([frame(), pd.DataFrame(columns)])
+    assert str(error.value) == message
+
+
+def test_two_columns_of_one_name() -> None:
+    with pytest.raises(HeurgenError) as error:
+        read_cells([pd.DataFrame([[1, 2]], columns=["a", "a"])])
+    assert str(error.value) == "frame: column 'a': two columns of the frame have this name"
+
+
+def test_what_a_groupby_leaves_is_data() -> None:
+    grouped = pd.DataFrame({"k": ["a", "b"], "v": [1.5, 2.0], "flag": [True, False]}).set_index("k")
+    cells = read_cells([grouped])
+    assert cells.texts == {"k": ["a", "b"], "v": ["1.5", "2"], "flag": ["true", "false"]}

@@ -431,3 +431,4 @@ def test_other_logs_have_other_hashes(tmp_path: Path) -> None:
 def test_the_hash_is_stable_across_versions(tmp_path: Path) -> None:
     """Models record it: a change here makes every shipped model look stale."""
     assert read(tmp_path, *BASE).content_hash[:16] == "a9206c673b15eea7"
+    assert read(tmp_path, *OTHER["failure"]).content_hash[:16] == "875364a9d09d5b91"

@@ -58,6 +58,13 @@ ALSO = {
         "tests/kernels/host/test_scratch.py",
     ),
     "heurgen/logs/outcomes.py": ("tests/logs/test_tuning_log.py",),
+    "heurgen/logs/cells.py": (
+        "tests/logs/test_forms.py",
+        "tests/logs/test_frame.py",
+        "tests/logs/test_jsonl.py",
+    ),
+    "heurgen/logs/costs.py": ("tests/logs/test_frame.py",),
+    "heurgen/logs/tuning_log.py": ("tests/logs/test_frame.py", "tests/logs/test_layout.py"),
 }
 KILLED, TYPES, SURVIVED, UNREACHED = "killed", "refused by mypy", "survived", "no test reaches it"
 
