@@ -1,7 +1,8 @@
 """Every constant of the learner, in one record, each with the command that shows why it is what it is.
 
 `python -m benchmarks.constants NAME` fits with the values that stand behind NAME in the comment here, and prints
-held-out slowdowns on the logs in data/, on a synthetic mm log and on MIOpen's find-db, where it is at hand.
+held-out slowdowns on the logs in data/, on a synthetic mm log and on MIOpen's find-db, where it is at hand. What it
+printed: benchmarks/constants.md.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Constants:
     # The same for sparse tables. `constants.py sparse_floor 0.01 0.1 0.3`
     sparse_floor: float = 0.3
     # Cells of a category column's orders looked at, at most: a bound of memory, for 10,000 categories. Its peak is a
-    # line of `benchmarks/trees.py speed`; `constants.py set_cells 2000 2_000_000` says that it costs nothing.
+    # line of `benchmarks.trees speed`; `constants.py set_cells 2000 2_000_000` says that it costs nothing.
     set_cells: int = 2_000_000
     # Leaves grown per leaf allowed; pruning chooses among them. `constants.py overgrowth 1 2 4`
     overgrowth: int = 2
@@ -74,7 +75,7 @@ class Constants:
     # Numbers of configs that cross-validation compares.
     # `constants.py counts (1,2,4,8,16,32,64) (1,2,4,6,8,12,16,24,32,48,64)`
     counts: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-    # The same where scenarios abound and each fit takes a second (see `benchmarks/trees.py speed`).
+    # The same where scenarios abound and each fit takes a second (see `python -m benchmarks.trees speed`).
     # `constants.py coarse_counts (1,4,8,16,32,64) (1,2,4,6,8,12,16,24,32,48,64)`
     coarse_counts: tuple[int, ...] = (1, 4, 8, 16, 32, 64)
     # Beyond so many scenarios that is so. `constants.py abundant 1000 10_000`
