@@ -102,10 +102,10 @@ def _tick_values(kind: str, low: float, high: float) -> list[float]:
         return _linear_ticks(low, high)
     first = math.floor(math.log10(low)) if kind == "log" else 0
     decades = range(first, math.floor(math.log10(high)) + 1)
-    steps = (1, 2, 5) if len(decades) <= 2 else (1,)
-    values = [0.0] if kind == "log1p" else []
-    values += [m * 10.0**e for e in decades for m in steps]
-    shown = [v for v in values if low <= v <= high]
+    shown = [10.0**e for e in decades if low <= 10.0**e <= high]
+    if len(shown) < 3:  # 5 to 110 holds two powers of ten
+        shown = [m * 10.0**e for e in decades for m in (1, 2, 5) if low <= m * 10.0**e <= high]
+    shown = [0.0, *shown] if kind == "log1p" else shown
     return shown[:: math.ceil(len(shown) / 8)] if len(shown) > 8 else shown
 
 
