@@ -12,7 +12,7 @@ from heurgen.trees import constants
 from heurgen.trees.coverage import settling_cut, sparse
 from heurgen.trees.node import Cut
 from heurgen.trees.options import FitOptions
-from heurgen.trees.problem import UNIT, priced, problem
+from heurgen.trees.problem import UNIT, Problem, priced, problem
 from heurgen.trees.regime import regime
 from tests.trees.modelled import matmul
 from tests.trees.synthetic import covered_apart, surface, table, winners_only
@@ -40,6 +40,36 @@ def test_what_is_covered_everywhere_or_in_three_ways_is_settled_by_no_cut() -> N
     thirds = np.ones((6, 3))
     thirds[:2, 0], thirds[2:4, 1] = np.nan, np.nan
     assert settling_cut(problem(table(column, x, thirds))) is None
+
+
+def in_turn(*columns: list[float], type_: str = "int") -> Problem:
+    """Config 0 covers the first and third scenario, config 1 the others, config 2 none, config 3 all."""
+    first = (np.arange(4) % 2 == 0)[:, None]
+    times = np.where(np.hstack([first, ~first, first & ~first, first | ~first]), 1.0, np.nan)
+    values = ("a", "b", "c", "d") if type_ == "category" else ()
+    described = [TableColumn(f"x{i}", type_, values=values) for i in range(len(columns))]  # type: ignore[arg-type]
+    return problem(table(described, np.column_stack(columns), times))
+
+
+def test_the_first_scenarios_kind_may_lie_above_and_a_shared_value_settles_nothing() -> None:
+    # x0 alternates, x1 has 5 on both sides; x2 is below on the second and fourth.
+    assert settling_cut(in_turn([0.0, 1.0, 2.0, 3.0], [5.0, 4.0, 6.0, 5.0], [7.0, 1.0, 9.0, 2.0])) == Cut(
+        2, 2.0, 7.0
+    )
+    cut = settling_cut(in_turn([0.0, 1.0, 2.0, 3.0], type_="category"))
+    assert cut == Cut(0, left=(0, 2))
+
+
+def test_a_config_that_covers_nothing_is_nothing_to_settle() -> None:
+    times = np.array([[1.0, np.nan]] * 4)
+    assert settling_cut(problem(table([TableColumn("x", "int")], np.arange(4.0)[:, None], times))) is None
+
+
+def test_half_of_the_cells_is_not_most() -> None:
+    p = in_turn([0.0, 1.0, 2.0, 3.0])
+    assert p.covered.mean() == 0.5
+    assert settling_cut(p) is None
+    assert not sparse(p)
 
 
 def test_a_table_is_sparse_where_many_cells_are_missing_and_no_cut_says_which() -> None:

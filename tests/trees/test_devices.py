@@ -137,7 +137,7 @@ def test_devices_that_follow_a_number_of_their_cards() -> None:
 
 def test_a_device_feature_that_is_a_column_is_asked_for_and_compared() -> None:
     columns = {A100: [108], H100: [132], H200: [132]}
-    text = log_text(OPPOSITE | {H200: 2.0}, 20, facts=columns, columns=["multiprocessors"])
+    text = log_text(OPPOSITE | {H200: 2.0}, 14, facts=columns, columns=["multiprocessors"])
     module = trained(text, spec_text("multiprocessors"))
     found = module.selectors[0].choice["device_forms"]
     assert [form["form"] for form in found["compared"]] == [
@@ -152,7 +152,7 @@ def test_a_device_feature_that_is_a_column_is_asked_for_and_compared() -> None:
 
 
 def test_of_two_devices_of_a_capability_one_stands_in_and_is_left_out_honestly() -> None:
-    module = trained(log_text(OPPOSITE | {H200: 2.0}, 20), facts=CARDS)
+    module = trained(log_text(OPPOSITE | {H200: 2.0}, 14), facts=CARDS)
     stand_in = [s for s in module.selectors if s.capability == "9.0"]
     assert len(stand_in) == 1
     assert stand_in[0].device in (H100, H200)
@@ -178,7 +178,7 @@ def test_group_by_device_asks_for_trees_of_their_own_and_compares_nothing() -> N
 
 
 def test_every_strategy_is_compared() -> None:
-    module = trained(log_text(OPPOSITE, 20), strategy="per-parameter")
+    module = trained(log_text(OPPOSITE, 14), strategy="per-parameter")
     assert module.selectors[0].choice["device_forms"]["chosen"] == "one tree a device"
 
 
@@ -223,6 +223,6 @@ def test_comparing_adds_fits_of_decided_sizes_alone(monkeypatch: pytest.MonkeyPa
 
     for name in ("fit_decided", "refit"):
         monkeypatch.setattr(devices, name, counting(name, getattr(devices, name)))
-    trained(log_text(OPPOSITE, 20))
+    trained(log_text(OPPOSITE, 12))
     # Five folds of the tree for both, and of each device's; and what answers for either device in them.
     assert calls == {"fit_decided": 3, "refit": 5 * 3 + 2 * 5}

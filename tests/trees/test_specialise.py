@@ -102,6 +102,16 @@ def test_shortlists_are_as_long_as_they_were_and_list_what_the_device_wants(
     assert all(not leaf.shortlist for leaf in ir.leaves(on(SMALL, featured, log).tree))
 
 
+def test_tests_on_both_sides_are_resolved_and_the_longest_list_says_how_long(
+    featured: ir.Selector, log: CostTable
+) -> None:
+    known = featured.tree.right if isinstance(featured.tree, ir.Split) else featured.tree
+    both = replace(featured, tree=ir.Split("m", 4, known, ir.Leaf(0, 2, shortlist=(0, 1))))
+    found = on(LARGE, both, log)
+    assert [found.configs[leaf.config] for leaf in ir.leaves(found.tree)] == [(48,), (16,)]
+    assert [len(leaf.shortlist) for leaf in ir.leaves(found.tree)] == [2, 2]
+
+
 def test_only_what_was_asked_for_is_left_of_the_record(featured: ir.Selector, log: CostTable) -> None:
     assert dict(on(SMALL, featured, log).choice) == {"requested": "auto"}
 
