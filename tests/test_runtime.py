@@ -138,7 +138,7 @@ while True:
 
 def test_kill_leaves_whole_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    code = WRITER.format(root=str(Path(__file__).parents[2]), path=str(path))
+    code = WRITER.format(root=str(Path(__file__).parents[1]), path=str(path))
     writers = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
     for writer in writers:
         assert writer.stdout is not None

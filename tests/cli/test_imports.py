@@ -63,4 +63,4 @@ def test_a_long_signature_takes_no_time(folder: Path) -> None:
         Path("cache.json").write_text(cache().replace("m:kernel", "m:" + tail))
         began = time.process_time()
         run("import", "dejavu", "cache.json", "-o", "new.csv", "--device", "D", "--vendor", "nvidia")
-        assert time.process_time() - began < 2
+        assert time.process_time() - began < 10  # a quadratic pattern took 41 s

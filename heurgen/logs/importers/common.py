@@ -154,7 +154,8 @@ def parted(
     more = len(table) - len({row[:n_head] for row in table})
     if not more:
         return columns, table, []
-    note = f"{counted(more, 'scenario')} share all features with another: a scenario column parts them"
+    share = "shares" if more == 1 else "share"
+    note = f"{counted(more, 'scenario')} {share} all features with another: a scenario column parts them"
     return ["scenario", *columns], [(str(i), *row) for i, row in enumerate(table)], [note]
 
 

@@ -53,7 +53,8 @@ def test_places_are_clipped_and_ordered() -> None:
 @pytest.mark.parametrize(
     ("values", "labels"),
     [([0, 10], ["0", "2.5", "5", "7.5", "10"]), ([1, 10_000], ["1", "10", "100", "1k", "10k"]),
-     ([0, 1000], ["0", "1", "10", "100", "1k"]), ([1.2, 30], ["2", "5", "10", "20"]), ([7, 7], ["7"])],
+     ([0, 1000], ["0", "1", "10", "100", "1k"]), ([1.2, 30], ["2", "5", "10", "20"]), ([7, 7], ["7"]),
+     ([5, 110], ["5", "10", "20", "50", "100"])],
 )  # fmt: skip
 def test_ticks_are_numbers_that_a_person_would_write(values: list[float], labels: list[str]) -> None:
     found = [t.label for t in number_scale(values).ticks]
