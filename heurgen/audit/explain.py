@@ -199,7 +199,7 @@ def explain(
         shown = feature_text(value, limits)
         steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
         node = node.left if held else node.right
-    used = {n.feature for n in ir.nodes(selector.tree) if not isinstance(n, ir.Leaf)}
+    used = ir.tested(selector.tree)
 
     def named(config: ir.Config) -> dict[str, ir.Value]:
         return dict(zip(selector.parameters, config, strict=True))
@@ -257,7 +257,7 @@ def feature_text(value: Any, limits: Sequence[float] = ()) -> str:
 
 
 def _outside(
-    module: ir.HeuristicModule, selector: ir.Selector, row: Mapping[str, Any], used: set[str]
+    module: ir.HeuristicModule, selector: ir.Selector, row: Mapping[str, Any], used: frozenset[str]
 ) -> list[Outside]:
     """Features, and derived features that the tree uses, beyond what the selector was trained on."""
     found = []

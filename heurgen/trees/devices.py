@@ -203,7 +203,7 @@ def _shipped(tables: DeviceTables, chosen: str, fits: Fits) -> tuple[ir.Selector
         devices = [fit.selector for fit in own]
     else:
         assert featured is not None
-        tested = {n.feature for n in ir.nodes(featured.selector.tree) if not isinstance(n, ir.Leaf)}
+        tested = ir.tested(featured.selector.tree)
         if not tested & set(tables.looked_up):
             return (featured.selector,)
         devices = [_of_device(tables, featured, str(t.device_name)) for t in tables.own]

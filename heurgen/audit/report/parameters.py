@@ -56,7 +56,7 @@ def joint_leaves(view: View, tree: ir.Node) -> dict[int, list[int]]:
     names = [c.name for c in view.table.columns]
     found: dict[int, set[int]] = {}
     counts = leaf_counts(tree)
-    tested = {n.feature for n in ir.nodes(tree) if not isinstance(n, ir.Leaf)}
+    tested = ir.tested(tree)
     _, first = np.unique(view.leaf, return_index=True)
     for i in first.tolist():
         choice = view.choices[i]

@@ -60,7 +60,7 @@ def test_two_winners_of_one_situation_get_a_scenario_each() -> None:
     assert parted(columns, [*apart, ("2", "32")], 1) == (
         ["scenario", "m", "BM"],
         [("0", "1", "16"), ("1", "2", "16"), ("2", "2", "32")],
-        ["1 scenario share all features with another: a scenario column parts them"],
+        ["1 scenario shares all features with another: a scenario column parts them"],
     )
 
 
