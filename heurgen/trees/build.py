@@ -11,8 +11,9 @@ import numpy as np
 from heurgen.ir import Leaf, Membership, Node, Selector, Split
 from heurgen.ir.passes import roundest
 from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees import constants
 from heurgen.trees.node import Cut, Tip, Tree, goes_left
-from heurgen.trees.problem import Bools, Floats, Ints, Problem
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 
 
 def to_ir(p: Problem, tree: Tree, numbers: dict[int, int], table: CostTable) -> Node:
@@ -75,9 +76,8 @@ def _safest(p: Problem, rows: Ints, column: int, among: list[int]) -> int:
     failed = ~p.covered[np.ix_(real, columns)]
     kinds = np.unique(p.X[real, column], return_inverse=True)[1].reshape(-1)
     bad = np.array([len(np.unique(kinds[f])) for f in failed.T])
-    order = np.lexsort(
-        (np.arange(len(among)), p.soft[np.ix_(real, columns)].sum(axis=0), failed.sum(axis=0), bad)
-    )
+    cost = np.minimum(p.cost[np.ix_(real, columns)], constants.LEARNER.uncovered * UNIT).sum(axis=0)
+    order = np.lexsort((np.arange(len(among)), cost, failed.sum(axis=0), bad))
     return among[int(order[0])]
 
 
