@@ -92,6 +92,13 @@ def latent_ms(scenario: Scenario, config: Settings) -> float:
     return 0.005 + math.ceil(tiles / 100) * tile_m * tile_n * (1 + 8 / (tile_m * warps) + 1 / tile_n) * 2e-6
 
 
+def crawl() -> None:
+    """Waits once the log FAKE_LOG has FAKE_ENOUGH lines, so that who stops the sweep then never comes too late."""
+    log = Path(os.environ.get("FAKE_LOG", os.devnull))
+    if log.is_file() and log.read_bytes().count(b"\n") >= int(os.environ["FAKE_ENOUGH"]):
+        time.sleep(0.2)
+
+
 class FakeExecutor:
     """Runs nothing; its clock moves by the times it makes up, or really sleeps by `pace` of them."""
 
@@ -138,6 +145,7 @@ class FakeExecutor:
         for config in configs:
             ms = latent_ms(self.opened, config) * (1 + self.noise * self._random.random())
             self.now += (ms + 0.4) / 1e3  # 0.4: the flush and the launch
+            crawl()
             if self.pace:
                 time.sleep(self.pace)
             self.launches.append((self.opened.id, config))
@@ -250,6 +258,7 @@ class FakeGpu(FakeSession):
             open(self._grave, "w").close()
             os.abort()
         time.sleep(float(os.environ.get("FAKE_PACE", "0")))
+        crawl()
         with open(os.environ["FAKE_TRACE"], "a") as file:
             file.write(f"{self._visible[0]} {self._scenario.id} {json.dumps(config)}\n")
         return latent_ms(self._scenario, config)

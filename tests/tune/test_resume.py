@@ -127,14 +127,13 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path) -> None:
     path, moments = tmp_path / "log.csv", random.Random(4)
     root, before, kills = str(Path(__file__).parents[2]), "", 0
     for _ in range(40):
+        wanted = before.count("\n") + moments.randrange(5, 90)
         process = subprocess.Popen(
             [sys.executable, "-c", SWEEP, str(path)],
-            env={**os.environ, "PYTHONPATH": root},
+            env={**os.environ, "PYTHONPATH": root, "FAKE_LOG": str(path), "FAKE_ENOUGH": str(wanted)},
             stderr=subprocess.PIPE,
         )
-        wanted = before.count("\n") + moments.randrange(5, 90)
-        while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < wanted):
-            time.sleep(0.001)
+        grown(path, process, wanted)
         time.sleep(moments.random() * 0.01)
         process.send_signal(signal.SIGKILL)
         _, errors = process.communicate()
@@ -183,10 +182,10 @@ print(run_tune(TuneOptions(target, Path(sys.argv[1]), resume=True), executor=exe
 """
 
 
-def on_gpus(path: Path, names: str, trace: Path) -> subprocess.Popen[str]:
-    """A sweep in a process of its own, over pretend GPUs in processes of their own."""
+def on_gpus(path: Path, names: str, trace: Path, enough: int) -> subprocess.Popen[str]:
+    """A sweep in a process of its own, over pretend GPUs in processes of their own; see `fakes.crawl`."""
     environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
-    given = {"FAKE_GPUS": names, "FAKE_TRACE": str(trace), "FAKE_PACE": "0.002"}
+    given = {"FAKE_GPUS": names, "FAKE_TRACE": str(trace), "FAKE_LOG": str(path), "FAKE_ENOUGH": str(enough)}
     return subprocess.Popen(
         [sys.executable, "-c", GPUS, str(path)],
         env={**environment, "PYTHONPATH": str(Path(__file__).parents[2]), **given},
@@ -211,10 +210,11 @@ def test_several_gpus_stopped_and_resumed_on_other_numbers(
     path, before = tmp_path / "log.csv", ""
     for turn, names in enumerate(turns, 1):
         trace = tmp_path / f"trace{turn}"
-        process = on_gpus(path, names, trace)
         last = turn == len(turns)
+        enough = sys.maxsize if last else before.count("\n") + 30
+        process = on_gpus(path, names, trace, enough)
         if not last:
-            grown(path, process, before.count("\n") + 30)
+            grown(path, process, enough)
             process.send_signal(end)
         output, errors = process.communicate(timeout=300)
         text = path.read_text()
