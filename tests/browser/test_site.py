@@ -16,7 +16,7 @@ def test_the_search_works_without_a_network(chromium: Any, tmp_path_factory: pyt
     one = Opened(chromium, build_site(tmp_path_factory) / "index.html", (1440, 900), "light", offline=True)
     page = one.page
     page.locator("input.md-search__input").fill("throughput")
-    page.wait_for_selector(".md-search-result__item a", timeout=20_000)
+    page.wait_for_selector(".md-search-result__item a", timeout=120_000)
     found = page.locator(".md-search-result__item a").evaluate_all("all => all.map(a => a.href)")
     assert any("importing.html" in address for address in found)
     assert one.problems == []

@@ -172,10 +172,12 @@ def repeats(path: Path) -> set[int]:
 
 
 GPUS = """
+import signal
 import sys
 from pathlib import Path
 from heurgen.tune.executors import ProcessExecutor
 from heurgen.tune.run import TuneOptions, run_tune
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under nohup and in some CI
 target = "tests.tune.fakes:tunable"
 executor = ProcessExecutor(target, "tests.tune.fakes:FakeGpu", compilers=2)
 print(run_tune(TuneOptions(target, Path(sys.argv[1]), resume=True), executor=executor).state)
