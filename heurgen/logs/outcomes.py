@@ -46,12 +46,13 @@ def _rows_with(cells: Cells, column: str, words: Sequence[str]) -> Bools:
     """The rows with one of these texts, whatever its case; False where the row's file lacks the column."""
     if not words or column not in cells.codes:
         return np.zeros(cells.n, dtype=np.bool_)
-    found = [_is_one(text, words) for text in cells.texts[column]]
+    known = _folded(words)
+    found = [text.strip().lower() in known for text in cells.texts[column]]
     return np.array([*found, False])[cells.codes[column]]
 
 
-def _is_one(text: str, words: Sequence[str]) -> bool:
-    return text.strip().lower() in {w.strip().lower() for w in words}
+def _folded(words: Sequence[str]) -> set[str]:
+    return {w.strip().lower() for w in words}
 
 
 def _failure_words(cells: Cells, spec: KernelSpec) -> Bools:
@@ -70,7 +71,8 @@ def statuses(cells: Cells, spec: KernelSpec) -> Coded:
     ok, n = successes(cells, spec), len(texts)
     words = [w or BLANK_TIME for w in cells.texts[spec.log.time]]
     by_word = n + cells.codes[spec.log.time]
-    said = [i for i, t in enumerate(texts) if _is_one(str(t), spec.log.success)]
+    success = _folded(spec.log.success)
+    said = [i for i, t in enumerate(texts) if str(t).strip().lower() in success]
     unsaid = np.isin(codes, [*said, ABSENT])
     implied = np.where(ok, n - 2, np.where(_failure_words(cells, spec), by_word, n - 1))
     used, codes = np.unique(np.where(unsaid, implied, codes), return_inverse=True)

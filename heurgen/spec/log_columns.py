@@ -116,7 +116,9 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
     names, constants = {}, []
     for key in _KEYS:
         if key in _CONSTANTS and isinstance(table.data.get(key), Mapping):
-            if key == "vendor" and table.data[key] == BY_NAME:
+            if key == "vendor" and "from" in table.data[key]:
+                if table.data[key] != BY_NAME:
+                    raise table.wrong(key, '{ from = "device" }')
                 continue
             constants.append((key, _constant(table.table(key))))
             continue

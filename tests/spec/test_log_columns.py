@@ -54,6 +54,7 @@ def test_cells_of_a_wide_table_are_texts_as_a_log_would_hold_them() -> None:
         ('status = " s"', "'log.status': found ' s', expected the name of a column"),
         ("device = 3", f"'log.device': found 3, expected {VENDOR}"),
         ('vendor = " v"', f"'log.vendor': found ' v', expected {VENDOR}"),
+        ('vendor = { from = "gpu" }', """'log.vendor': found {'from': 'gpu'}, expected { from = "device" }"""),
         ('scenario = { const = "x" }', "'log.scenario': found {'const': 'x'}, expected the name of a column"),
         ("noise = -1", f"'log.noise': found -1, {NOISE}"),
         ("noise = nan", f"'log.noise': found nan, {NOISE}"),
