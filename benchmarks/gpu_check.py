@@ -4,7 +4,7 @@
 
 Runs the GPU tests (a fixed random tenth of the table of shapes, or all of it; every config that the shipped selector
 or the default can return, launched and compared with the reference), then a short benchmark. At most 8 minutes on one
-H200.
+H200; several GPUs share the tests (tests/kernels/conftest.py).
 Writes benchmarks/gpu_check.json: device, versions, counts, times, and a hash of the code that ran. A test compares that
 hash with today's. Where anything fails it says what, writes nothing and exits with 1.
 """
@@ -92,14 +92,23 @@ def _documented(body: list[ast.stmt]) -> bool:
     )
 
 
+def workers(gpus: int, cores: int) -> int:
+    """Of pytest-xdist: up to 14 on each GPU, the same number on each; each compiles."""
+    return gpus * max(1, min(14, cores // gpus))
+
+
 def run_tests(whole_table: bool) -> dict[str, Any]:
     """Counts of the GPU tests; SystemExit where one fails, or where they take too long."""
+    import torch
+
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
     environment["HEURGEN_WHOLE_TABLE"] = "1" if whole_table else ""
+    gpus = torch.cuda.device_count()
+    environment.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
-            sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(min(14, os.cpu_count() or 1)), "-p",
+            sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
             "no:cacheprovider", f"--junitxml={report}", "tests/kernels/test_gpu.py",
         ]  # fmt: skip
         started = time.monotonic()
@@ -123,7 +132,7 @@ def run_tests(whole_table: bool) -> dict[str, Any]:
         names = ", ".join(map(str, (*bad[:20], *skipped[:5])))
         fail(f"{len(bad)} of {len(cases)} GPU tests failed, {len(skipped)} were skipped: {names}")
     return {
-        "passed": len(cases) - len(skipped), "skipped": skipped, "configs_launched": len(configs),
+        "passed": len(cases) - len(skipped), "skipped": skipped, "configs_launched": len(configs), "gpus": gpus,
         "whole_table": whole_table, "seconds": round(time.monotonic() - started),
     }  # fmt: skip
 

@@ -13,6 +13,21 @@ from importlib.util import find_spec
 
 import pytest
 
+
+
+def turned(visible: str, worker: str) -> str:
+    """CUDA_VISIBLE_DEVICES of a worker of pytest-xdist ("gw5"): all that are visible, another one first for each."""
+    devices = visible.split(",")
+    first = int(worker.removeprefix("gw")) % len(devices)
+    return ",".join(devices[first:] + devices[:first])
+
+
+# Before CUDA starts. Where several devices are listed (gpu_check.py does) the tests' "cuda" is spread over them.
+if "PYTEST_XDIST_WORKER" in os.environ and "," in os.environ.get("CUDA_VISIBLE_DEVICES", ""):
+    os.environ["CUDA_VISIBLE_DEVICES"] = turned(
+        os.environ["CUDA_VISIBLE_DEVICES"], os.environ["PYTEST_XDIST_WORKER"]
+    )
+
 _NEED_TORCH = ("api", "gpu", "gpu_check")
 _MISSING = [name for name in ("torch", "triton") if find_spec(name) is None]
 collect_ignore = [*(f"test_{name}.py" for name in _NEED_TORCH), "host", "device", "tools"] if _MISSING else []

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.conftest import turned
+
 ROOT = Path(__file__).parents[2]
 _SPEC = importlib.util.spec_from_file_location("gpu_check", ROOT / "benchmarks/gpu_check.py")
 gpu_check = importlib.util.module_from_spec(_SPEC)
@@ -69,3 +71,10 @@ def test_the_hash_is_of_what_runs(package):
         after = changed(package, name, old, new)
         assert after != before, name
         before = after
+
+
+def test_the_workers_are_shared_among_the_gpus():
+    assert [gpu_check.workers(1, cores) for cores in (1, 8, 16)] == [1, 8, 14]
+    assert gpu_check.workers(4, 64) == 56
+    assert gpu_check.workers(4, 2) == 4
+    assert [turned("0,1,2", f"gw{k}") for k in range(4)] == ["0,1,2", "1,2,0", "2,0,1", "0,1,2"]
