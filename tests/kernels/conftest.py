@@ -14,7 +14,6 @@ from importlib.util import find_spec
 import pytest
 
 
-
 def turned(visible: str, worker: str) -> str:
     """CUDA_VISIBLE_DEVICES of a worker of pytest-xdist ("gw5"): all that are visible, another one first for each."""
     devices = visible.split(",")
