@@ -54,7 +54,8 @@ def told(selector: ir.Selector) -> Mapping[str, Any]:
 
 def _without_slowdowns(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {k: _without_slowdowns(v) for k, v in value.items() if "slowdown" not in str(k)}
+        kept = (k for k in value if "slowdown" not in str(k) and k != "within_1_1")
+        return {k: _without_slowdowns(value[k]) for k in kept}
     return [_without_slowdowns(v) for v in value] if isinstance(value, list | tuple) else value
 
 
@@ -171,7 +172,7 @@ def _records(name: str, records: Sequence[Mapping[str, Any]]) -> Block:
 
 
 def _words(key: object) -> str:
-    return printable(key).replace("_", " ")
+    return printable(key).replace("within_1_1", "within_1.1x").replace("_", " ")
 
 
 def _text(value: Any) -> str:

@@ -1,48 +1,30 @@
 """`heurgen init`: a first spec for a tuning log, every guess marked for a person to confirm.
 
-Names speak first (`column_names`). Where they do not, the data decide: a column that varies inside a
-scenario is a launch parameter, one that does not is a feature (without a scenario id: inside groups of
-equal other columns). A launch parameter counts things or names them; a float that varies like that is a
-result.
+Here: the columns of the bookkeeping, and the lines of the draft. `roles` guesses what the others are.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells, Source, listed, read_cells
 from heurgen.logs.frame import is_frame
-from heurgen.logs.importers.common import column_type, described, only, safe_name, usable_name
-from heurgen.logs.importers.devices import vendor_of
-from heurgen.logs.wide import NO_VENDOR, wide_draft
+from heurgen.logs.importers.common import described, only, safe_name
+from heurgen.logs.roles import Guess, guesses_of
+from heurgen.logs.vendors import guessed_vendor
+from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
-from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec, vendor_problem
+from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec
 from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit_of
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Role: TypeAlias = Literal["feature", "parameter", "none"]
-# A float column of a log with fewer distinct values than this may be an input; results hardly ever repeat.
-_FEW = 16
-# A category with more values than this is an id or free text.
-_MAX_CATEGORIES = 100
 _OTHER_TIMES = re.compile(r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_")
-
-
-@dataclass(frozen=True, slots=True)
-class _Guess:
-    role: Role
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +65,12 @@ def _draft(table: Cells, path: str, said: Said) -> Draft:
     if said.wide:
         return wide_draft(table, path, said.features, said.vendor)
     log, log_remarks = _bookkeeping(table, path, said)
-    guesses = _guesses(table, log)
+    guesses = guesses_of(table, log)
     for role, names in (("feature", said.features), ("parameter", said.parameters)):
         if names:
             left = (c for c, g in guesses.items() if g.role == role)
-            others = dict.fromkeys(left, _Guess("none", "not among those that were named"))
-            guesses |= others | {n: _Guess(role, "as said") for n in names}  # type: ignore[arg-type]
+            others = dict.fromkeys(left, Guess("none", "not among those that were named"))
+            guesses |= others | {n: Guess(role, "as said") for n in names}  # type: ignore[arg-type]
     features = list(said.features) or [c for c, g in guesses.items() if g.role == "feature"]
     parameters = list(said.parameters) or [c for c, g in guesses.items() if g.role == "parameter"]
     if both := sorted(set(features) & {*parameters, *log.names}):
@@ -138,8 +120,11 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     others = [c for c in table.texts if c not in found.values()]
     if "status" not in found and (fits := [c for c in others if column_names.is_status(c, table.texts[c])]):
         found["status"] = fits[0]
-    constants, by_name, remarks = vendor_without_column(table, found, said.vendor)
-    log = replace(LogColumns(), **found, constants=constants, vendor_by_name=by_name)  # type: ignore[arg-type]
+    log, remarks = replace(LogColumns(), **found), {}  # type: ignore[arg-type]
+    if "vendor" not in found:
+        guess = guessed_vendor(table.texts.get(found.get("device", ""), []), said.vendor)
+        log = replace(log, constants=guess.constants, vendor_by_name=guess.by_name)
+        remarks["vendor"] = guess.remark
     if is_throughput(log.time):
         log = replace(log, objective="max")
     success = column_names.success_words(log.status, table.texts.get(log.status, ()))
@@ -155,25 +140,6 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
             'guess: the log has no such column, and needs one; add it, or write { const = "..." }'
         )
     return log, tuple(remarks.items())
-
-
-def vendor_without_column(
-    table: Cells, found: dict[str, str], said: str | None
-) -> tuple[tuple[tuple[str, str], ...], bool, dict[str, str]]:
-    """(constants, whether the devices' names tell, remarks) where no column holds the vendor."""
-    if "vendor" in found:
-        return (), False, {}
-    if said is not None:
-        if (problem := vendor_problem(said)) is not None:
-            raise UsageError(f"found --vendor {quoted(said)}, expected a column, or {problem}")
-        return (("vendor", said),), False, {"vendor": "as said"}
-    devices = table.texts.get(found.get("device", ""), [])
-    vendors = {vendor_of(d) for d in devices}
-    if len(vendors) == 1 and (vendor := vendors.pop()) is not None:
-        return (("vendor", vendor),), False, {"vendor": f"guess: {devices[0]} is of {vendor}; confirm"}
-    if len(vendors) > 1 and None not in vendors:
-        return (), True, {"vendor": "guess: the names of the devices tell it; confirm"}
-    return (), False, {"vendor": NO_VENDOR}
 
 
 def _time_column(table: Cells, path: str) -> str:
@@ -224,160 +190,6 @@ def _kernel(table: Cells, path: str) -> tuple[str, str]:
             return safe_name(table.texts[name][0]), f"guess: the column {name}; confirm"
     stem = PurePath(os.path.abspath(path)).name.partition(".")[0]
     return safe_name(stem), "guess: the file's name; confirm"
-
-
-# --- roles ------------------------------------------------------------------------------------------------
-
-
-def _guesses(table: Cells, log: LogColumns) -> dict[str, _Guess]:
-    """What every other column is, in the order of the file."""
-    guesses = {c: _by_name(table, c) for c in table.texts if c not in log.names}
-    undecided = [c for c, g in guesses.items() if g is None]
-    decided = {c: g for c, g in guesses.items() if g is not None}
-    if log.scenario in table.texts:
-        keys = [n for n in (log.vendor, log.device, log.scenario) if n in table.texts]
-        group = _groups([table.codes[k] for k in keys])
-        for column in (c for c in guesses if c not in decided or decided[c].role == "feature"):
-            decided[column] = _by_scenario(table, column, group, decided.get(column))
-    else:
-        inputs = [c for c, g in decided.items() if g.role == "feature"]
-        inputs += [n for n in (log.vendor, log.device) if n in table.texts]
-        decided |= _by_groups(
-            table, undecided, inputs, [c for c, g in decided.items() if g.role == "parameter"]
-        )
-    return {c: decided[c] for c in guesses}
-
-
-def _by_name(table: Cells, column: str) -> _Guess | None:
-    """A guess from the name (and from what no feature or parameter can hold); None: let the data decide."""
-    values = table.texts[column]
-    type_ = column_type(values)
-    if not usable_name(column):
-        return _Guess("none", "left out: no name for generated code; rename the column to use it")
-    if column_names.is_label(column):
-        return _Guess("none", "guess: a label or an id, not known at launch; confirm")
-    if column_names.is_result(column):
-        return _Guess("none", "guess: a result, not known at launch; confirm")
-    if type_ == "category" and any(printable(v) != v or v != v.strip() for v in values):
-        return _Guess("none", "left out: it holds control characters or spaces around values")
-    if type_ == "category" and len(values) > _MAX_CATEGORIES:
-        return _Guess("none", f"left out: text with {len(values)} different values")
-    if column_names.is_parameter(column):
-        return _parameter_guess(column, "guess: a known parameter; confirm")
-    if len(values) == 1:
-        blank = not values[0]
-        return _Guess("none", "left out: always blank") if blank else _Guess("feature", "guess: constant")
-    if column_names.is_feature(column):
-        return _feature_guess(values, "guess: a known feature; confirm")
-    if column_names.looks_like_parameter(column):
-        return _parameter_guess(column, "guess: named like a parameter; confirm")
-    return None
-
-
-def _feature_guess(values: list[str], why: str) -> _Guess:
-    if "" in values:
-        return _Guess("none", "left out: it has blank cells, which a feature cannot have")
-    return _Guess("feature", why)
-
-
-def _by_scenario(table: Cells, column: str, group: NDArray[np.int64], named: _Guess | None) -> _Guess:
-    values = table.texts[column]
-    if not _varies_inside(table.codes[column], group):
-        return named or _feature_guess(values, "guess: constant inside each scenario; confirm")
-    if column_type(values) == "float":
-        return _Guess("none", "guess: a float that varies inside a scenario is a result; confirm")
-    if len(values) == table.n:
-        return _Guess("none", "guess: different in every row: an id; confirm")
-    return _parameter_guess(column, "guess: varies inside a scenario; confirm")
-
-
-def _by_groups(
-    table: Cells, undecided: list[str], inputs: list[str], parameters: list[str]
-) -> dict[str, _Guess]:
-    """Without scenario ids: what varies while the other inputs stay equal is no input.
-
-    Ids and results differ in nearly every row and would leave no two rows equal, so they go first. Where every
-    value was measured with every other nothing varies alone: then what changes seldom from row to row, like the
-    features that names tell, and stands before the known parameters, is of an outer loop, which problems are.
-    """
-    types = {c: column_type(table.texts[c]) for c in undecided}
-    found: dict[str, _Guess] = {}
-    for column in undecided:
-        n_values = len(table.texts[column])
-        if types[column] != "float" and n_values == table.n and n_values > _FEW:
-            found[column] = _Guess("none", "guess: different in every row: an id; confirm")
-    floats = [c for c in undecided if types[c] == "float" and len(table.texts[c]) > _FEW]
-    others = [c for c in undecided if c not in found and c not in floats]
-    for column in floats:
-        if _varies(table, column, inputs + others):
-            found[column] = _Guess("none", "guess: a float that varies like a result; confirm")
-    left = [c for c in undecided if c not in found]
-    outer = _outer(table, left, parameters)
-    for column in left:
-        if column in outer:
-            why = "guess: an outer loop of the sweep; confirm"
-        elif not _varies(table, column, inputs + left):
-            why = "guess: the other columns determine it; confirm"
-        elif types[column] == "float":
-            why = "guess: a float with few values; confirm"
-        else:
-            found[column] = _parameter_guess(
-                column, "guess: varies while the other columns stay equal; confirm"
-            )
-            continue
-        found[column] = _feature_guess(table.texts[column], why)
-    return found
-
-
-# Inner loops change at least this many times as often as outer ones.
-_OFTENER = 1.5
-# No block, tile or count of a launch is as large, sizes of problems are.
-_LARGE = 16384
-
-
-def _outer(table: Cells, columns: list[str], parameters: list[str]) -> set[str]:
-    """Columns that are problems by the order of rows and columns, or by their size."""
-    import numpy as np
-
-    place = {name: i for i, name in enumerate(table.texts)}
-    changes = {c: int((np.diff(table.codes[c]) != 0).sum()) for c in (*columns, *parameters)}
-    slowest = min((changes[p] for p in parameters), default=0)
-    first = min((place[p] for p in parameters), default=-1)
-    large = {
-        c
-        for c in columns
-        if column_type(table.texts[c]) == "int" and max(int(t or 0) for t in table.texts[c]) > _LARGE
-    }
-    return large | {c for c in columns if place[c] < first and changes[c] * _OFTENER <= slowest}
-
-
-def _varies(table: Cells, column: str, inputs: list[str]) -> bool:
-    group = _groups([table.codes[c] for c in inputs if c != column])
-    return _varies_inside(table.codes[column], group)
-
-
-def _parameter_guess(column: str, why: str) -> _Guess:
-    if column.startswith("_"):
-        return _Guess("none", "left out: no parameter's name starts with an underscore; rename the column")
-    return _Guess("parameter", why)
-
-
-def _groups(columns: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Rows equal in all columns share a number."""
-    import numpy as np
-
-    group: NDArray[np.int64] | None = None
-    for codes in columns:
-        joined = codes if group is None else group * (int(codes.max()) + 1) + codes
-        group = np.unique(joined, return_inverse=True)[1].astype(np.int64)
-    return np.zeros(1, dtype=np.int64) if group is None else group
-
-
-def _varies_inside(codes: NDArray[np.int64], group: NDArray[np.int64]) -> bool:
-    import numpy as np
-
-    pairs = group * (int(codes.max()) + 1) + codes
-    return len(np.unique(pairs)) > len(np.unique(group))
 
 
 # --- the lines of the draft -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 
 from heurgen.base.errors import LogError, quoted
 from heurgen.logs.cells import ABSENT, Cells, Codes
-from heurgen.logs.importers.devices import vendor_of
+from heurgen.logs.vendors import vendor_of
 from heurgen.spec.kernel_spec import KernelSpec
 
 

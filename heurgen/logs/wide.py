@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
-from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.base.errors import LogError
 from heurgen.base.text import counted
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import described, safe_name, usable_name
-from heurgen.logs.importers.devices import vendor_of
+from heurgen.logs.vendors import VendorGuess, guessed_vendor
 from heurgen.spec.draft_toml import Draft, Entry
-from heurgen.spec.kernel_spec import number, vendor_problem
+from heurgen.spec.kernel_spec import number
 from heurgen.spec.log_columns import LogColumns, WideColumn, is_throughput
 
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z_0-9-]*?)\s*[=:]\s*([A-Za-z0-9_.+-]+)")
-
-# Said in a draft of a log that does not tell the vendor.
-NO_VENDOR = 'guess: the log has no such column, and needs one; add it, or write { const = "nvidia" }'
 
 
 def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str | None) -> Draft:
@@ -51,7 +49,9 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     values = {p: {dict(v).get(p, "") for _, v in wide} for p in parameters}
     names: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     words = sorted({t for c in configs for t in table.texts[c] if t and number(t) is None})
-    constants = _constants(table, place, vendor)
+    devices = table.texts.get(place["device"] or "", [])
+    guess = None if place["vendor"] else guessed_vendor(devices, vendor)
+    log, remarks = _vendor_and_device(guess, has_device=place["device"] is not None)
     # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
     read: Any = {"time": "throughput", "objective": "max"} if all(map(is_throughput, configs)) else {}
     return Draft(
@@ -60,18 +60,22 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
         parameters=tuple(
             Entry(described(p, v, optional="" in v), "guess; confirm") for p, v in values.items()
         ),
-        log=LogColumns(**names, constants=constants, failures=tuple(words), wide=wide, **read),
-        log_remarks=_remarks(place, constants),
+        log=replace(log, **names, failures=tuple(words), wide=wide, **read),
+        log_remarks=remarks,
         header=(f"Drafted by heurgen init --wide from {counted(len(wide), 'config')}.",),
         left_out=tuple((c, "no number and no feature") for c in rest if c not in configs and c not in inputs),
     )
 
 
-def _remarks(
-    place: dict[str, str | None], constants: tuple[tuple[str, str], ...]
-) -> tuple[tuple[str, str], ...]:
-    found = () if place["device"] else (("device", "the table has no such column; say which"),)
-    return found if place["vendor"] or "vendor" in dict(constants) else (("vendor", NO_VENDOR), *found)
+def _vendor_and_device(
+    guess: VendorGuess | None, *, has_device: bool
+) -> tuple[LogColumns, tuple[tuple[str, str], ...]]:
+    """What [log] says where columns do not (no `guess`: one says the vendor), and the remarks on it."""
+    vendor = VendorGuess("") if guess is None else guess
+    constants = vendor.constants if has_device else (*vendor.constants, ("device", "unknown"))
+    log = LogColumns(constants=constants, vendor_by_name=vendor.by_name)
+    device = () if has_device else (("device", "the table has no such column; say which"),)
+    return log, device if guess is None else (("vendor", guess.remark), *device)
 
 
 def _is_input(name: str) -> bool:
@@ -89,16 +93,3 @@ def _columns(configs: list[str]) -> tuple[WideColumn, ...]:
     if all(read.values()) and len(distinct) == len(configs):
         return tuple(read.items())
     return tuple((c, (("config", c),)) for c in configs)
-
-
-def _constants(table: Cells, place: dict[str, str | None], vendor: str | None) -> tuple[tuple[str, str], ...]:
-    """The vendor and the device where no column says them: as said, as the devices' names tell, "unknown"."""
-    found = () if place["device"] else (("device", "unknown"),)
-    if place["vendor"] is not None:
-        return found
-    if vendor is not None and (problem := vendor_problem(vendor)) is not None:
-        raise UsageError(f"found --vendor {quoted(vendor)}, expected a column, or {problem}")
-    devices = table.texts.get(place["device"] or "", [])
-    vendors = {vendor} if vendor else {vendor_of(d) for d in devices}
-    one = vendors.pop() if len(vendors) == 1 else None
-    return (("vendor", one), *found) if one else found

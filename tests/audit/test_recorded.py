@@ -72,7 +72,7 @@ def test_held_out_figures_under_their_names_of_then_and_now() -> None:
 
 def test_of_winners_alone_no_figure_looks_like_a_slowdown() -> None:
     choice = {
-        "held_out": {"geomean_slowdown": 1.2, "agreement": 0.8},
+        "held_out": {"geomean_slowdown": 1.2, "agreement": 0.8, "within_1_1": 0.8},
         "curve": [{"mean_log_slowdown": 1, "leaves": 2}],
     }
     winners = selector(choice, known=False)
@@ -116,6 +116,8 @@ def test_blocks_are_tables_and_one_list_of_names_and_values() -> None:
     assert first.rows == (("held out geomean", "1.044"), ("limits", "1, –"), ("strategy", "joint"))
     assert table == Block("alternatives", ("leaves", "max depth"), (("3", "2"), ("4", "–")))
     assert blocks(selector()) == ()
+    (within,) = blocks(selector({"held_out": {"within_1_1": 0.5}}))
+    assert within.rows == (("held out within 1.1x", "0.5"),)
 
 
 def test_the_text_stands_under_the_selectors_name() -> None:

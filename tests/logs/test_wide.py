@@ -64,6 +64,12 @@ def test_what_is_said_comes_first(tmp_path: Path) -> None:
     assert dict(spec.log.constants)["vendor"] == "acme"
 
 
+def test_devices_of_two_vendors_tell_them(tmp_path: Path) -> None:
+    path, text, spec = drafted(tmp_path, "gpu,n,old,new\nH200,8,1,2\nMI300X,8,2,1\n")
+    assert 'vendor = { from = "device" }  # guess: the names of the devices tell it; confirm' in text
+    assert read_logs([path], spec).vendors == ("amd", "nvidia")
+
+
 @pytest.mark.parametrize(
     ("text", "said", "message"),
     [

@@ -26,8 +26,8 @@ from heurgen.logs.importers.common import (
     safe_name,
     sorted_values,
 )
-from heurgen.logs.importers.devices import vendor_of
 from heurgen.logs.importers.foreign import Foreign, read_foreign
+from heurgen.logs.vendors import vendor_of
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.kernel_spec import vendor_problem
 

@@ -1,0 +1,186 @@
+"""What every column of a log is that is no bookkeeping: a feature, a parameter, or neither, as far as one can guess.
+
+Names speak first (`column_names`). Where they do not, the data decide: a column that varies inside a
+scenario is a launch parameter, one that does not is a feature (without a scenario id: inside groups of
+equal other columns). A launch parameter counts things or names them; a float that varies like that is a
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from heurgen.base.errors import printable
+from heurgen.logs import column_names
+from heurgen.logs.cells import Cells
+from heurgen.logs.importers.common import column_type, usable_name
+from heurgen.spec.log_columns import LogColumns
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Role: TypeAlias = Literal["feature", "parameter", "none"]
+# A float column of a log with fewer distinct values than this may be an input; results hardly ever repeat.
+_FEW = 16
+# A category with more values than this is an id or free text.
+_MAX_CATEGORIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    role: Role
+    why: str
+
+
+def guesses_of(table: Cells, log: LogColumns) -> dict[str, Guess]:
+    """What every other column is, in the order of the file."""
+    guesses = {c: _by_name(table, c) for c in table.texts if c not in log.names}
+    undecided = [c for c, g in guesses.items() if g is None]
+    decided = {c: g for c, g in guesses.items() if g is not None}
+    if log.scenario in table.texts:
+        keys = [n for n in (log.vendor, log.device, log.scenario) if n in table.texts]
+        group = _groups([table.codes[k] for k in keys])
+        for column in (c for c in guesses if c not in decided or decided[c].role == "feature"):
+            decided[column] = _by_scenario(table, column, group, decided.get(column))
+    else:
+        inputs = [c for c, g in decided.items() if g.role == "feature"]
+        inputs += [n for n in (log.vendor, log.device) if n in table.texts]
+        decided |= _by_groups(
+            table, undecided, inputs, [c for c, g in decided.items() if g.role == "parameter"]
+        )
+    return {c: decided[c] for c in guesses}
+
+
+def _by_name(table: Cells, column: str) -> Guess | None:
+    """A guess from the name (and from what no feature or parameter can hold); None: let the data decide."""
+    values = table.texts[column]
+    type_ = column_type(values)
+    if not usable_name(column):
+        return Guess("none", "left out: no name for generated code; rename the column to use it")
+    if column_names.is_label(column):
+        return Guess("none", "guess: a label or an id, not known at launch; confirm")
+    if column_names.is_result(column):
+        return Guess("none", "guess: a result, not known at launch; confirm")
+    if type_ == "category" and any(printable(v) != v or v != v.strip() for v in values):
+        return Guess("none", "left out: it holds control characters or spaces around values")
+    if type_ == "category" and len(values) > _MAX_CATEGORIES:
+        return Guess("none", f"left out: text with {len(values)} different values")
+    if column_names.is_parameter(column):
+        return _parameter_guess(column, "guess: a known parameter; confirm")
+    if len(values) == 1:
+        blank = not values[0]
+        return Guess("none", "left out: always blank") if blank else Guess("feature", "guess: constant")
+    if column_names.is_feature(column):
+        return _feature_guess(values, "guess: a known feature; confirm")
+    if column_names.looks_like_parameter(column):
+        return _parameter_guess(column, "guess: named like a parameter; confirm")
+    return None
+
+
+def _feature_guess(values: list[str], why: str) -> Guess:
+    if "" in values:
+        return Guess("none", "left out: it has blank cells, which a feature cannot have")
+    return Guess("feature", why)
+
+
+def _by_scenario(table: Cells, column: str, group: NDArray[np.int64], named: Guess | None) -> Guess:
+    values = table.texts[column]
+    if not _varies_inside(table.codes[column], group):
+        return named or _feature_guess(values, "guess: constant inside each scenario; confirm")
+    if column_type(values) == "float":
+        return Guess("none", "guess: a float that varies inside a scenario is a result; confirm")
+    if len(values) == table.n:
+        return Guess("none", "guess: different in every row: an id; confirm")
+    return _parameter_guess(column, "guess: varies inside a scenario; confirm")
+
+
+def _by_groups(
+    table: Cells, undecided: list[str], inputs: list[str], parameters: list[str]
+) -> dict[str, Guess]:
+    """Without scenario ids: what varies while the other inputs stay equal is no input.
+
+    Ids and results differ in nearly every row and would leave no two rows equal, so they go first. Where every
+    value was measured with every other nothing varies alone: then what changes seldom from row to row, like the
+    features that names tell, and stands before the known parameters, is of an outer loop, which problems are.
+    """
+    types = {c: column_type(table.texts[c]) for c in undecided}
+    found: dict[str, Guess] = {}
+    for column in undecided:
+        n_values = len(table.texts[column])
+        if types[column] != "float" and n_values == table.n and n_values > _FEW:
+            found[column] = Guess("none", "guess: different in every row: an id; confirm")
+    floats = [c for c in undecided if types[c] == "float" and len(table.texts[c]) > _FEW]
+    others = [c for c in undecided if c not in found and c not in floats]
+    for column in floats:
+        if _varies(table, column, inputs + others):
+            found[column] = Guess("none", "guess: a float that varies like a result; confirm")
+    left = [c for c in undecided if c not in found]
+    outer = _outer(table, left, parameters)
+    for column in left:
+        if column in outer:
+            why = "guess: an outer loop of the sweep; confirm"
+        elif not _varies(table, column, inputs + left):
+            why = "guess: the other columns determine it; confirm"
+        elif types[column] == "float":
+            why = "guess: a float with few values; confirm"
+        else:
+            found[column] = _parameter_guess(
+                column, "guess: varies while the other columns stay equal; confirm"
+            )
+            continue
+        found[column] = _feature_guess(table.texts[column], why)
+    return found
+
+
+# Inner loops change at least this many times as often as outer ones.
+_OFTENER = 1.5
+# No block, tile or count of a launch is as large, sizes of problems are.
+_LARGE = 16384
+
+
+def _outer(table: Cells, columns: list[str], parameters: list[str]) -> set[str]:
+    """Columns that are problems by the order of rows and columns, or by their size."""
+    import numpy as np
+
+    place = {name: i for i, name in enumerate(table.texts)}
+    changes = {c: int((np.diff(table.codes[c]) != 0).sum()) for c in (*columns, *parameters)}
+    slowest = min((changes[p] for p in parameters), default=0)
+    first = min((place[p] for p in parameters), default=-1)
+    large = {
+        c
+        for c in columns
+        if column_type(table.texts[c]) == "int" and max(int(t or 0) for t in table.texts[c]) > _LARGE
+    }
+    return large | {c for c in columns if place[c] < first and changes[c] * _OFTENER <= slowest}
+
+
+def _varies(table: Cells, column: str, inputs: list[str]) -> bool:
+    group = _groups([table.codes[c] for c in inputs if c != column])
+    return _varies_inside(table.codes[column], group)
+
+
+def _parameter_guess(column: str, why: str) -> Guess:
+    if column.startswith("_"):
+        return Guess("none", "left out: no parameter's name starts with an underscore; rename the column")
+    return Guess("parameter", why)
+
+
+def _groups(columns: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Rows equal in all columns share a number."""
+    import numpy as np
+
+    group: NDArray[np.int64] | None = None
+    for codes in columns:
+        joined = codes if group is None else group * (int(codes.max()) + 1) + codes
+        group = np.unique(joined, return_inverse=True)[1].astype(np.int64)
+    return np.zeros(1, dtype=np.int64) if group is None else group
+
+
+def _varies_inside(codes: NDArray[np.int64], group: NDArray[np.int64]) -> bool:
+    import numpy as np
+
+    pairs = group * (int(codes.max()) + 1) + codes
+    return len(np.unique(pairs)) > len(np.unique(group))
