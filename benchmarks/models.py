@@ -368,7 +368,9 @@ def main() -> None:
             lines.append({"model": name, "class": kind, "batch": number, **times})
         cells[name][kind] = cell(rows)
         print(f"{time.monotonic() - start:4.0f} s {name:22s} {kind:12s} {cells[name][kind]}", flush=True)
-    write(cells, lines, rates, chosen.output)
+        write(cells, lines, rates, chosen.output)  # each time: what a time limit cuts off is kept
+    plot(cells, torch.cuda.get_device_name(), chosen.output / "models.png")
+    print(json.dumps(summary(cells), indent=1))
 
 
 def write(
@@ -383,8 +385,6 @@ def write(
         "seed": SEED, "summary": summary(cells), "cells": cells, "batches": lines,
     }  # fmt: skip
     (folder / "models.json").write_text(json.dumps(result, indent=1) + "\n")
-    plot(cells, device, folder / "models.png")
-    print(json.dumps(result["summary"], indent=1))
 
 
 if __name__ == "__main__":

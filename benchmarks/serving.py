@@ -1,18 +1,24 @@
 """Served end to end by vLLM: stock Triton, FlashAttention-3 and ours, interleaved.
 
     python benchmarks/serving.py -o FOLDER [--modes full_decode,default] [--backends triton,flash,heurgen]
-        [--lines latency,long,...] [--runs 3] [--budget 500]
+        [--lines latency,long,...] [--runs 3] [--budget 500] [--alone]
+    python benchmarks/serving.py -o FOLDER --merge FOLDER FOLDER...
 
 Needs a GPU, vLLM within the plugin's tested range, and heurgen[kernels] beside it. Each backend is an engine in a
 process of its own; all of a mode are up at the same time and idle while another one measures, and each measurement
-goes round the engines `--runs` times, so that a drift of the machine meets all of them. Lines (prompt + output tokens):
+goes round the engines before the next one begins, so that a drift of the machine meets all of them. All lines are
+measured once before any is measured again, `--runs` times or until the budget ends. --alone: one engine after the
+other, where memory does not hold two. --merge: the results of several calls in one. Lines (prompt + output tokens):
 
-    latency   one request, 500 + 100 to 4000, as in Fig. 9 of the paper
+    latency   one request, 500 + 100 to 4000, as in Fig. 9 of the paper: the times at which one run had so many
     long      one request, 30000 + 64: time to first token, and a step after it
     mix64, mix256   so many requests at once, 100 to 4000 + 64 to 256
     chunked   eight prompts of 12000 to 20000 at once, cut into chunks by vLLM: time to first token
     decode16  sixteen requests of 30000: a step once all have their first token (63 GB of cache at 32 layers)
     load      500 requests with prompts of 1 to 8000: what vLLM's monitor of compilation sees
+
+prompt_host_s and decode_host_s: host time of a step in the backend's code, its metadata and launches of all layers (a
+recorded decode has metadata alone); medians over steps until everyone had a first token, and after.
 
 Writes serving.csv (a row a run), serving.json (medians, ratios, first tokens compared), serving.png where matplotlib
 is installed; prints the ratios.
@@ -29,7 +35,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,16 +47,19 @@ CHECKED = [(37, 8), (500, 8), (3000, 8)]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A workload. value: what is compared, of `serving_engine.serve`'s answer; all are seconds, less is better."""
+    """A workload. warm: what is asked before the first run. marks: numbers of output tokens of its one request, each
+    a line of its own. once: it is measured in the first run alone.
+    """
 
     name: str
     requests: list[tuple[int, int]]
-    values: tuple[str, ...] = ("seconds",)
-    backends: tuple[str, ...] = BACKENDS
+    warm: list[tuple[int, int]]
+    marks: tuple[int, ...] = ()
+    once: bool = False
 
 
-def lines(outputs: list[int], count: int) -> dict[str, list[Line]]:
-    """count: requests of `load`."""
+def lines(outputs: list[int], count: int) -> dict[str, Line]:
+    """By kind. count: requests of `load`. Where the shapes of another line warm it up too, it has no warm-up."""
 
     def drawn(
         count: int, prompts: tuple[int, int], answers: tuple[int, int], seed: int
@@ -60,14 +69,15 @@ def lines(outputs: list[int], count: int) -> dict[str, list[Line]]:
 
     rng = Random(5)
     load = [(round(8000 ** rng.random()), rng.randint(1, 32)) for _ in range(count)]
+    mix64, chunked = drawn(64, (100, 4000), (64, 256), 7), drawn(8, (12000, 20000), (1, 1), 9)
     return {
-        "latency": [Line(f"500 + {n}", [(500, n)]) for n in outputs],
-        "long": [Line("30000 + 64", [(30000, 64)], ("first_token_s", "step_s"))],
-        "mix64": [Line("64 at once", drawn(64, (100, 4000), (64, 256), 7))],
-        "mix256": [Line("256 at once", drawn(256, (100, 4000), (64, 256), 8))],
-        "chunked": [Line("8 long prompts", drawn(8, (12000, 20000), (1, 1), 9), ("first_token_s",))],
-        "decode16": [Line("16 x 30000", [(30000, 96)] * 16, ("step_s",))],
-        "load": [Line(f"{count} of 1 to 8000", load)],
+        "latency": Line("500 + {}", [(500, max(outputs, default=1))], [(500, 100)], tuple(outputs)),
+        "long": Line("30000 + 64", [(30000, 64)], [(30000, 8)]),
+        "mix64": Line("64 at once", mix64, mix64),
+        "chunked": Line("8 long prompts", chunked, chunked),
+        "mix256": Line("256 at once", drawn(256, (100, 4000), (64, 256), 8), []),
+        "load": Line(f"{count} of 1 to 8000", load, [], once=True),
+        "decode16": Line("16 x 30000", [(30000, 96)] * 16, [], once=True),
     }
 
 
@@ -77,7 +87,15 @@ class Engine:
 
     backend: str
     process: subprocess.Popen[str]
-    facts: dict[str, Any] = field(default_factory=dict)
+
+    def ready(self, mode: str) -> bool:
+        """Whether it came up; what it says of itself is printed."""
+        try:
+            say(mode, NAMES[self.backend], self.answer())
+        except RuntimeError as error:  # the others are measured without it
+            say(mode, error)
+            return False
+        return True
 
     def answer(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -87,13 +105,16 @@ class Engine:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def ask(self, requests: list[tuple[int, int]], seed: int, logprobs: int | None = None) -> dict[str, Any]:
+    def ask(
+        self,
+        requests: list[tuple[int, int]],
+        seed: int,
+        logprobs: int | None = None,
+        marks: tuple[int, ...] = (),
+    ) -> dict[str, Any]:
         assert self.process.stdin is not None
-        print(
-            json.dumps({"requests": requests, "seed": seed, "logprobs": logprobs}),
-            file=self.process.stdin,
-            flush=True,
-        )
+        asked = {"requests": requests, "seed": seed, "logprobs": logprobs, "marks": marks}
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
         return self.answer()
 
 
@@ -112,36 +133,58 @@ def start(backend: str, mode: str, given: argparse.Namespace) -> Engine:
 
 
 def measure(mode: str, given: argparse.Namespace, deadline: float) -> Iterator[dict[str, Any]]:
-    """A row of serving.csv for each run; the first of each kind warms up and is not written."""
-    engines = [start(backend, mode, given) for backend in given.backends]
-    try:
-        for engine in engines:
-            engine.facts = engine.answer()
-            say(mode, NAMES[engine.backend], engine.facts)
-        compare_tokens(mode, engines, given)
+    """A row of serving.csv for each run."""
+    groups = [[backend] for backend in given.backends] if given.alone else [given.backends]
+    for backends in groups:
+        engines = [start(backend, mode, given) for backend in backends]
+        try:
+            ready = [engine for engine in engines if engine.ready(mode)]
+            compare_tokens(mode, ready, given)
+            for row in measured(ready, given, deadline):
+                yield {"mode": mode, **row}
+        finally:
+            for engine in engines:
+                engine.process.kill()
+                engine.process.wait()  # its memory is the next one's
+
+
+def measured(engines: list[Engine], given: argparse.Namespace, deadline: float) -> Iterator[dict[str, Any]]:
+    """Rows without their mode. A line that took longer the last time than what is left of the budget is left out."""
+    known, took = lines(given.outputs, given.load), dict.fromkeys(given.lines, 0.0)
+    for run in range(given.runs + 1):
         for kind in given.lines:
-            for line in lines(given.outputs, given.load)[kind]:
-                these = [engine for engine in engines if engine.backend in line.backends]
-                for run in range(1 if kind in ("load", "decode16") else given.runs + 1):
-                    if time.monotonic() > deadline:
-                        say("out of time before", mode, kind, line.name, "run", run)
-                        return
-                    for engine in these:
-                        found = engine.ask(line.requests, run)
-                        if run or kind in ("load", "decode16"):
-                            yield {"mode": mode, "kind": kind, "line": line.name, "backend": engine.backend,
-                                   "run": run, **found}  # fmt: skip
-                say(mode, line.name, "done")
-    finally:
-        for engine in engines:
-            engine.process.kill()
+            line, began = known[kind], time.monotonic()
+            requests = line.requests if run else line.warm
+            if not requests or (line.once and run > 1):
+                continue
+            if began + took[kind] > deadline:
+                say("no time left for", kind, "run", run)
+                continue
+            for engine in engines:
+                found = engine.ask(requests, run, marks=line.marks if run else ())
+                marks = found.pop("marks")
+                row = {"kind": kind, "line": line.name, "backend": engine.backend, "run": run, **found}
+                if run:
+                    yield from marked(row, line, marks) if line.marks else [row]
+            took[kind] = time.monotonic() - began if run else 0.0
+            say(kind, "run", run, f"{time.monotonic() - began:.1f} s")
+
+
+def marked(row: dict[str, Any], line: Line, marks: dict[str, float]) -> Iterator[dict[str, Any]]:
+    """A row for each number of tokens, of one run's row and the seconds at which it had so many."""
+    for count in line.marks:
+        yield row | {
+            "line": line.name.format(count), "seconds": marks[str(count)], "output_tokens": count,
+        }  # fmt: skip
 
 
 def compare_tokens(mode: str, engines: list[Engine], given: argparse.Namespace) -> None:
     """Greedy tokens of each engine beside FlashAttention-3's, and how near the two were where they part."""
     answers = {engine.backend: engine.ask(CHECKED, 11, 5)["answers"] for engine in engines}
-    (given.output / f"{mode}_tokens.json").write_text(json.dumps(answers), encoding="utf-8")
-    if "flash" not in answers:
+    (given.output / f"{mode}_{'_'.join(answers)}_tokens.json").write_text(
+        json.dumps(answers), encoding="utf-8"
+    )
+    if "flash" not in answers or len(answers) == 1:
         return
     for backend, ours in answers.items():
         for (prompt, _), mine, theirs in zip(CHECKED, ours, answers["flash"], strict=True):
@@ -170,11 +213,13 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     keys = list(dict.fromkeys((row["mode"], row["kind"], row["line"]) for row in rows))
     for mode, kind, name in keys:
-        for value in ("seconds", "first_token_s", "step_s"):
+        for value in ("seconds", "first_token_s", "step_s", "prompt_host_s", "decode_host_s"):
             medians = {}
             for backend in BACKENDS:
                 times = [
-                    r[value] for r in rows if (r["mode"], r["line"], r["backend"]) == (mode, name, backend)
+                    r.get(value)
+                    for r in rows
+                    if (r["mode"], r["line"], r["backend"]) == (mode, name, backend)
                 ]
                 if times and None not in times:
                     medians[backend] = statistics.median(times)
@@ -233,10 +278,17 @@ def main() -> None:
     parser.add_argument("--max-batched", type=int, default=8192)
     parser.add_argument("--cache-gib", type=float, default=24.0, help="of each engine's pages")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no run begins")
+    parser.add_argument("--alone", action="store_true", help="one engine after the other")
+    parser.add_argument(
+        "--merge", type=Path, nargs="+", metavar="FOLDER", help="measure nothing: join results"
+    )
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    for mode in given.modes:
+    for folder in given.merge or []:
+        rows += json.loads((folder / "serving.json").read_text(encoding="utf-8"))["runs"]
+        write(rows, given.output)
+    for mode in [] if given.merge else given.modes:
         for row in measure(mode, given, STARTED + given.budget):
             rows.append(row)
             write(rows, given.output)
@@ -252,7 +304,7 @@ def main() -> None:
 def write(rows: list[dict[str, Any]], folder: Path) -> None:
     """After every run, so that what a time limit cuts off is kept."""
     with (folder / "serving.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), extrasaction="ignore")
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
         writer.writerows(rows)
     text = json.dumps({"summary": summary(rows), "runs": rows}, indent=1)

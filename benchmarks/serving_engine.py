@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import pairwise
 from typing import Any
 
@@ -46,8 +48,9 @@ def build(given: dict[str, Any]) -> Any:
 
     folder = os.path.join(tempfile.gettempdir(), f"heurgen_serving_{given['layers']}")
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
         json.dump({**MODEL, "num_hidden_layers": given["layers"]}, file)
+    os.replace(file.name, os.path.join(folder, "config.json"))  # engines start side by side
     ours = "HEURGEN" if "HEURGEN" in AttentionBackendEnum.__members__ else "CUSTOM"
     attention: dict[str, Any] = {
         "backend": {"triton": "TRITON_ATTN", "flash": "FLASH_ATTN", "heurgen": ours}[given["backend"]]
@@ -86,8 +89,43 @@ def attention_of(model: Any) -> list[str]:
     return sorted({f"{type(impl).__name__} {getattr(impl, 'stock', '')}" for impl in layers})
 
 
-def serve(llm: Any, requests: list[tuple[int, int]], seed: int, logprobs: int | None) -> dict[str, Any]:
-    """Times in seconds from adding the requests, all at once, to each one's first and last token."""
+class HostTime:
+    """Seconds that the host has spent in a backend's code: metadata of batches, launches of layers."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def watch(self, model: Any) -> int:
+        """Puts a clock around both; for an engine in this process."""
+        layer = next(module for module in model.modules() if hasattr(module, "impl"))
+        for owner, name in ((type(layer.impl), "forward"), (layer.attn_backend.get_builder_cls(), "build")):
+            setattr(owner, name, self._clocked(getattr(owner, name)))
+        return 0
+
+    def _clocked(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(call)
+        def clocked(*given: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return call(*given, **named)
+            finally:
+                self.spent += time.perf_counter() - began
+
+        return clocked
+
+
+def serve(
+    llm: Any,
+    requests: list[tuple[int, int]],
+    seed: int,
+    logprobs: int | None,
+    marks: Sequence[int],
+    host: HostTime,
+) -> dict[str, Any]:
+    """Times in seconds from adding the requests, all at once, to each one's first and last token.
+
+    marks: numbers of output tokens of the only request; `marks` of the answer says when it had so many.
+    """
     import torch
     from vllm import SamplingParams
 
@@ -108,27 +146,40 @@ def serve(llm: Any, requests: list[tuple[int, int]], seed: int, logprobs: int | 
     first: dict[str, float] = {}
     last: dict[str, float] = {}
     ends: list[float] = []
+    spent: list[float] = []
+    reached: dict[int, float] = {}
     answers: dict[str, Any] = {}
     while engine.has_unfinished_requests():
+        before = host.spent
         outputs = engine.step()
         now = time.perf_counter() - started
         ends.append(now)
+        spent.append(host.spent - before)
         for output in outputs:
             if output.outputs[0].token_ids:
                 first.setdefault(output.request_id, now)
                 last[output.request_id] = now
+            for mark in marks:
+                if len(output.outputs[0].token_ids) >= mark:
+                    reached.setdefault(mark, now)
             if logprobs is not None:
                 answers[output.request_id] = output
     everyone = max(first.values())
     after = [b - a for a, b in pairwise(ends) if a > everyone]
     found: dict[str, Any] = {
         "seconds": max(last.values()), "first_token_s": sum(first.values()) / len(first),
-        "output_tokens": sum(n for _, n in requests), "step_s": sorted(after)[len(after) // 2] if after else None,
+        "output_tokens": sum(n for _, n in requests), "step_s": _middle(after), "marks": reached,
+        "prompt_host_s": _middle([s for end, s in zip(ends, spent, strict=True) if end <= everyone]),
+        "decode_host_s": _middle([s for end, s in zip(ends, spent, strict=True) if end > everyone]),
     }  # fmt: skip
     if logprobs is not None:
         ordered = sorted(answers.values(), key=lambda output: len(output.prompt_token_ids))
         found["answers"] = [_answer(output.outputs[0]) for output in ordered]
     return found
+
+
+def _middle(values: list[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None
 
 
 def _answer(completion: Any) -> dict[str, Any]:
@@ -173,8 +224,10 @@ def main() -> None:
     started = time.perf_counter()
     llm = build(given)
     up = time.perf_counter() - started
-    compiles = Compiles()
+    compiles, host = Compiles(), HostTime()
     llm.apply_model(weights)
+    if given["gpus"] == 1:
+        llm.apply_model(host.watch)
     facts = {
         "up_s": round(up, 1), "attention": llm.apply_model(attention_of)[0], "device": torch.cuda.get_device_name(),
         "torch": torch.__version__, "monitored": compiles.active,
@@ -183,7 +236,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         before = torch.cuda.memory_allocated()
-        found = serve(llm, asked["requests"], asked["seed"], asked.get("logprobs"))
+        found = serve(llm, asked["requests"], asked["seed"], asked["logprobs"], asked["marks"], host)
         found |= {"compiles": compiles.take(), "grown_bytes": torch.cuda.memory_allocated() - before}
         print(json.dumps(found), file=answers, flush=True)
     os._exit(0)
