@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Scenarios that are measured with all configs at the start: this share of them, at least so many.
-FIRST_SHARE, FIRST = 0.08, 24
+FIRST_SHARE, FIRST = 0.15, 24
 SHORTLIST = 28
 # A batch is this share of what has been measured; one in AUDIT of its scenarios is measured with all configs.
 BATCH_SHARE, AUDIT = 0.5, 20
