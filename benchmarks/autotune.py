@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import Random
 from statistics import geometric_mean, median
 from types import ModuleType
 from typing import Any
@@ -141,12 +142,14 @@ def main() -> None:
     parser.add_argument(
         "module", type=Path, help="what emit --target triton-autotune wrote for examples/matmul.py"
     )
+    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="so many of them, drawn with a seed")
     arguments = parser.parse_args()
+    shapes = Random(3).sample(SHAPES, arguments.shapes)
     example = loaded(Path(__file__).parents[1] / "examples" / "matmul.py")
     space = example.tunable.space.parameters
     configs = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
     bench = triton.runtime.driver.active.get_benchmarker()
-    found = compared(example.kernel, all_configs(configs), loaded(arguments.module), SHAPES, bench, "cuda")
+    found = compared(example.kernel, all_configs(configs), loaded(arguments.module), shapes, bench, "cuda")
     print(torch.cuda.get_device_name(), "triton", triton.__version__)
     print(report(found))
 

@@ -24,7 +24,7 @@ ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1",
     "VLLM_HOST_IP": "127.0.0.1", "VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo",
-    "TOKENIZERS_PARALLELISM": "false",
+    "TOKENIZERS_PARALLELISM": "false", "VLLM_WORKER_MULTIPROC_METHOD": "spawn", "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
 }  # fmt: skip
 MODEL = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": False, "bos_token_id": 128000,
@@ -63,7 +63,7 @@ def build(given: dict[str, Any]) -> Any:
         max_num_batched_tokens=given["max_batched"], gpu_memory_utilization=0.2,
         kv_cache_memory_bytes=int(given["cache_gib"] * 2**30), enable_prefix_caching=False,
         tensor_parallel_size=given["gpus"], generation_config="vllm", attention_config=attention,
-        disable_log_stats=True,
+        disable_log_stats=True, disable_custom_all_reduce=given["gpus"] > 1,
         compilation_config={**MODES[given["mode"]], "cudagraph_capture_sizes": given["graphs"]},
     )  # fmt: skip
 
@@ -72,7 +72,8 @@ def weights(model: Any) -> int:
     """vLLM's dummy weights make attention vanish; a seeded random net with unit norms does not."""
     import torch
 
-    generator = torch.Generator(device=next(model.parameters()).device).manual_seed(0)
+    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    generator = torch.Generator(device=next(model.parameters()).device).manual_seed(rank)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
             if "norm" in name:
