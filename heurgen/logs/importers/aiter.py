@@ -41,7 +41,7 @@ _FOLDER = re.compile(r"gfx[0-9a-f]{3,4}")
 
 
 def recognises(file: Foreign) -> bool:
-    if file.text.lstrip().startswith("{"):
+    if _is_json(file):
         return re.search(r'"(M_LEQ_[0-9]+|M_GEQ_[0-9]+|any)"\s*:\s*\{', file.text[:65536]) is not None
     header = file.text[:4096].split("\n", 1)[0].strip().split(",")
     return any(p in header for p in _PLACE) and any(t in header for t in _TIMES)
@@ -49,17 +49,32 @@ def recognises(file: Foreign) -> bool:
 
 def import_aiter(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("aiter", winners_only=True)
-    kernels = set()
+    kernels = sorted({_kernel(file) for file in files})
+    if options.kernel is not None and options.kernel not in kernels:
+        raise UsageError(
+            f"no file is of the kernel {quoted(options.kernel)}", hint=f"found: {', '.join(kernels)}"
+        )
+    if options.kernel is None and len(kernels) > 1:
+        raise UsageError(
+            f"the files are of {len(kernels)} kernels", hint=f"say which: --kernel {' or '.join(kernels)}"
+        )
+    found.kernel = options.kernel or kernels[0]
     for file in files:
-        if file.text.lstrip().startswith("{"):
-            kernels.add(_json(file, options, found))
-        else:
-            kernels.add(re.sub(r"_tuned.*", "", file.name.partition(".")[0]))
-            _csv(file, options, found)
-    if len(kernels) > 1:
-        raise UsageError(f"the files are of {', '.join(sorted(kernels))}", hint="import one kernel at a time")
-    found.kernel = kernels.pop()
+        if _kernel(file) == found.kernel:
+            (_json if _is_json(file) else _csv)(file, options, found)
     return found.imported(options)
+
+
+def _is_json(file: Foreign) -> bool:
+    return file.text.lstrip().startswith("{")
+
+
+def _kernel(file: Foreign) -> str:
+    """The kernel that a file's name tells."""
+    if _is_json(file):
+        name = _NAME.fullmatch(file.name)
+        return name[2] if name else "kernel"
+    return re.sub(r"_tuned.*", "", file.name.partition(".")[0])
 
 
 # --- CSV --------------------------------------------------------------------------------------------------
@@ -119,7 +134,7 @@ def _device(file: Foreign, line: int, row: dict[str, str]) -> tuple[str | None, 
 # --- JSON -------------------------------------------------------------------------------------------------
 
 
-def _json(file: Foreign, options: Options, found: Collected) -> str:
+def _json(file: Foreign, options: Options, found: Collected) -> None:
     """A winner for each bound, at the bound itself: the largest M of `M_LEQ_`, the smallest of `M_GEQ_`."""
     name = _NAME.fullmatch(file.name)
     folder = next((p for p in reversed(re.split(r"[/\\]", file.file)) if _FOLDER.fullmatch(p)), None)
@@ -141,4 +156,3 @@ def _json(file: Foreign, options: Options, found: Collected) -> str:
             raise file.error("the config is empty", at=key)
         features = {"M": str(max(m, 1)), **{k: str(int(v)) for k, v in shape.items()}}
         found.add(found.scenario(vendor, device, features), cells, None)
-    return name[2] if name else "kernel"

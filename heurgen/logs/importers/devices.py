@@ -34,3 +34,20 @@ def device_and_vendor(
 def amd_device(architecture: str, compute_units: int | None = None) -> str:
     """ "gfx942" with 304 compute units: "gfx942, 304 CUs"."""
     return architecture if compute_units is None else f"{architecture}, {compute_units} CUs"
+
+
+def device_in(name: str) -> tuple[str | None, str]:
+    """The device that words of a file's name tell ("convolution_A100": A100), and the other words ("convolution").
+
+    A brand takes the number after it along ("rtx_4090"). None where no word or several of them tell one.
+    """
+    words = [w for w in name.split("_") if w]
+    told = [vendor_of(w) is not None for w in words]
+    for i in range(1, len(words)):  # a brand alone is no device yet
+        told[i] |= told[i - 1] and not any(c.isdigit() for c in words[i - 1]) and words[i][:1].isdigit()
+    first = told.index(True) if any(told) else 0
+    n = sum(told)
+    device = " ".join(words[first : first + n])
+    if not n or not all(told[first : first + n]) or vendor_of(device) is None:
+        return None, "_".join(words)
+    return device, "_".join(words[:first] + words[first + n :])

@@ -1,21 +1,26 @@
 """Kernel Tuner's cache files and T4 results -> measurements; one problem a file.
 
 A cache may lack its last brackets: Kernel Tuner appends to it while it runs. `problem_size` is the only thing
-that is known of the problem; `--feature` names its numbers. T4 holds neither problem nor device: `--device` and
-`--const` say them.
+that is known of the problem; `--feature` names its numbers.
+
+T4 holds neither kernel nor problem nor device. Its device is what a file's name tells (`convolution_A100_T4.json`), or
+`--device`; its problem that of the caches beside it, where they agree in one, else the rest of the name, as a
+feature `problem`, or `--const`. A T4 file that holds the measurements of a cache beside it is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import device_and_vendor
-from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, time_of
+from heurgen.logs.importers.devices import device_and_vendor, device_in
+from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, time_of
 
 _MS = {
     "": 1.0,
@@ -39,26 +44,127 @@ def recognises(file: Foreign) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one file holds. `kernel` and `problem` are None where it does not say them, as T4 does not."""
+
+    file: Foreign
+    device: str | None
+    kernel: str | None
+    problem: dict[str, str] | None
+    measured: list[tuple[dict[str, str], float | None, str]]
+
+    @property
+    def times(self) -> dict[tuple[tuple[str, str], ...], float | None]:
+        return {tuple(sorted(config.items())): time for config, time, _ in self.measured}
+
+
 def import_kernel_tuner(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("kernel-tuner")
-    kernels = set()
-    for file in files:
-        data = a(file, _parsed(file, found), dict, "")
-        if "cache" in data:
-            kernels.add(_cache(file, data, options, found))
-        elif "results" in data:
-            _t4(file, data, options, found)
-        else:
-            raise file.error(
-                "found neither 'cache' nor 'results'", hint="expected Kernel Tuner's cache or T4"
-            )
+    runs = [_run(file, options, found.notes) for file in files]
+    caches = [r for r in runs if r.kernel is not None and options.kernel in (None, r.kernel)]
+    kernels = sorted({str(r.kernel) for r in caches})
     if len(kernels) > 1:
-        raise UsageError(f"the files are of the kernels {', '.join(sorted(map(quoted, kernels)))}")
-    found.kernel = kernels.pop() if kernels else "kernel"
+        hint = f"say which: --kernel {' or '.join(kernels)}"
+        raise UsageError(f"the files are of the kernels {', '.join(map(quoted, kernels))}", hint=hint)
+    if options.kernel is not None and not caches and any(r.kernel for r in runs):
+        known = ", ".join(sorted({r.kernel for r in runs if r.kernel}))
+        raise UsageError(f"no file is of the kernel {quoted(options.kernel)}", hint=f"found: {known}")
+    whole, copies = distinct([r.file for r in caches], by_name=False)
+    found.notes += copies
+    caches = [r for r in caches if any(r.file is file for file in whole)]
+    results = _without_copies([r for r in runs if r.kernel is None], caches, found.notes)
+    found.kernel = kernels[0] if kernels else _name(results, options)
+    problems = _problems(results, caches, options, found.notes)
+    for run in (*caches, *results):
+        device, vendor = device_and_vendor(run.file.file, run.device, options.device, options.vendor)
+        problem = problems[run.file.file] if run.problem is None else run.problem
+        scenario = found.scenario(vendor, device, problem)
+        for config, time, status in run.measured:
+            found.add(scenario, config, time, status)
     return found.imported(options)
 
 
-def _parsed(file: Foreign, found: Collected) -> Any:
+def _run(file: Foreign, options: Options, notes: list[str]) -> _Run:
+    data = a(file, _parsed(file, notes), dict, "")
+    if "cache" in data:
+        names = a(file, data.get("tune_params_keys"), list, "tune_params_keys")
+        objective = data.get("objective", "time")
+        if objective != "time":
+            raise file.error(f"the objective is {quoted(objective)}, expected 'time'", at="objective")
+        return _Run(
+            file,
+            cell(file, data.get("device_name"), "device_name", "device_name"),
+            cell(file, data.get("kernel_name") or "kernel", "kernel_name", "kernel_name"),
+            _problem(file, data.get("problem_size"), options),
+            list(_cached(file, data, names)),
+        )
+    if "results" not in data:
+        raise file.error("found neither 'cache' nor 'results'", hint="expected Kernel Tuner's cache or T4")
+    device = device_in(_stem(file))[0]
+    if device is not None and options.device is None:
+        notes.append(f"{printable(file.file)}: of the device {device}, by its name")
+    return _Run(file, device, None, None, list(_results(file, data)))
+
+
+def _without_copies(results: list[_Run], caches: list[_Run], notes: list[str]) -> list[_Run]:
+    """T4 results less those that Kernel Tuner wrote of a cache beside them."""
+    first = {frozenset(cache.times.items()): cache for cache in caches}
+    kept = []
+    for run in results:
+        cache = first.get(frozenset(run.times.items()))
+        if cache is None:
+            kept.append(run)
+        else:
+            own, other = printable(run.file.file), printable(cache.file.file)
+            notes.append(f"{own} holds the measurements of {other}: taken once")
+    return kept
+
+
+def _problems(
+    results: list[_Run], caches: list[_Run], options: Options, notes: list[str]
+) -> dict[str, dict[str, str]]:
+    """The problem of each T4 file, by its path."""
+    shared = {tuple(cache.problem.items()) for cache in caches if cache.problem is not None}
+    if results and len(shared) > 1:
+        raise UsageError(
+            f"{printable(results[0].file.file)} says no problem size, and the caches beside it have several",
+            hint="import it alone",
+        )
+    if results and shared:
+        problem = dict(shared.pop())
+        notes.append(
+            f"T4 files say no problem size: taken as that of the cache, {', '.join(problem.values())}"
+        )
+        return {run.file.file: problem for run in results}
+    if results and options.features:
+        raise UsageError("T4 files hold no problem size to name", hint="use --const NAME=VALUE")
+    named = {run.file.file: device_in(_stem(run.file))[1] or "unknown" for run in results}
+    if options.const and len(set(named.values())) == 1:
+        return {file: {} for file in named}
+    if named:
+        notes.append(
+            "T4 files say no problem size: the feature `problem` is the files' names; --const says it"
+        )
+    return {file: {"problem": problem} for file, problem in named.items()}
+
+
+def _name(results: list[_Run], options: Options) -> str:
+    """The kernel's name where no cache says it; T4 files of other parameters are of other kernels."""
+    parameters = {tuple(run.measured[0][0]): run for run in results if run.measured}
+    if len(parameters) > 1:
+        first, second = (printable(run.file.file) for run in list(parameters.values())[:2])
+        raise UsageError(f"{first} and {second} tune other parameters", hint="import one kernel at a time")
+    names = {device_in(_stem(run.file))[1] for run in results}
+    return options.kernel or (names.pop() if len(names) == 1 else "") or "kernel"
+
+
+def _stem(file: Foreign) -> str:
+    """The file's name without its endings and the name of the format."""
+    return re.sub(r"(?i)[_.-]t4$", "", file.name.partition(".json")[0])
+
+
+def _parsed(file: Foreign, notes: list[str]) -> Any:
     """The JSON; of a cache that was not closed, what Kernel Tuner's own reader makes of it.
 
     It appends an entry a line while it runs: of a cache whose run was killed the last line may be torn.
@@ -75,20 +181,14 @@ def _parsed(file: Foreign, found: Collected) -> Any:
                 with suppress(LogError):
                     data = parse_json(file, text.rstrip().rstrip(",") + end)
                     if lost:
-                        found.notes.append(f"{printable(file.file)}: its last line is torn: left out")
+                        notes.append(f"{printable(file.file)}: its last line is torn: left out")
                     return data
         raise
 
 
-def _cache(file: Foreign, data: dict[str, Any], options: Options, found: Collected) -> str:
-    names = a(file, data.get("tune_params_keys"), list, "tune_params_keys")
-    objective = data.get("objective", "time")
-    if objective != "time":
-        raise file.error(f"the objective is {quoted(objective)}, expected 'time'", at="objective")
-    device = cell(file, data.get("device_name"), "device_name", "device_name")
-    features = _problem(file, data.get("problem_size"), options)
-    told, vendor = device_and_vendor(file.file, device, options.device, options.vendor)
-    scenario = found.scenario(vendor, told, features)
+def _cached(
+    file: Foreign, data: dict[str, Any], names: list[Any]
+) -> Iterator[tuple[dict[str, str], float | None, str]]:
     for key, entry in a(file, data["cache"], dict, "cache").items():
         row = a(file, entry, dict, f"cache[{key}]", key)
         config = {}
@@ -98,10 +198,9 @@ def _cache(file: Foreign, data: dict[str, Any], options: Options, found: Collect
             config[name] = cell(file, row[name], f"cache[{key}].{name}", key)
         time = row.get("time")
         if isinstance(time, str):
-            found.add(scenario, config, None, cell(file, time, f"cache[{key}].time", key))
+            yield config, None, cell(file, time, f"cache[{key}].time", key)
         else:
-            found.add(scenario, config, *_or_failure(time_of(file, time, f"cache[{key}].time", at=key)))
-    return cell(file, data.get("kernel_name") or "kernel", "kernel_name", "kernel_name")
+            yield config, *_or_failure(time_of(file, time, f"cache[{key}].time", at=key))
 
 
 def _or_failure(time: float | None) -> tuple[float | None, str]:
@@ -122,11 +221,9 @@ def _problem(file: Foreign, size: Any, options: Options) -> dict[str, str]:
     return dict(zip(names, texts, strict=True))
 
 
-def _t4(file: Foreign, data: dict[str, Any], options: Options, found: Collected) -> None:
-    if options.features:
-        raise UsageError("T4 files hold no problem size to name", hint="use --const NAME=VALUE")
-    told, vendor = device_and_vendor(file.file, None, options.device, options.vendor)
-    scenario = found.scenario(vendor, told, {})
+def _results(file: Foreign, data: dict[str, Any]) -> Iterator[tuple[dict[str, str], float | None, str]]:
+    meta = data.get("metadata")
+    unit = meta.get("timeunit", "") if isinstance(meta, dict) else ""
     for i, entry in enumerate(a(file, data["results"], list, "results")):
         path = f"results[{i}]"
         row = a(file, entry, dict, path)
@@ -136,27 +233,32 @@ def _t4(file: Foreign, data: dict[str, Any], options: Options, found: Collected)
             raise file.error("the configuration is empty", path=path)
         why = cell(file, row.get("invalidity", _CORRECT), f"{path}.invalidity")
         if why != _CORRECT:
-            found.add(scenario, config, None, why)
+            yield config, None, why
         else:
-            found.add(scenario, config, *_or_failure(_t4_time(file, row, path)))
+            yield config, *_or_failure(_t4_time(file, row, path, _factor(file, unit, "metadata.timeunit")))
 
 
-def _t4_time(file: Foreign, row: dict[str, Any], path: str) -> float | None:
-    """The measurement that is the objective; else the mean of the runtimes."""
+def _factor(file: Foreign, unit: Any, path: str) -> float:
+    """Milliseconds of a unit of time."""
+    if not isinstance(unit, str) or unit.lower() not in _MS:
+        raise file.error(f"found the unit {quoted(unit)}, expected one of time", path=path)
+    return _MS[unit.lower()]
+
+
+def _t4_time(file: Foreign, row: dict[str, Any], path: str, factor: float) -> float | None:
+    """The measurement that is the objective; else the mean of the runtimes. `factor`: where it says no unit."""
     objectives = row.get("objectives", ["time"])
     for measurement in a(file, row.get("measurements", []), list, f"{path}.measurements"):
         entry = a(file, measurement, dict, f"{path}.measurements")
         if entry.get("name") == "time" and "time" in objectives:
-            unit = entry.get("unit", "")
-            if not isinstance(unit, str) or unit.lower() not in _MS:
-                raise file.error(
-                    f"found the unit {quoted(unit)}, expected one of time", path=f"{path}.measurements"
-                )
-            return time_of(file, entry.get("value"), f"{path}.measurements", factor=_MS[unit.lower()])
+            unit, place = entry.get("unit", ""), f"{path}.measurements"
+            return time_of(
+                file, entry.get("value"), place, factor=_factor(file, unit, place) if unit else factor
+            )
     times = a(file, row.get("times"), dict, f"{path}.times")
     runs = a(file, times.get("runtimes"), list, f"{path}.times.runtimes")
     if not runs:
         raise file.error("found no runtime", path=f"{path}.times.runtimes")
-    values = [time_of(file, r, f"{path}.times.runtimes") for r in runs]
+    values = [time_of(file, r, f"{path}.times.runtimes", factor=factor) for r in runs]
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if len(known) == len(values) else None

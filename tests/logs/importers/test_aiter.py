@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from heurgen.base.errors import UsageError
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import import_logs
 from tests.logs.importers.helpers import Case, H, Wrong, cases, check_refusal, columns, winners, write
@@ -28,6 +29,7 @@ WRONG: Wrong = {
         ("a_tuned.csv", H, AITER + 'gfx942,304,1,"\x1b",3\n', "FILE: column 'line 2: kernelId': found '\\x1b', expected text of 1 to "
          "4096 printable characters, without spaces around it"),
         ("a_tuned.csv", Options(), "gfx,M,kernelId,us\n,1,2,3\n", "FILE does not say the device (say which: --device NAME)"),
+        ("a_tuned.csv", Options(kernel="b"), AITER + "gfx942,304,1,2,3\n", "no file is of the kernel 'b' (found: a)"),
         ("gfx942-GEMM-A.json", H, '{"M_LT_4": {}}', "FILE:1: found the key 'M_LT_4', expected M_LEQ_<M>, M_GEQ_<M> or any"),
         ("gfx942-GEMM-A.json", H, '{"any": {}}', "FILE:1: the config is empty"),
         ("gfx942-GEMM-A.json", H, '{"any": 3}', "FILE:1: column 'any': found a number, expected an object"),
@@ -61,3 +63,13 @@ def test_aiter_triton_json(tmp_path: Path) -> None:
     file = write(tmp_path, "gfx942-GEMM-A16W16-N=4096-K=512.json", json.dumps(body))
     rows = columns(import_logs("auto", [file], Options()), "M", "N", "K", "BLOCK_SIZE_M")
     assert rows == [("64", "4096", "512", "16"), ("4096", "4096", "512", "64"), ("4097", "4096", "512", "32")]
+
+
+def test_one_kernel_of_a_folder(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path, f"{name}_tuned.csv", AITER + f"gfx942,304,{ord(name)},2,3\n")
+    with pytest.raises(UsageError, match=r"the files are of 2 kernels \(say which: --kernel a or b\)"):
+        import_logs("auto", [str(tmp_path)], Options())
+    imported = import_logs("auto", [str(tmp_path)], Options(kernel="b"))
+    assert columns(imported, "M") == [("98",)]
+    assert 'name = "b"' in imported.spec_text()

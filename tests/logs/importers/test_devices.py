@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from heurgen.base.errors import UsageError
-from heurgen.logs.importers.devices import amd_device, device_and_vendor
+from heurgen.logs.importers.devices import amd_device, device_and_vendor, device_in
 
 
 def test_what_is_said_comes_before_what_was_found() -> None:
@@ -41,3 +41,19 @@ def test_devices_that_are_none(
 def test_amd_devices_by_architecture() -> None:
     assert amd_device("gfx942") == "gfx942"
     assert amd_device("gfx942", 304) == "gfx942, 304 CUs"
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "rest"),
+    [
+        ("convolution_A100", "A100", "convolution"),
+        ("W7800", "W7800", ""),
+        ("gemm_NVIDIA_H100_4096", "NVIDIA H100", "gemm_4096"),
+        ("gemm_rtx_4090_fp16", "rtx 4090", "gemm_fp16"),
+        ("A100_gemm_H100", None, "A100_gemm_H100"),
+        ("A100_MI250X", None, "A100_MI250X"),
+        ("gemm", None, "gemm"),
+    ],
+)
+def test_devices_in_the_names_of_files(name: str, device: str | None, rest: str) -> None:
+    assert device_in(name) == (device, rest)

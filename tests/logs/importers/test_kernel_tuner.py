@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heurgen.base.errors import UsageError
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import import_logs
 from tests.logs.importers.helpers import (
@@ -57,7 +58,9 @@ WRONG: Wrong = {
         ("c.json", Options(), tuner(device_name="Alien 3000"), "FILE: the vendor of the device 'Alien 3000' is unknown "
          "(say which: --vendor nvidia)"),
         ("c.json", Options(), t4(), "FILE does not say the device (say which: --device NAME)"),
-        ("c.json", H, t4(), "the files name no feature (add one: --const NAME=VALUE)"),
+        ("c.json", Options(kernel="x"), tuner(), "no file is of the kernel 'x' (found: k)"),
+        ("c.json", H, t4(measurements=[{"name": "time", "unit": "hours", "value": 1}]), "FILE: column 'results[0].measurements': found "
+         "the unit 'hours', expected one of time"),
         ("c.json", Options(device="H200", features=("n",)), t4(), "T4 files hold no problem size to name (use --const NAME=VALUE)"),
         ("c.json", H, t4(configuration={}), "FILE: column 'results[0]': the configuration is empty"),
         ("c.json", H, t4(times={"runtimes": []}), "FILE: column 'results[0].times.runtimes': found no runtime"),
@@ -132,3 +135,73 @@ def test_a_torn_kernel_tuner_cache_loses_its_last_line_alone(tmp_path: Path) -> 
     for cut in range(len(start) + 60, len(whole)):
         imported = import_logs("kernel-tuner", [write(tmp_path, "c.json", whole[:cut])], Options())
         assert 1 <= len(imported.rows) <= 3
+
+
+def timed(*times: float, **others: Any) -> str:
+    rows = [
+        {"configuration": {"b": b}, "times": {"runtimes": [t]}, "invalidity": "correct", "correctness": 1}
+        for b, t in enumerate(times, 1)
+    ]
+    return json.dumps({"schema_version": "1.0.0", "results": rows} | others)
+
+
+def cached(*times: float, **changes: Any) -> str:
+    return tuner(cache={str(b): {"b": b, "time": t} for b, t in enumerate(times, 1)}, **changes)
+
+
+def test_the_name_of_a_t4_file_tells_device_and_problem(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path, "gemm_4096_A100_T4.json", timed(1.0, 2.0)),
+        write(tmp_path, "gemm_8192_MI250X_T4.json", timed(2e3, 1e3, metadata={"timeunit": "microseconds"})),
+    ]
+    imported = import_logs("auto", files, Options())
+    found = columns(imported, "vendor", "device", "problem", "b", "time_ms")
+    assert set(found) == {
+        ("nvidia", "A100", "gemm_4096", "1", "1.0"),
+        ("nvidia", "A100", "gemm_4096", "2", "2.0"),
+        ("amd", "MI250X", "gemm_8192", "1", "2.0"),
+        ("amd", "MI250X", "gemm_8192", "2", "1.0"),
+    }
+    assert any("of the device A100, by its name" in note for note in imported.notes)
+    said = import_logs("auto", files[:1], Options(const={"n": "64"}, device="H200"))
+    assert set(columns(said, "device", "n", "b")) == {("H200", "64", "1"), ("H200", "64", "2")}
+    assert "problem" not in said.columns
+
+
+def test_t4_beside_caches_takes_their_problem_and_is_no_copy(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path, "k_A100.json", cached(1.0, 2.0)),
+        write(tmp_path, "again.json", cached(1.0, 2.0)),
+        write(tmp_path, "k_A100_T4.json", timed(1.0, 2.0)),
+        write(tmp_path, "k_W7800_T4.json", timed(3.0, 2.0)),
+    ]
+    imported = import_logs("auto", files, Options())
+    assert set(columns(imported, "device", "problem_size_0", "b", "time_ms")) == {
+        ("NVIDIA A100", "64", "1", "1.0"),
+        ("NVIDIA A100", "64", "2", "2.0"),
+        ("W7800", "64", "1", "3.0"),
+        ("W7800", "64", "2", "2.0"),
+    }
+    assert len(imported.rows) == 4
+    for said in (
+        "k_A100_T4.json holds the measurements of ",
+        "has the content of",
+        "taken as that of the cache, 64",
+    ):
+        assert any(said in note for note in imported.notes), said
+    more = [*files, write(tmp_path, "large.json", cached(1.0, problem_size=[128]))]
+    with pytest.raises(UsageError, match="says no problem size, and the caches beside it have several"):
+        import_logs("auto", more, Options())
+
+
+def test_files_of_several_kernels(tmp_path: Path) -> None:
+    files = [write(tmp_path, f"{k}.json", cached(1.0, 2.0, kernel_name=k)) for k in ("gemm", "conv")]
+    with pytest.raises(
+        UsageError, match=r"of the kernels 'conv', 'gemm' \(say which: --kernel conv or gemm\)"
+    ):
+        import_logs("auto", files, Options())
+    assert 'name = "gemm"' in import_logs("auto", files, Options(kernel="gemm")).spec_text()
+    other = timed(1.0).replace('"b"', '"c"')
+    files = [write(tmp_path, "x_A100_T4.json", timed(1.0)), write(tmp_path, "y_A100_T4.json", other)]
+    with pytest.raises(UsageError, match="tune other parameters"):
+        import_logs("auto", files, Options())
