@@ -160,8 +160,13 @@ def measured(engines: list[Engine], given: argparse.Namespace, deadline: float) 
             if began + took[kind] > deadline:
                 say("no time left for", kind, "run", run)
                 continue
-            for engine in engines:
-                found = engine.ask(requests, run, marks=line.marks if run else ())
+            for engine in list(engines):
+                try:
+                    found = engine.ask(requests, run, marks=line.marks if run else ())
+                except (RuntimeError, OSError) as error:  # the others go on
+                    say(kind, error)
+                    engines.remove(engine)
+                    continue
                 marks = found.pop("marks")
                 row = {"kind": kind, "line": line.name, "backend": engine.backend, "run": run, **found}
                 if run:

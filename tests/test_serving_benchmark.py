@@ -62,6 +62,19 @@ def test_nothing_begins_behind_the_deadline():
     assert asked == []
 
 
+def test_the_others_go_on_where_an_engine_ends():
+    class Dead(Fake):
+        def ask(self, *args: Any, **given: Any) -> Any:
+            super().ask(*args, **given)
+            raise RuntimeError("the engine ended")
+
+    asked: list[Any] = []
+    engines = [Dead("flash", asked, 1), Fake("heurgen", asked, 1)]
+    rows = list(serving.measured(engines, options(), time.monotonic() + 600))
+    assert {row["backend"] for row in rows} == {"heurgen"}
+    assert sum(backend == "flash" for backend, *_ in asked) == 1
+
+
 def test_results_of_several_calls_become_one(tmp_path, monkeypatch):
     row = {"kind": "long", "line": "30000 + 64", "run": 1, "first_token_s": 1.0, "step_s": 0.006}
     for name, mode, more in (("a", "default", {}), ("b", "full_decode", {"decode_host_s": 0.0001})):
