@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,10 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from ..config import normalise
-from ..device.arguments import Tensors
 from ..host.call import Call
 from ..host.hardware import Device
 from ..host.launch import arguments_of, dispatched
-from ..host.plan import Plan, launch_grid, make_plan
+from ..host.plan import launch_grid, make_plan
 from ..host.select import choose_segments
 from ..host.validate import check
 
@@ -131,25 +131,31 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     """Compile what a launch of the config would run on a target of TARGETS, and read what it uses. 0.5 to 5 s."""
     call = meta_call(shape or Shape(), target)
     plan = make_plan(call, normalise(config))
-    compiled = triton.compile(source_of(plan, call), target=TARGETS[target], options=plan.options)
+    _, items, blocks = launch_grid(plan, call)
+    arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
+    return resources(plan.kernel, arguments, plan.options, target)
+
+
+def resources(kernel: Any, arguments: Sequence[Any], options: dict[str, Any], target: str) -> Resources:
+    """What a kernel uses that is compiled for a target of TARGETS, given the arguments of a launch."""
+    compiled = triton.compile(source_of(kernel, arguments), target=TARGETS[target], options=options)
     if target.startswith("gfx"):
         return _amd_resources(compiled)
     return _nvidia_resources(compiled, target)
 
 
-def source_of(plan: Plan, call: Call) -> ASTSource:
-    """The plan's kernel with the types and constants that Triton's dispatch would find, all pointers aligned."""
-    _, items, blocks = launch_grid(plan, call)
-    arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
-    kernel = plan.kernel
+def source_of(kernel: Any, arguments: Sequence[Any]) -> ASTSource:
+    """A kernel with the types and constants that Triton's dispatch would find, all pointers aligned. A named tuple
+    among the arguments that is no constant holds pointers; numbers that are specialised divide by 16.
+    """
     signature: dict[str, Any] = {}
     constants: dict[tuple[int, ...], Any] = {}
     attributes: dict[tuple[int, ...], Any] = {}
     for number, (parameter, value) in enumerate(zip(kernel.params, arguments, strict=True)):
         if parameter.is_constexpr or value is None:
             signature[parameter.name], constants[number,] = "constexpr", value
-        elif isinstance(value, Tensors):
-            signature[parameter.name] = Tensors(*(_type(tensor) for tensor in value))
+        elif isinstance(value, tuple):
+            signature[parameter.name] = type(value)(*(_type(tensor) for tensor in value))
             for place, tensor in enumerate(value):
                 if tensor is None:
                     constants[number, place] = None
@@ -157,8 +163,9 @@ def source_of(plan: Plan, call: Call) -> ASTSource:
                     attributes[number, place] = [["tt.divisibility", 16]]
         else:
             signature[parameter.name] = _type(value)
-    specialised = plan.variant == "warp_specialized"
-    return (GluonASTSource if specialised else ASTSource)(kernel, signature, constants, attributes)
+            if isinstance(value, int) and not parameter.do_not_specialize and value % 16 == 0:
+                attributes[number,] = [["tt.divisibility", 16]]
+    return (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, attributes)
 
 
 def _type(value: Any) -> str:

@@ -1,0 +1,55 @@
+"""Entry point: `matmul`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .call import Product, check
+from .config import normalise
+from .launch import launch
+from .select import choose
+
+
+def matmul(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    residual: torch.Tensor | None = None,
+    gated: bool = False,
+    out: torch.Tensor | None = None,
+    config: Any = None,
+    heuristics: Any = None,
+) -> torch.Tensor:
+    """A linear layer: x @ w.T, plus bias, plus residual; returns [M, N]. Products are summed in float32.
+
+    x             [M, K], or [..., K], which gives [..., N]; float16 or bfloat16, contiguous along K
+    w             [N, K] of x's type, contiguous along K
+    bias          [N]
+    residual      [M, N], added to the product; may be `out` itself
+    gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
+                  silu(x @ gate.T) * (x @ up.T), [M, N / 2], with bias [N] added before. Not with a residual
+    out           where the result goes, [M, N] or [M, N / 2]
+    config        what to launch, as `gemm.config.Config` says: a named tuple, a mapping or an object of its
+                  parameters; what it leaves out takes the defaults there
+    heuristics    a generated module, or a callable of the features of `gemm.select.FEATURES`; without it and `config`
+                  the shipped heuristics choose
+
+    ValueError before any launch for shapes, dtypes and devices that do not fit together, and for configs, the
+    heuristics' too, that no launch knows.
+    """
+    shape = x.shape
+    if x.dim() > 2:
+        x = x.reshape(-1, shape[-1])
+        residual = None if residual is None else residual.reshape(-1, residual.shape[-1])
+    if out is None:
+        width = w.shape[0] // 2 if gated else w.shape[0]
+        out = torch.empty((x.shape[0], width) if x.dim() == 2 else (0, width), dtype=x.dtype, device=x.device)
+    elif len(shape) > 2:
+        out = out.view(-1, out.shape[-1])
+    call = Product(x, w, bias, residual, out, gated)
+    check(call)
+    launch(call, choose(call, heuristics) if config is None else normalise(config))
+    return out.view(*shape[:-1], out.shape[1]) if len(shape) > 2 else out

@@ -1,0 +1,134 @@
+"""One product, its checks, and what its shapes, types and device say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..caches import Cache, shared
+from ..host.hardware import Device, device_of
+
+DTYPES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductLayout:
+    """What shapes, strides, dtypes and devices say of a product: read from the tensors once per signature.
+
+    rows, width   of the output, [M, N], or [M, N / 2] for a gated product
+    size          K
+    gate          rows of the weight between a gate and its up projection; 0
+    kind          of products that differ in M, N and K alone, the same
+    features      of `select.FEATURES`, in their order
+    """
+
+    rows: int
+    width: int
+    size: int
+    gate: int
+    place: torch.device
+    index: int
+    device: Device
+    kind: tuple[Any, ...]
+    features: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Product:
+    """The tensors of one call of `matmul`, see there."""
+
+    x: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    residual: torch.Tensor | None
+    out: torch.Tensor
+    gated: bool
+    layout: ProductLayout = field(init=False)  # set by `check`
+
+
+_good: Cache[tuple[Any, ...], ProductLayout] = shared()
+
+
+def check(call: Product, device: Device | None = None) -> None:
+    """Sets the call's layout; ValueError where its tensors do not fit together.
+
+    device: lay the launch out as for this device, whatever the tensors are on (meta tensors, say): for tools and tests.
+    """
+    x, weight, out, bias, residual = call.x, call.weight, call.out, call.bias, call.residual
+    signature = (
+        device, call.gated, x.shape, x.stride(), x.dtype, x.device, weight.shape, weight.stride(), weight.dtype,
+        weight.device, out.shape, out.stride(), out.dtype, out.device,
+        None if bias is None else (bias.shape, bias.stride(), bias.dtype, bias.device),
+        None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
+    )  # fmt: skip
+    layout = _good.get(signature)
+    if layout is None:
+        check_operands(x, weight, call.gated)
+        check_rest(call)
+        layout = _good.keep(signature, layout_of(call, device))
+    call.layout = layout
+
+
+def check_operands(x: torch.Tensor, weight: torch.Tensor, gated: bool) -> None:
+    """x [M, K], weight [N, K], both row-major."""
+    if x.dtype not in DTYPES:
+        raise ValueError(f"x is {x.dtype}; expected float16 or bfloat16")
+    if weight.dtype != x.dtype:
+        raise ValueError(f"w is {weight.dtype} and x is {x.dtype}; expected the same type")
+    for name, tensor, shape in (("x", x, "[M, K]"), ("w", weight, "[N, K]")):
+        if tensor.dim() != 2:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {shape}")
+        if tensor.shape[1] == 0:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; K must be at least 1")
+        if tensor.stride(1) != 1 and tensor.shape[1] > 1:
+            raise ValueError(
+                f"{name} has strides {tensor.stride()}; expected a row-major matrix, contiguous along K"
+            )
+    if x.shape[1] != weight.shape[1]:
+        raise ValueError(f"K is {x.shape[1]} in x and {weight.shape[1]} in w")
+    if weight.shape[0] == 0 or (gated and weight.shape[0] % 2):
+        raise ValueError(
+            f"w has {weight.shape[0]} rows; expected {'an even number' if gated else 'at least one'}"
+        )
+
+
+def check_rest(call: Product) -> None:
+    """bias [N], residual and out [M, N] (gated: out [M, N / 2])."""
+    x, weight, bias, residual, out = call.x, call.weight, call.bias, call.residual, call.out
+    shape = (x.shape[0], weight.shape[0] // (2 if call.gated else 1))
+    if call.gated and residual is not None:
+        raise ValueError("residual is given for a gated product; expected one or the other")
+    wanted = (("bias", bias, (weight.shape[0],)), ("residual", residual, shape), ("out", out, shape))
+    for name, tensor, expected in wanted:
+        if tensor is None:
+            continue
+        if tuple(tensor.shape) != expected:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
+        if tensor.dtype != x.dtype:
+            raise ValueError(f"{name} is {tensor.dtype} and x is {x.dtype}; expected the same type")
+        if tensor.stride(-1) != 1 and tensor.shape[-1] > 1:
+            raise ValueError(f"{name} has strides {tensor.stride()}; expected its last dimension contiguous")
+    for name, tensor in (("w", weight), ("bias", bias), ("residual", residual), ("out", out)):
+        if tensor is not None and tensor.device != x.device:
+            raise ValueError(f"{name} is on {tensor.device} and x on {x.device}; expected one device")
+
+
+def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
+    """The layout of a product whose tensors were checked; as for `device` where it is given."""
+    device = device or device_of(call.x.device)
+    rows, size = call.x.shape
+    width = call.out.shape[1]
+    strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
+    if call.residual is not None:
+        strides = (*strides, call.residual.stride(0))
+    kind = (
+        device, call.x.device, call.x.dtype, call.gated, call.bias is not None, call.residual is not None,
+        tuple(stride % 16 == 0 for stride in strides), all(stride % 8 == 0 for stride in strides), width % 8 == 0,
+    )  # fmt: skip
+    features = (rows, width, size, call.gated, device.processors)
+    return ProductLayout(
+        rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, call.x.device,
+        call.x.get_device() if call.x.is_cuda else -1, device, kind, features,
+    )  # fmt: skip

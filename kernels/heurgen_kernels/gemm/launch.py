@@ -1,0 +1,139 @@
+"""From the tensors of a product and a config to a launch."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from triton.experimental.gluon.language import NVMMASharedLayout
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from ..caches import Cache, shared
+from ..host.bound import bind
+from ..host.dispatch import bindable, binding, current_device, hash_in_turn
+from ..host.scratch import counters
+from . import stream_k, warp_specialized, work
+from .arguments import Tensors
+from .call import Product
+from .config import Config
+from .plan import HALF, STORED, UNIT, Plan, Work, addresses_of, make_plan, plan_key, work_of
+
+SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
+
+_plans: Cache[tuple[Any, ...], Plan] = shared()
+
+
+@cache
+def settle_cache_keys() -> None:
+    """See `hash_in_turn`."""
+    hash_in_turn((work, stream_k, warp_specialized))
+
+
+def launch(call: Product, config: Config) -> torch.Tensor:
+    """Run one config, on the device of the tensors, whichever is the current one. Nothing is read back from it."""
+    layout = call.layout
+    if layout.index >= 0 and layout.index != current_device():
+        with torch.cuda.device(layout.index):
+            return launch(call, config)
+    if layout.rows == 0:
+        return call.out
+    addresses = addresses_of(call)
+    key = plan_key(call, config, addresses)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans.keep(key, make_plan(call, config))
+    _run(plan, call, addresses, work_of(plan, layout))
+    return call.out
+
+
+def _run(plan: Plan, call: Product, addresses: tuple[int, ...], shares: Work) -> None:
+    layout = call.layout
+    stream = torch._C._cuda_getCurrentRawStream(layout.index) if layout.index >= 0 else 0
+    scratch = scratch_of(plan, call, stream, shares)
+    if plan.bound is not None and bindable():
+        _launch_bound(plan, call, addresses, stream, shares, scratch)
+        return
+    settle_cache_keys()
+    compiled = plan.kernel[(shares.programs,)](*dispatched(plan, call, shares, scratch), **plan.options)
+    if plan.bound is None and binding.get() and hasattr(compiled, "packed_metadata"):
+        plan.bound = bind(compiled, plan.sources)
+
+
+def scratch_of(
+    plan: Plan, call: Product, stream: int, shares: Work
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """(partial sums, counters) of tiles that several programs compute parts of; None where there are none."""
+    if not shares.slots:
+        return None, None
+    place = call.layout.place
+    part = torch.empty(shares.slots * plan.slot, dtype=torch.float32, device=place)
+    return part, counters(place, stream, shares.m_tiles * shares.n_tiles * plan.counters)
+
+
+def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
+    """The kernel's numbers, in the order of its signature."""
+    layout = call.layout
+    shared_out = (shares.m_tiles, shares.n_tiles, shares.units, shares.whole, shares.left, shares.splits)
+    if plan.specialised:
+        sizes = (layout.width, layout.rows) if plan.swap else (layout.rows, layout.width)
+        return (*sizes, *shared_out, layout.gate)
+    residual = 0 if call.residual is None else call.residual.stride(0)
+    strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0), residual)
+    return (*strides, layout.rows, layout.width, layout.size, *shared_out, layout.gate)
+
+
+def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]) -> tuple[Any, ...]:
+    """All arguments of the plan's kernel, in the order of its signature."""
+    tensors = Tensors(call.x, call.weight, call.bias, call.residual, call.out, *scratch)
+    descriptors: tuple[Any, ...] = ()
+    if plan.specialised:
+        (weight,), (x,), (out, *rest) = (
+            weight_descriptor(plan, call),
+            x_descriptor(plan, call),
+            out_descriptors(plan, call),
+        )
+        descriptors = (*((weight, x) if plan.swap else (x, weight)), out, rest[0] if rest else None)
+    return (tensors, *descriptors, *numbers_of(plan, call, shares), *plan.constants)
+
+
+def weight_descriptor(plan: Plan, call: Product) -> tuple[Any]:
+    return (_descriptor(call.weight, HALF if plan.swap else plan.config.BLOCK_N),)
+
+
+def x_descriptor(plan: Plan, call: Product) -> tuple[Any]:
+    return (_descriptor(call.x, plan.config.BLOCK_M if plan.swap else HALF),)
+
+
+def out_descriptors(plan: Plan, call: Product) -> tuple[Any, ...]:
+    """Of out, and of the residual where there is one."""
+    rows = min(plan.config.BLOCK_M, STORED) if plan.swap else HALF
+    return tuple(_descriptor(tensor, rows) for tensor in (call.out, call.residual) if tensor is not None)
+
+
+def _descriptor(matrix: torch.Tensor, rows: int) -> Any:
+    return TensorDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], [rows, UNIT], SHARED_LAYOUT)
+
+
+def _launch_bound(
+    plan: Plan, call: Product, addresses: tuple[int, ...], stream: int, shares: Work, scratch: tuple[Any, Any]
+) -> None:
+    """The tensors of every call go by address: for one with `data_ptr` the launcher would ask the driver."""
+    bound = plan.bound
+    assert bound is not None
+    x, weight, bias, residual, out = addresses
+    descriptors: tuple[Any, ...] = ()
+    if plan.specialised:
+        layout = call.layout
+        shape = (layout.rows, layout.width, layout.size)
+        of_weight, of_x, of_out = plan.sources
+        strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
+        left = bound.descriptors(of_weight, (weight, *shape, strides[1]), weight_descriptor, plan, call)
+        right = bound.descriptors(of_x, (x, *shape, strides[0]), x_descriptor, plan, call)
+        stored = bound.descriptors(of_out, (out, residual, *shape, strides[2]), out_descriptors, plan, call)
+        descriptors = (*((*left, *right) if plan.swap else (*right, *left)), *stored)
+        if call.residual is None:
+            descriptors = (*descriptors, None)
+    tensors = (x, weight, bias or None, residual or None, out, *scratch)
+    head = (shares.programs, 1, 1, stream, *bound.head)
+    bound.launch(*head, tensors, *descriptors, *numbers_of(plan, call, shares), *plan.constants)

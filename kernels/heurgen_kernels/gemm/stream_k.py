@@ -1,0 +1,163 @@
+"""Products on any GPU: programs share the tiles, and the K of tiles that would not go round (see `work`).
+
+A tile is [BLOCK_M, BLOCK_N] of the output, or with SWAP its transpose: then the weight is the left operand of the
+matrix unit, which on Hopper takes no less than 64 rows there, but as few as 16 of x on the right.
+"""
+
+import triton
+import triton.language as tl
+
+from .work import place, segment, turns
+
+
+@triton.jit
+def load_rows(ptr, rows, columns, stride, size, EVEN_K: tl.constexpr):
+    """[rows, columns] of a row-major matrix; columns behind its size are 0."""
+    pointers = ptr + rows.to(tl.int64)[:, None] * stride + columns[None, :]
+    if EVEN_K:
+        return tl.load(pointers)
+    return tl.load(pointers, mask=columns[None, :] < size, other=0.0)
+
+
+@triton.jit
+def product(x, w, acc, SWAP: tl.constexpr):
+    if SWAP:
+        acc = tl.dot(w, tl.trans(x), acc)
+    else:
+        acc = tl.dot(x, tl.trans(w), acc)
+    return acc
+
+
+@triton.jit
+def multiply(
+    x_ptr, w_ptr, x_rows, w_rows, x_stride, w_stride, size, first, last, gate, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, GATED: tl.constexpr, EVEN_K: tl.constexpr,
+):  # fmt: skip
+    """(products of the steps first .. last, those of the up projection). Rows past the end are read from the front."""
+    SHAPE: tl.constexpr = [BLOCK_N, BLOCK_M] if SWAP else [BLOCK_M, BLOCK_N]
+    acc = tl.zeros(SHAPE, tl.float32)
+    up = tl.zeros(SHAPE, tl.float32)
+    for unit in range(first, last):
+        columns = unit * BLOCK_K + tl.arange(0, BLOCK_K)
+        x = load_rows(x_ptr, x_rows, columns, x_stride, size, EVEN_K)
+        acc = product(x, load_rows(w_ptr, w_rows, columns, w_stride, size, EVEN_K), acc, SWAP)
+        if GATED:
+            up = product(x, load_rows(w_ptr, gate + w_rows, columns, w_stride, size, EVEN_K), up, SWAP)
+    return acc, up
+
+
+@triton.jit
+def part_offsets(slot, NUMBER: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Where a program's sums lie in the scratch: COUNT blocks a slot, this one the NUMBER-th."""
+    inside = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    return (slot * COUNT + NUMBER).to(tl.int64) * (ROWS * COLUMNS) + inside
+
+
+@triton.jit
+def sum_parts(
+    part_ptr, parts, first_slot, next_slot, step, NUMBER: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """All parts of a tile, in their order: the sum is the same whoever adds last."""
+    acc = tl.load(part_ptr + part_offsets(first_slot, NUMBER, COUNT, ROWS, COLUMNS), cache_modifier=".cg")
+    for number in range(parts - 1):
+        offsets = part_offsets(next_slot + number * step, NUMBER, COUNT, ROWS, COLUMNS)
+        acc += tl.load(part_ptr + offsets, cache_modifier=".cg")
+    return acc
+
+
+@triton.jit
+def finish(
+    acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP: tl.constexpr,
+    GATED: tl.constexpr,
+):  # fmt: skip
+    """Bias, gate, residual; then the tile goes out. rows, width: of the output."""
+    if SWAP:
+        acc = tl.trans(acc)
+        up = tl.trans(up)
+    if tensors.bias is not None:
+        bias = tl.load(tensors.bias + n_rows, mask=n_rows < width, other=0.0)
+        acc += bias.to(tl.float32)[None, :]
+        if GATED:
+            bias = tl.load(tensors.bias + gate + n_rows, mask=n_rows < width, other=0.0)
+            up += bias.to(tl.float32)[None, :]
+    if GATED:
+        acc = acc * tl.sigmoid(acc) * up
+    keep = (m_rows < rows)[:, None] & (n_rows < width)[None, :]
+    if tensors.residual is not None:
+        offsets = m_rows.to(tl.int64)[:, None] * residual_stride + n_rows[None, :]
+        acc += tl.load(tensors.residual + offsets, mask=keep, other=0.0).to(tl.float32)
+    offsets = m_rows.to(tl.int64)[:, None] * out_stride + n_rows[None, :]
+    tl.store(tensors.out + offsets, acc.to(tensors.out.dtype.element_ty), mask=keep)
+
+
+@triton.jit(
+    do_not_specialize=[
+        "rows",
+        "width",
+        "size",
+        "m_tiles",
+        "n_tiles",
+        "units",
+        "whole",
+        "left",
+        "splits",
+        "gate",
+    ]
+)
+def stream_k_matmul(
+    tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, whole, left,
+    splits, gate,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, SWAP: tl.constexpr,
+    GATED: tl.constexpr, EVEN_K: tl.constexpr,
+):  # fmt: skip
+    """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between gate and up projection."""
+    COUNT: tl.constexpr = 2 if GATED else 1
+    ROWS: tl.constexpr = BLOCK_N if SWAP else BLOCK_M
+    COLUMNS: tl.constexpr = BLOCK_M if SWAP else BLOCK_N
+    program = tl.program_id(0)
+    count, shared = turns(program, tl.num_programs(0), whole, units, left)
+    for turn in range(count):
+        tile, first, last, slot, parts, first_slot, next_slot, step = segment(
+            turn, shared, program, tl.num_programs(0), whole, splits, units, left
+        )
+        if last > first:
+            m, n = place(tile, m_tiles, n_tiles, GROUP)
+            m_rows = m * BLOCK_M + tl.arange(0, BLOCK_M)
+            n_rows = n * BLOCK_N + tl.arange(0, BLOCK_N)
+            acc, up = multiply(
+                tensors.x, tensors.weight, m_rows % rows, n_rows % width, x_stride, w_stride, size, first, last, gate,
+                BLOCK_M, BLOCK_N, BLOCK_K, SWAP, GATED, EVEN_K,
+            )  # fmt: skip
+            ended = True
+            if tensors.part is not None:  # noqa: SIM102
+                if parts > 1:
+                    tl.store(tensors.part + part_offsets(slot, 0, COUNT, ROWS, COLUMNS), acc)
+                    if GATED:
+                        tl.store(tensors.part + part_offsets(slot, 1, COUNT, ROWS, COLUMNS), up)
+                    tl.debug_barrier()  # every thread's sums are written before one thread counts them
+                    ended = tl.atomic_add(tensors.counters + tile, 1, sem="acq_rel") == parts - 1
+                    if ended:
+                        tl.store(tensors.counters + tile, 0)
+                        acc = sum_parts(
+                            tensors.part, parts, first_slot, next_slot, step, 0, COUNT, ROWS, COLUMNS
+                        )
+                        if GATED:
+                            up = sum_parts(
+                                tensors.part, parts, first_slot, next_slot, step, 1, COUNT, ROWS, COLUMNS
+                            )
+            if ended:
+                finish(
+                    acc,
+                    up,
+                    tensors,
+                    m_rows,
+                    n_rows,
+                    rows,
+                    width,
+                    out_stride,
+                    residual_stride,
+                    gate,
+                    SWAP,
+                    GATED,
+                )

@@ -1,0 +1,316 @@
+"""Products on Hopper: one warp loads, two groups of four warps multiply (a Gluon kernel, sm_90 alone).
+
+C[a, b] = sum over k of A[a, k] B[b, k]. Of a tile each consumer has 64 rows of A, and all of B's. A is x for many rows
+of x; for few, A is the weight (SWAP), since the matrix unit takes no less than 64 rows of A, but any eight of B.
+With GATED A is the weight's gate and up projections, 64 rows of each at a time, and C = silu(gate) * up.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from .work import gluon_place, gluon_segment, gluon_turns
+
+HALF = gl.constexpr(64)  # rows of a consumer
+UNIT = gl.constexpr(64)  # columns of K in a step: 128 bytes, the widest swizzle
+STORED = gl.constexpr(128)  # columns that are stored at once: more have no room beside the buffers
+
+
+@gluon.jit
+def origin(tile, m_tiles, n_tiles, GROUP: gl.constexpr, BLOCK_B: gl.constexpr, SWAP: gl.constexpr):
+    """(first row of A, first row of B) of a tile."""
+    m, n = gluon_place(tile, m_tiles, n_tiles, GROUP)
+    if SWAP:
+        return n * (2 * HALF), m * BLOCK_B
+    return m * (2 * HALF), n * BLOCK_B
+
+
+@gluon.jit
+def produce(
+    a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits, gate,
+    BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+):  # fmt: skip
+    """Loads the steps of the program's items. gate: rows of A between a gate and its up projection."""
+    HALVES: gl.constexpr = 4 if GATED else 2
+    program = gl.program_id(0)
+    count, shared = gluon_turns(program, gl.num_programs(0), whole, units, left)
+    done = 0
+    for turn in range(count):
+        tile, first, last, _slot, _parts, _first_slot, _next_slot, _step = gluon_segment(
+            turn, shared, program, gl.num_programs(0), whole, splits, units, left
+        )
+        row_a, row_b = origin(tile, m_tiles, n_tiles, GROUP, BLOCK_B, SWAP)
+        for unit in range(first, last):
+            slot = done % STAGES
+            bar = ready.index(slot)
+            mbarrier.wait(empty.index(slot), (done // STAGES & 1) ^ 1)
+            mbarrier.expect(bar, (HALVES * HALF + BLOCK_B) * UNIT * 2)
+            column = unit * UNIT
+            for half in gl.static_range(HALVES):
+                row = row_a + (half % 2) * HALF + (half // 2) * gate
+                tma.async_copy_global_to_shared(
+                    a_desc, [row, column], bar, a_buffers.index(slot * HALVES + half)
+                )
+            tma.async_copy_global_to_shared(b_desc, [row_b, column], bar, b_buffers.index(slot))
+            done += 1
+
+
+@gluon.jit
+def multiply(
+    a_buffers, b_buffers, ready, empty, done, count, WHICH: gl.constexpr, BLOCK_B: gl.constexpr,
+    STAGES: gl.constexpr, GATED: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """(products of this consumer's rows over `count` steps, those of the up projection)."""
+    HALVES: gl.constexpr = 4 if GATED else 2
+    acc = gl.zeros([HALF, BLOCK_B], gl.float32, LAYOUT)
+    up = acc
+    for turn in range(done, done + count):
+        slot = turn % STAGES
+        mbarrier.wait(ready.index(slot), turn // STAGES & 1)
+        b = b_buffers.index(slot).permute((1, 0))
+        pending = warpgroup_mma(a_buffers.index(slot * HALVES + WHICH), b, acc, is_async=True)
+        if GATED:
+            more = warpgroup_mma(a_buffers.index(slot * HALVES + 2 + WHICH), b, up, is_async=True)
+            acc, up = warpgroup_mma_wait(2, deps=[pending, more])
+        else:
+            acc = warpgroup_mma_wait(1, deps=[pending])
+        if turn > done:
+            mbarrier.arrive(empty.index((turn - 1) % STAGES))
+    if GATED:
+        acc, up = warpgroup_mma_wait(0, deps=[acc, up])
+    else:
+        acc = warpgroup_mma_wait(0, deps=[acc])
+    if count > 0:
+        mbarrier.arrive(empty.index((done + count - 1) % STAGES))
+    return acc, up
+
+
+@gluon.jit
+def part_offsets(
+    slot, NUMBER: gl.constexpr, COUNT: gl.constexpr, BLOCK_B: gl.constexpr, LAYOUT: gl.constexpr
+):
+    """Where a consumer's sums lie in the scratch: COUNT blocks of 64 rows a slot, this one the NUMBER-th."""
+    rows = gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
+    columns = gl.arange(0, BLOCK_B, gl.SliceLayout(0, LAYOUT))
+    base = (slot * COUNT + NUMBER).to(gl.int64) * (HALF * BLOCK_B)
+    return base + rows[:, None] * BLOCK_B + columns[None, :]
+
+
+@gluon.jit
+def sum_parts(
+    part_ptr, parts, first_slot, next_slot, step, NUMBER: gl.constexpr, COUNT: gl.constexpr, BLOCK_B: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """All parts of a tile, in their order: the sum is the same whoever adds last."""
+    acc = gl.load(part_ptr + part_offsets(first_slot, NUMBER, COUNT, BLOCK_B, LAYOUT), cache_modifier=".cg")
+    for number in range(parts - 1):
+        offsets = part_offsets(next_slot + number * step, NUMBER, COUNT, BLOCK_B, LAYOUT)
+        acc += gl.load(part_ptr + offsets, cache_modifier=".cg")
+    return acc
+
+
+@gluon.jit
+def with_bias(acc, bias_ptr, row, rows_a, column, rows_b, SWAP: gl.constexpr, LAYOUT: gl.constexpr):
+    """bias: one value for each output feature, along A for SWAP, else along B."""
+    if bias_ptr is not None:
+        if SWAP:
+            index = row + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
+            acc += gl.load(bias_ptr + index, mask=index < rows_a, other=0.0).to(gl.float32)[:, None]
+        else:
+            index = column + gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
+            acc += gl.load(bias_ptr + index, mask=index < rows_b, other=0.0).to(gl.float32)[None, :]
+    return acc
+
+
+@gluon.jit
+def fetch_residual(residual_desc, arrived, staging, row, column, WHICH: gl.constexpr, SWAP: gl.constexpr):
+    """Starts to load what is added to 64 rows of A and a staging buffer's columns, once that buffer is free."""
+    tma.store_wait(0)
+    gl.thread_barrier()
+    bar = arrived.index(WHICH)
+    if SWAP:
+        mbarrier.expect(bar, staging.shape[1] * HALF * 2)
+        tma.async_copy_global_to_shared(residual_desc, [column, row], bar, staging.index(WHICH))
+    else:
+        BLOCKS: gl.constexpr = staging.shape[2] // UNIT
+        mbarrier.expect(bar, BLOCKS * UNIT * HALF * 2)
+        blocks = staging._reinterpret(staging.dtype, [2 * BLOCKS, HALF, UNIT], staging.layout)
+        for block in gl.static_range(BLOCKS):
+            tma.async_copy_global_to_shared(
+                residual_desc, [row, column + block * UNIT], bar, blocks.index(WHICH * BLOCKS + block)
+            )
+
+
+@gluon.jit
+def store_columns(
+    acc, out_desc, residual_desc, arrived, phase, staging, row, column, WHICH: gl.constexpr, SWAP: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """acc [64, columns of a staging buffer] goes out through shared memory, plus the residual that was fetched."""
+    buffer = staging.index(WHICH)
+    if SWAP:
+        buffer = buffer.permute((1, 0))
+    if residual_desc is not None:
+        mbarrier.wait(arrived.index(WHICH), phase)
+        acc += buffer.load(LAYOUT).to(gl.float32)
+    else:
+        tma.store_wait(0)
+    gl.thread_barrier()
+    buffer.store(acc.to(staging.dtype))
+    fence_async_shared()
+    gl.thread_barrier()
+    if SWAP:
+        tma.async_copy_shared_to_global(out_desc, [column, row], staging.index(WHICH))
+    else:
+        BLOCKS: gl.constexpr = staging.shape[2] // UNIT
+        blocks = staging._reinterpret(staging.dtype, [2 * BLOCKS, HALF, UNIT], staging.layout)
+        for block in gl.static_range(BLOCKS):
+            tma.async_copy_shared_to_global(
+                out_desc, [row, column + block * UNIT], blocks.index(WHICH * BLOCKS + block)
+            )
+
+
+@gluon.jit
+def finish(
+    acc, up, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, row, rows_a, column, rows_b, gate,
+    WHICH: gl.constexpr, BLOCK_B: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """Bias, gate, residual; then the tile goes out. fetched: residuals that this consumer has waited for so far."""
+    acc = with_bias(acc, bias_ptr, row, rows_a, column, rows_b, SWAP, LAYOUT)
+    if GATED:
+        up = with_bias(up, bias_ptr, gate + row, gate + rows_a, column, rows_b, SWAP, LAYOUT)
+        acc = acc / (1.0 + gl.exp2(acc * -1.4426950408889634)) * up
+    if BLOCK_B <= STORED:
+        store_columns(
+            acc, out_desc, residual_desc, arrived, fetched & 1, staging, row, column, WHICH, SWAP, LAYOUT
+        )
+    else:
+        PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STORED, 16])
+        low, high = gl.split(gl.permute(gl.reshape(acc, [HALF, 2, STORED]), (0, 2, 1)))
+        store_columns(
+            gl.convert_layout(low, PIECE, assert_trivial=True), out_desc, residual_desc, arrived, fetched & 1, staging,
+            row, column, WHICH, SWAP, PIECE,
+        )  # fmt: skip
+        if residual_desc is not None:
+            fetch_residual(residual_desc, arrived, staging, row, column + STORED, WHICH, SWAP)
+        store_columns(
+            gl.convert_layout(high, PIECE, assert_trivial=True), out_desc, residual_desc, arrived, (fetched + 1) & 1,
+            staging, row, column + STORED, WHICH, SWAP, PIECE,
+        )  # fmt: skip
+
+
+@gluon.jit
+def consume(
+    out_desc, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, ready, empty, arrived, staging, rows_a,
+    rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, WHICH: gl.constexpr, BLOCK_B: gl.constexpr,
+    STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+):  # fmt: skip
+    """A consumer: 64 rows of A in each of the program's tiles."""
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_B, 16])
+    COUNT: gl.constexpr = 4 if GATED else 2
+    program = gl.program_id(0)
+    turns, shared = gluon_turns(program, gl.num_programs(0), whole, units, left)
+    done = 0
+    fetched = 0
+    for turn in range(turns):
+        tile, first, last, slot, parts, first_slot, next_slot, step = gluon_segment(
+            turn, shared, program, gl.num_programs(0), whole, splits, units, left
+        )
+        if last > first:
+            row, column = origin(tile, m_tiles, n_tiles, GROUP, BLOCK_B, SWAP)
+            row += WHICH * HALF
+            if residual_desc is not None:
+                if parts == 1:  # of the last program that has a part, later
+                    fetch_residual(residual_desc, arrived, staging, row, column, WHICH, SWAP)
+            acc, up = multiply(
+                a_buffers, b_buffers, ready, empty, done, last - first, WHICH, BLOCK_B, STAGES, GATED, LAYOUT
+            )
+            ended = True
+            if part_ptr is not None:  # noqa: SIM102
+                if parts > 1:
+                    gl.store(part_ptr + part_offsets(slot, WHICH, COUNT, BLOCK_B, LAYOUT), acc)
+                    if GATED:
+                        gl.store(part_ptr + part_offsets(slot, 2 + WHICH, COUNT, BLOCK_B, LAYOUT), up)
+                    gl.thread_barrier()  # every thread's sums are written before one thread counts them
+                    counter = count_ptr + 2 * tile + WHICH
+                    ended = gl.atomic_add(counter, 1, sem="acq_rel") == parts - 1
+                    if ended:
+                        gl.store(counter, 0)
+                        if residual_desc is not None:
+                            fetch_residual(residual_desc, arrived, staging, row, column, WHICH, SWAP)
+                        acc = sum_parts(
+                            part_ptr, parts, first_slot, next_slot, step, WHICH, COUNT, BLOCK_B, LAYOUT
+                        )
+                        if GATED:
+                            up = sum_parts(
+                                part_ptr,
+                                parts,
+                                first_slot,
+                                next_slot,
+                                step,
+                                2 + WHICH,
+                                COUNT,
+                                BLOCK_B,
+                                LAYOUT,
+                            )
+            if ended:
+                finish(
+                    acc, up, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, row, rows_a, column, rows_b,
+                    gate, WHICH, BLOCK_B, SWAP, GATED, LAYOUT,
+                )  # fmt: skip
+                fetched += 2 if BLOCK_B > STORED else 1
+        done += last - first
+    tma.store_wait(0)
+
+
+@gluon.jit(
+    do_not_specialize=[
+        "rows_a", "rows_b", "m_tiles", "n_tiles", "units", "whole", "left", "splits", "gate",
+    ]
+)  # fmt: skip
+def warp_specialized_matmul(
+    tensors, a_desc, b_desc, out_desc, residual_desc, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate,
+    BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+):  # fmt: skip
+    """Grid: (programs,), one a processor. rows_a, rows_b: of the output."""
+    HALVES: gl.constexpr = 4 if GATED else 2
+    SHARED: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
+    element = tensors.x.dtype.element_ty
+    WIDTH: gl.constexpr = BLOCK_B if BLOCK_B < STORED else STORED
+    OUT: gl.constexpr = [2, WIDTH, HALF] if SWAP else [2, HALF, WIDTH]
+    a_buffers = gl.allocate_shared_memory(element, [STAGES * HALVES, HALF, UNIT], SHARED)
+    b_buffers = gl.allocate_shared_memory(element, [STAGES, BLOCK_B, UNIT], SHARED)
+    staging = gl.allocate_shared_memory(element, OUT, SHARED)
+    ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    arrived = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for which in gl.static_range(2):
+        mbarrier.init(arrived.index(which), count=1)
+    for slot in gl.static_range(STAGES):
+        mbarrier.init(ready.index(slot), count=1)
+        mbarrier.init(empty.index(slot), count=2)
+    gl.warp_specialize(
+        [
+            (consume, (
+                out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, ready,
+                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, 0,
+                BLOCK_B, STAGES, GROUP, SWAP, GATED,
+            )),
+            (consume, (
+                out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, ready,
+                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, 1,
+                BLOCK_B, STAGES, GROUP, SWAP, GATED,
+            )),
+            (produce, (
+                a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits, gate,
+                BLOCK_B, STAGES, GROUP, SWAP, GATED,
+            )),
+        ],
+        [4, 1], [232, 40],  # warps of the second consumer and the producer, and their registers per thread
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Compile a product's config for a target without a GPU and say whether it fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .fits import DEVICES, ELEMENTS, Resources, resources
+from ..gemm.call import Product, check
+from ..gemm.config import normalise
+from ..gemm.launch import dispatched, scratch_of
+from ..gemm.plan import make_plan, work_of
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The product a config is compiled for. element: "bf16", "fp16"."""
+
+    M: int = 16
+    N: int = 4096
+    K: int = 4096
+    element: str = "bf16"
+    gated: bool = False
+    bias: bool = False
+    residual: bool = False
+
+
+def meta_product(shape: Shape, target: str) -> Product:
+    """A checked call of tensors without memory, laid out as for a device of the target."""
+
+    def meta(*sizes: int) -> torch.Tensor:
+        return torch.empty(sizes, dtype=ELEMENTS[shape.element], device="meta")
+
+    width = 2 * shape.N if shape.gated else shape.N
+    call = Product(
+        meta(shape.M, shape.K), meta(width, shape.K), meta(width) if shape.bias else None,
+        meta(shape.M, shape.N) if shape.residual else None, meta(shape.M, shape.N), shape.gated,
+    )  # fmt: skip
+    check(call, DEVICES[target])
+    return call
+
+
+def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
+    """Compile what a launch of the config would run on a target of `tools.fits.TARGETS`, and read what it uses."""
+    call = meta_product(shape or Shape(), target)
+    plan = make_plan(call, normalise(config))
+    shares = work_of(plan, call.layout)
+    arguments = dispatched(plan, call, shares, scratch_of(plan, call, 0, shares))
+    return resources(plan.kernel, arguments, plan.options, target)

@@ -1,0 +1,163 @@
+"""`matmul` as a tunable for `heurgen tune heurgen_kernels.tools.matmul_tunable:tunable` (heurgen/tune/protocol.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..gemm.api import matmul
+from ..gemm.config import normalise
+from ..host.dispatch import unbound
+from ..host.hardware import device_of
+
+PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(slots=True)
+class Inputs:
+    """One product on the device; shapes as `gemm.api.matmul`."""
+
+    x: torch.Tensor
+    weight: torch.Tensor
+    out: torch.Tensor
+    gated: bool
+
+
+def make_inputs(features: Mapping[str, Any], device: str, seed: int) -> Inputs:
+    """Random x and weight in bfloat16, the weight's rows of about unit length."""
+    rows, width, size = (int(features[name]) for name in "MNK")
+    gated = bool(features["gated"])
+    generator = torch.Generator(device=device).manual_seed(seed)
+    draw = {"generator": generator, "device": device, "dtype": torch.bfloat16}
+    weight = torch.randn((2 * width if gated else width, size), **draw).mul_(size**-0.5)
+    x = torch.randn((rows, size), **draw)
+    return Inputs(x, weight, torch.empty((rows, width), device=device, dtype=torch.bfloat16), gated)
+
+
+class Matmul:
+    """See heurgen/tune/protocol.py for what each attribute is."""
+
+    name = "matmul"
+    features: Mapping[str, str] = {
+        "M": "int",
+        "N": "int",
+        "K": "int",
+        "gated": "bool",
+        "multiprocessors": "int",
+    }
+    sources = tuple(
+        str(PACKAGE / "gemm" / name) for name in ("stream_k.py", "warp_specialized.py", "work.py")
+    )
+
+    @property
+    def space(self) -> Any:
+        from heurgen.tune.protocol import Space
+
+        return Space(
+            parameters={
+                "variant": ("stream_k", "warp_specialized"),
+                "BLOCK_M": (16, 32, 64, 128, 256),
+                "BLOCK_N": (32, 64, 128, 256),
+                "BLOCK_K": (64, 128, 256),
+                "num_warps": (4, 8),
+                "num_stages": (3, 4, 5, 6, 12),
+                "num_splits": (1, 2, 4, 8),
+                "programs_per_sm": (0, 1, 2, 4),
+            },
+            constraints=(
+                "programs_per_sm == 0 or num_splits == 1",
+                # rows of x: what holds them all, or half of them; of many, one of the large blocks
+                "BLOCK_M == 16 or M > BLOCK_M / 2",
+                "M <= 2 * BLOCK_M or BLOCK_M >= 128 or (BLOCK_M == 64 and M <= 512)",
+                # twelve stages: as many as have room
+                "variant == 'stream_k' or (BLOCK_K == 64 and num_warps == 4 and num_stages == 12)",
+                "variant == 'stream_k' or programs_per_sm <= 1",
+                "variant == 'stream_k' or BLOCK_N == 128 or (BLOCK_M == 128 and BLOCK_N != 32)",
+                "variant == 'stream_k' or (BLOCK_M < 256 and BLOCK_N < 256) or (num_splits == 1 and programs_per_sm == 0)",
+                "variant == 'stream_k' or not gated or (BLOCK_M < 256 and BLOCK_N == 128)",
+                "variant != 'stream_k' or (num_stages < 12 and BLOCK_M < 256 and num_splits <= 4)",
+                # few rows: 50 to 130 KB on their way to a processor
+                "variant != 'stream_k' or BLOCK_M > 64 or (num_warps == 4 and BLOCK_N <= 128)",
+                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 32 or BLOCK_K == 256 and num_stages == 3"
+                " or BLOCK_K == 128 and num_stages == 5",
+                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 64 or BLOCK_K == 128 and num_stages == 4"
+                " or BLOCK_K == 64 and num_stages == 6",
+                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 128 or BLOCK_K == 128 and num_stages == 3"
+                " or BLOCK_K == 64 and num_stages == 5",
+                "variant != 'stream_k' or BLOCK_M == 16 or BLOCK_N > 32 or BLOCK_M > 64",
+                "variant != 'stream_k' or BLOCK_M == 16 or programs_per_sm <= 2",
+                "variant != 'stream_k' or BLOCK_M != 128 or (num_warps == 8 and BLOCK_K == 64 and num_stages == 3"
+                " and BLOCK_N >= 128 and num_splits == 1 and programs_per_sm <= 1)",
+            ),
+        )
+
+    @property
+    def workload(self) -> Mapping[str, Any]:
+        """Linear layers of real models and of their shards, as in data/hopper_matmul.workload.toml."""
+        place = f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
+        processors = device_of(torch.device(place)).processors
+        layers = (
+            (6144, 4096),
+            (4096, 4096),
+            (4096, 14336),
+            (10240, 8192),
+            (8192, 28672),
+            (4608, 3584),
+            (3584, 18944),
+        )
+        return {
+            "grid": [
+                {
+                    "name": f"{n}x{k}{' gated' if gated else ''}", "N": n, "K": k, "gated": gated,
+                    "M": [1, 4, 16, 32, 64, 128, 512, 2048, 8192], "multiprocessors": processors,
+                }
+                for n, k, gated in (*((n, k, False) for n, k in layers), (14336, 4096, True), (28672, 8192, True))
+            ]
+        }  # fmt: skip
+
+    def inputs(self, scenario: Any, device: str) -> Inputs:
+        return make_inputs(scenario.features, device, scenario.seed)
+
+    def launch(self, inputs: Inputs, config: Mapping[str, Any]) -> torch.Tensor:
+        return matmul(inputs.x, inputs.weight, gated=inputs.gated, out=inputs.out, config=config)
+
+    def compile(self, inputs: Inputs, config: Mapping[str, Any]) -> None:
+        """As `launch`, past the bound launches, which the tuner's compilation without a launch does not see."""
+        with unbound():
+            self.launch(inputs, config)
+
+    def reference(self, inputs: Inputs) -> torch.Tensor:
+        product = inputs.x.double() @ inputs.weight.double().T
+        if not inputs.gated:
+            return product
+        gate, up = product.chunk(2, dim=1)
+        return torch.nn.functional.silu(gate) * up
+
+    def scenario_class(self, scenario: Any) -> str:
+        """What changes the compiled code: sizes are numbers to a kernel, but for what they divide by; and rows of few
+        or many tiles, so that every path of a config is checked once.
+        """
+        f = scenario.features
+        return f"{f['gated']} {f['K'] % 256 == 0} {f['K'] % 16 == 0} {f['N'] % 16 == 0} {f['M'] > 64}"
+
+    def work(self, scenario: Any) -> float:
+        f = scenario.features
+        return float(f["M"] * f["N"] * f["K"])
+
+    def fits(self, config: Mapping[str, Any], scenario: Any, device: Any) -> str | None:
+        """Shared memory of the portable kernel's stages; the warp-specialised one takes as many as have room."""
+        if config["variant"] != "stream_k" or not device.shared_memory:
+            return None
+        c = normalise(config)
+        weights = 2 if scenario.features["gated"] else 1
+        needed = (c.BLOCK_M + weights * c.BLOCK_N) * c.BLOCK_K * 2 * (c.num_stages - 1)
+        if needed <= device.shared_memory:
+            return None
+        return f"needs {needed} bytes of shared memory, the device has {device.shared_memory}"
+
+
+tunable = Matmul()
