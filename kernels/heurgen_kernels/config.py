@@ -1,6 +1,6 @@
 """The one config type of an attention launch, and what its values may be.
 
-Values are checked by `normalise` and nowhere else: what the launch path gets is a `Config` with values of the right types.
+Values are checked by `normalise` and nowhere else: what the launch path gets is a `Config` of true values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`torch.ops.heurgen.paged_attention`: a custom op with a fake kernel, so that
+"""`torch.ops.heurgen.paged_attention` and `.matmul`: custom ops with fake kernels, so that
 torch.compile(fullgraph=True) works.
 
-Importing this module registers the op. The op takes the features of inference servers; configs and
+Importing this module registers the ops. Attention's takes the features of inference servers; configs and
 heuristics are chosen inside it, so nothing of the choice is traced.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .api import paged_attention
+from .gemm.api import matmul
 
 
 @torch.library.custom_op("heurgen::paged_attention", mutates_args=())
@@ -50,6 +51,25 @@ def paged_attention_op(
 @paged_attention_op.register_fake
 def _fake(q: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     return torch.empty(q.shape, dtype=q.dtype, device=q.device)
+
+
+@torch.library.custom_op("heurgen::matmul", mutates_args=())
+def matmul_op(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
+    gated: bool = False,
+) -> torch.Tensor:
+    """As `gemm.api.matmul`."""
+    return matmul(x, w, bias, residual=residual, gated=gated)
+
+
+@matmul_op.register_fake
+def _fake_matmul(
+    x: torch.Tensor, w: torch.Tensor, bias: Any = None, residual: Any = None, gated: bool = False
+) -> torch.Tensor:
+    return x.new_empty((*x.shape[:-1], w.shape[0] // 2 if gated else w.shape[0]))
 
 
 def positional(batch: dict[str, Any]) -> tuple[Any, ...]:

@@ -120,12 +120,13 @@ def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
     device = device or device_of(call.x.device)
     rows, size = call.x.shape
     width = call.out.shape[1]
-    strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
+    strides: tuple[int, ...] = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
     if call.residual is not None:
         strides = (*strides, call.residual.stride(0))
     kind = (
         device, call.x.device, call.x.dtype, call.gated, call.bias is not None, call.residual is not None,
-        tuple(stride % 16 == 0 for stride in strides), all(stride % 8 == 0 for stride in strides), width % 8 == 0,
+        tuple((stride == 1, stride % 16 == 0, stride < 1 << 31) for stride in strides),
+        all(stride % 8 == 0 for stride in strides), width % 8 == 0,
     )  # fmt: skip
     features = (rows, width, size, call.gated, device.processors)
     return ProductLayout(

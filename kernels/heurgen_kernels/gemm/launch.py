@@ -13,10 +13,10 @@ from ..caches import Cache, shared
 from ..host.bound import bind
 from ..host.dispatch import bindable, binding, current_device, hash_in_turn
 from ..host.scratch import counters
-from . import stream_k, warp_specialized, work
-from .arguments import Tensors
 from .call import Product
 from .config import Config
+from .device import stream_k, warp_specialized, work
+from .device.arguments import Tensors
 from .plan import HALF, STORED, UNIT, Plan, Work, addresses_of, make_plan, plan_key, work_of
 
 SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)

@@ -9,8 +9,8 @@ from ..caches import Cache
 from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
 from .config import Config
-from .stream_k import stream_k_matmul
-from .warp_specialized import warp_specialized_matmul
+from .device.stream_k import stream_k_matmul
+from .device.warp_specialized import warp_specialized_matmul
 
 # Partial sums of shared tiles may take this much memory; beyond it K is cut less.
 SCRATCH_LIMIT = 1 << 30

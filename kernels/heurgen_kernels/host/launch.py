@@ -20,7 +20,7 @@ from ..device.arguments import Tensors
 from ..device.split_kv import reduce_kernel, split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
 from . import plan as plan_module
-from .bound import Bound, bind
+from .bound import Bound, Slots, bind
 from .call import Call
 from .descriptors import new_descriptors, page_descriptors
 from .dispatch import bindable, binding, current_device, hash_in_turn
@@ -139,6 +139,11 @@ def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...]
     )  # fmt: skip
 
 
+def sources_of(tma: tuple[bool, bool]) -> list[Slots]:
+    """Where a kernel takes the descriptors that it has. tma: of pages, of new tokens."""
+    return [slots for has, slots in zip(tma, SLOTS, strict=True) if has]
+
+
 def tensors_of(call: Call, rest: tuple[Any, ...]) -> Tensors:
     """rest: the members from `alibi` on."""
     return Tensors(
@@ -160,7 +165,7 @@ def _dispatch(
     settle_cache_keys()
     compiled = plan.kernel[grid](*dispatched(plan, call, rest, numbers), **plan.options)
     if plan.bound is None and binding.get() and compiled is not None and hasattr(compiled, "packed_metadata"):
-        plan.bound = bind(compiled, [slots for has, slots in zip(plan.tma, SLOTS, strict=True) if has])
+        plan.bound = bind(compiled, sources_of(plan.tma))
         if plan.variant == "static_grid":
             plan.resident = resident_programs(compiled, plan.options["num_warps"], call.layout.place)
 

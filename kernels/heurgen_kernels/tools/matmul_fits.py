@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from .fits import DEVICES, ELEMENTS, Resources, resources
 from ..gemm.call import Product, check
 from ..gemm.config import normalise
 from ..gemm.launch import dispatched, scratch_of
 from ..gemm.plan import make_plan, work_of
+from .fits import DEVICES, ELEMENTS, Resources, resources
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class Matmul:
                 "variant == 'stream_k' or (BLOCK_K == 64 and num_warps == 4 and num_stages == 12)",
                 "variant == 'stream_k' or programs_per_sm <= 1",
                 "variant == 'stream_k' or BLOCK_N == 128 or (BLOCK_M == 128 and BLOCK_N != 32)",
-                "variant == 'stream_k' or (BLOCK_M < 256 and BLOCK_N < 256) or (num_splits == 1 and programs_per_sm == 0)",
+                "variant == 'stream_k' or max(BLOCK_M, BLOCK_N) < 256 or (num_splits == 1 and programs_per_sm == 0)",
                 "variant == 'stream_k' or not gated or (BLOCK_M < 256 and BLOCK_N == 128)",
                 "variant != 'stream_k' or (num_stages < 12 and BLOCK_M < 256 and num_splits <= 4)",
                 # few rows: 50 to 130 KB on their way to a processor

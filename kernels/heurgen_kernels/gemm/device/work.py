@@ -22,7 +22,7 @@ def _turns(program, programs, whole, units, left):
 
 
 def _segment(turn, shared, program, programs, whole, splits, units, left):
-    """(tile, first unit, end, slot, parts, first slot, next slot, step) of a program's turn; no units where there are none.
+    """(tile, first unit, end, slot, parts, first slot, next slot, step) of a program's turn; it may have no units.
 
     A tile that has several parts: each leaves its sums in a slot of the scratch, and they lie in `first slot`, then in
     `next slot` and so on, `step` apart.
@@ -64,7 +64,7 @@ def _segment(turn, shared, program, programs, whole, splits, units, left):
 
 
 def _place(tile, m_tiles, n_tiles, GROUP: tl.constexpr):
-    """(row of tiles, column of tiles): GROUP rows are filled before the next ones, so that programs share what they read."""
+    """(row of tiles, column of tiles): GROUP rows are filled before the next, so that programs share what they read."""
     per = GROUP * n_tiles
     first = tile // per * GROUP
     rows = m_tiles - first if m_tiles - first < GROUP else GROUP

@@ -207,8 +207,8 @@ def finish(
 
 @gluon.jit
 def consume(
-    out_desc, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, ready, empty, arrived, staging, rows_a,
-    rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, WHICH: gl.constexpr, BLOCK_B: gl.constexpr,
+    out_desc, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, ready, empty, arrived, staging,
+    rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, WHICH: gl.constexpr, BLOCK_B: gl.constexpr,
     STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
 ):  # fmt: skip
     """A consumer: 64 rows of A in each of the program's tiles."""
@@ -225,7 +225,7 @@ def consume(
         if last > first:
             row, column = origin(tile, m_tiles, n_tiles, GROUP, BLOCK_B, SWAP)
             row += WHICH * HALF
-            if residual_desc is not None:
+            if residual_desc is not None:  # noqa: SIM102
                 if parts == 1:  # of the last program that has a part, later
                     fetch_residual(residual_desc, arrived, staging, row, column, WHICH, SWAP)
             acc, up = multiply(
@@ -275,7 +275,8 @@ def consume(
     ]
 )  # fmt: skip
 def warp_specialized_matmul(
-    tensors, a_desc, b_desc, out_desc, residual_desc, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate,
+    tensors, a_desc, b_desc, out_desc, residual_desc, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits,
+    gate,
     BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,), one a processor. rows_a, rows_b: of the output."""

@@ -21,7 +21,7 @@ def load_rows(ptr, rows, columns, stride, size, EVEN_K: tl.constexpr):
 
 @triton.jit
 def product(x, w, acc, SWAP: tl.constexpr):
-    if SWAP:
+    if SWAP:  # noqa: SIM108
         acc = tl.dot(w, tl.trans(x), acc)
     else:
         acc = tl.dot(x, tl.trans(w), acc)
@@ -111,7 +111,7 @@ def stream_k_matmul(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, SWAP: tl.constexpr,
     GATED: tl.constexpr, EVEN_K: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between gate and up projection."""
+    """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between a gate and its up."""
     COUNT: tl.constexpr = 2 if GATED else 1
     ROWS: tl.constexpr = BLOCK_N if SWAP else BLOCK_M
     COLUMNS: tl.constexpr = BLOCK_M if SWAP else BLOCK_N

@@ -1,0 +1,126 @@
+"""`matmul` in Triton's interpreter against float64: odd shapes, strides, bias, residual, gate, shared K."""
+
+import pytest
+import torch
+from heurgen_kernels.gemm.api import matmul
+from heurgen_kernels.gemm.config import Config
+from heurgen_kernels.host import scratch
+
+WHOLE = Config("stream_k", 32, 32, 32)
+CONFIGS = {
+    "whole": WHOLE,
+    "split": WHOLE._replace(num_splits=3),
+    "shared": WHOLE._replace(programs_per_sm=1),
+    "small": Config("stream_k", 16, 64, 64),
+}
+SHAPES = [(1, 40, 64), (3, 72, 100), (17, 33, 200), (70, 130, 33), (16, 16, 8), (5, 64, 1)]
+
+
+def draw(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).half()
+
+
+def right(x, w, bias=None, residual=None, gated=False):
+    product = x.double() @ w.double().T
+    if bias is not None:
+        product = product + bias.double()
+    if gated:
+        gate, up = product.chunk(2, dim=-1)
+        product = torch.nn.functional.silu(gate) * up
+    return product if residual is None else product + residual.double()
+
+
+def error(got, expected):
+    return float((got.double() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize(("rows", "width", "size"), SHAPES)
+def test_products_are_right(config, rows, width, size):
+    x, w = draw(rows, size), draw(width, size, seed=1) / size**0.5
+    bias, residual = draw(width, seed=2), draw(rows, width, seed=3)
+    assert error(matmul(x, w, config=config), right(x, w)) < 1e-3
+    assert error(matmul(x, w, bias, residual=residual, config=config), right(x, w, bias, residual)) < 1e-3
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize(("rows", "width", "size"), [(1, 40, 64), (19, 33, 100)])
+def test_gated_products_are_right(config, rows, width, size):
+    x, w, bias = draw(rows, size), draw(2 * width, size, seed=1) / size**0.5, draw(2 * width, seed=2)
+    assert error(matmul(x, w, gated=True, config=config), right(x, w, gated=True)) < 1e-3
+    assert error(matmul(x, w, bias, gated=True, config=config), right(x, w, bias, gated=True)) < 1e-3
+
+
+def test_counters_are_left_as_zeros():
+    matmul(draw(20, 256), draw(70, 256, seed=1), config=CONFIGS["shared"])
+    matmul(draw(20, 256), draw(70, 256, seed=1), config=CONFIGS["split"])
+    assert all(not arena.zeros.any() for arena in scratch._counters.values())
+
+
+def test_rows_may_lie_apart_and_what_lies_between_is_not_read():
+    x, w = draw(7, 48), draw(24, 48, seed=1)
+    wide_x, wide_w, wide_out = (torch.full(size, torch.nan).half() for size in ((7, 64), (24, 80), (7, 40)))
+    wide_x[:, :48], wide_w[:, :48] = x, w
+    out = wide_out[:, :24]
+    assert matmul(wide_x[:, :48], wide_w[:, :48], out=out, config=WHOLE).data_ptr() == out.data_ptr()
+    assert error(out, right(x, w)) < 1e-3
+    assert wide_out[:, 24:].isnan().all()
+
+
+def test_leading_dimensions_are_kept_and_no_rows_are_no_launch():
+    x, w = draw(2, 3, 32), draw(16, 32, seed=1)
+    got = matmul(x, w, config=WHOLE)
+    assert got.shape == (2, 3, 16)
+    assert error(got, right(x, w)) < 1e-3
+    assert matmul(x[:0], w, config=WHOLE).shape == (0, 3, 16)
+    assert matmul(draw(0, 32), w, gated=True).shape == (0, 8)
+
+
+def test_the_residual_may_be_the_output():
+    x, w, residual = draw(9, 32), draw(16, 32, seed=1), draw(9, 16, seed=2)
+    expected = right(x, w, residual=residual)
+    matmul(x, w, residual=residual, out=residual, config=WHOLE)
+    assert error(residual, expected) < 1e-3
+
+
+def test_without_a_config_the_default_or_the_shipped_selector_chooses():
+    x, w = draw(5, 64), draw(48, 64, seed=1)
+    assert error(matmul(x, w), right(x, w)) < 1e-3
+    asked = []
+    chosen = matmul(x, w, heuristics=lambda vendor, **features: asked.append(features) or WHOLE)
+    assert error(chosen, right(x, w)) < 1e-3
+    assert asked == [{"M": 5, "N": 48, "K": 64, "gated": False, "multiprocessors": 132}]
+
+
+WRONG = [
+    (lambda x, w: matmul(x.float(), w), r"x is torch.float32; expected float16 or bfloat16"),
+    (
+        lambda x, w: matmul(x, w.bfloat16()),
+        r"w is torch.bfloat16 and x is torch.float16; expected the same type",
+    ),
+    (lambda x, w: matmul(x, w[:, :16]), r"K is 32 in x and 16 in w"),
+    (lambda x, w: matmul(x, w.T.contiguous().T), r"w has strides \(1, 16\); expected a row-major matrix"),
+    (lambda x, w: matmul(x, w[:15], gated=True), r"w has 15 rows; expected an even number"),
+    (lambda x, w: matmul(x, w, draw(8)), r"bias has shape \(8,\); expected \(16,\)"),
+    (lambda x, w: matmul(x, w, gated=True, residual=draw(4, 8)), r"residual is given for a gated product"),
+    (lambda x, w: matmul(x, w, out=draw(4, 15)), r"out has shape \(4, 15\); expected \(4, 16\)"),
+    (
+        lambda x, w: matmul(x, w, config={"BLOCK_M": 48}),
+        r"config.BLOCK_M is 48; allowed: 16, 32, 64, 128, 256",
+    ),
+    (lambda x, w: matmul(x, w, config={"TILE_SIZE": 16}), r"config has TILE_SIZE = 16; the parameters"),
+    (
+        lambda x, w: matmul(x, w, config={"num_splits": 2, "programs_per_sm": 1}),
+        r"config.num_splits is 2 with programs_per_sm 1",
+    ),
+    (
+        lambda x, w: matmul(x, w, config={"variant": "warp_specialized", "BLOCK_N": 64}),
+        r"config.BLOCK_N is 64; warp_specialized with BLOCK_M 16 takes 128",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG)
+def test_what_is_wrong_is_said_before_a_launch(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        wrong(draw(4, 32), draw(16, 32, seed=1))

@@ -1,0 +1,202 @@
+"""`matmul` on a GPU: every config of the space, shapes around each threshold, graphs, streams, determinism."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from heurgen_kernels.gemm.api import matmul
+from heurgen_kernels.gemm.config import Config
+from heurgen_kernels.gemm.launch import _plans
+
+pytestmark = pytest.mark.gpu
+
+LIMITS = {torch.bfloat16: 4e-3, torch.float16: 6e-4}
+
+
+def space():
+    from heurgen_kernels.gemm.config import normalise
+    from heurgen_kernels.tools.matmul_tunable import tunable
+
+    from heurgen.tune.space import enumerate_configs
+
+    return [
+        normalise(dict(c)) for c in enumerate_configs(tunable.space, "nvidia", list(tunable.features)).configs
+    ]
+
+
+try:
+    SPACE = space()
+except ImportError:  # the compiler is not installed here: the kernels' own defaults
+    SPACE = [Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1), Config()]
+ODD = [
+    (1, 128, 4096), (15, 136, 64), (17, 1000, 520), (33, 72, 2048), (64, 384, 192), (65, 640, 1000), (130, 264, 4104),
+    (257, 2304, 128), (400, 520, 8),
+]  # fmt: skip
+
+
+def draw(*shape, device, dtype=torch.bfloat16, seed=0):
+    generator = torch.Generator(device).manual_seed(seed + sum(shape))
+    return torch.randn(shape, generator=generator, device=device).to(dtype)
+
+
+def apart(matrix):
+    """The matrix, its rows apart, with NaN between and behind them."""
+    wide = torch.full((matrix.shape[0] + 3, matrix.shape[1] + 16), torch.nan, device=matrix.device).to(
+        matrix.dtype
+    )
+    wide[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return wide[: matrix.shape[0], : matrix.shape[1]]
+
+
+def right(x, w, bias=None, residual=None, gated=False):
+    product = x.double() @ w.double().T
+    if bias is not None:
+        product = product + bias.double()
+    if gated:
+        gate, up = product.chunk(2, dim=-1)
+        product = torch.nn.functional.silu(gate) * up
+    return product if residual is None else product + residual.double()
+
+
+def error(got, expected):
+    return float((got.double() - expected).norm() / expected.norm())
+
+
+def check(gpu, config, rows, width, size, dtype=torch.bfloat16, spread=False):
+    """Plain, with bias and residual, and gated; nothing but the output is written."""
+    lay = apart if spread else (lambda matrix: matrix)
+    x, w = (
+        lay(draw(rows, size, device=gpu, dtype=dtype)),
+        lay(draw(width, size, device=gpu, dtype=dtype) / size**0.5),
+    )
+    bias, residual = draw(width, device=gpu, dtype=dtype), lay(draw(rows, width, device=gpu, dtype=dtype))
+    limit = LIMITS[dtype]
+    out = apart(torch.zeros(rows, width, device=gpu, dtype=dtype))
+    assert error(matmul(x, w, out=out, config=config), right(x, w)) < limit
+    whole = out._base
+    assert whole[rows:].isnan().all()
+    assert whole[:, width:].isnan().all()
+    assert error(matmul(x, w, bias, residual=residual, config=config), right(x, w, bias, residual)) < limit
+    if width % 2 == 0:
+        assert error(matmul(x, w, bias, gated=True, config=config), right(x, w, bias, gated=True)) < limit
+
+
+@pytest.mark.parametrize("config", SPACE, ids=lambda c: "-".join(map(str, c)))
+def test_every_config_of_the_space_is_right(gpu, config):
+    number = SPACE.index(config)
+    for rows, width, size in {ODD[number % 9], ODD[(number * 5 + 2) % 9], (config.BLOCK_M + 1, 1536, 4096)}:
+        check(
+            gpu,
+            config,
+            rows,
+            width,
+            size,
+            (torch.bfloat16, torch.float16)[number % 2],
+            spread=number % 3 == 0,
+        )
+
+
+@pytest.mark.parametrize(("rows", "width", "size"), [*ODD, (3, 33, 77), (70, 771, 640), (20, 64, 1)])
+def test_what_is_chosen_is_right(gpu, rows, width, size):
+    for dtype in LIMITS:
+        check(gpu, None, rows, width, size, dtype, spread=True)
+
+
+@pytest.mark.parametrize("shift", [1, 4, 8])
+def test_addresses_need_no_alignment(gpu, shift):
+    flat = draw(40 * 256 + shift, device=gpu)
+    x = flat[shift:].view(40, 256)
+    w = draw(192, 256, device=gpu) / 16
+    for config in (Config("warp_specialized", 64, 128, 64, 4, 12), Config("stream_k", 64, 64, 64, 4, 4, 2)):
+        assert error(matmul(x, w, config=config), right(x, w)) < LIMITS[torch.bfloat16]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1), Config("stream_k", 16, 64, 128, 4, 4, 1, 4)],
+    ids=str,
+)
+def test_shared_sums_are_the_same_each_time_and_counters_return_to_zero(gpu, config):
+    from heurgen_kernels.host import scratch
+
+    x, w = draw(13, 8192, device=gpu), draw(3000, 8192, device=gpu) / 90
+    first = matmul(x, w, config=config)
+    assert error(first, right(x, w)) < LIMITS[torch.bfloat16]
+    for _ in range(50):
+        assert torch.equal(matmul(x, w, config=config), first)
+    assert not any(arena.zeros.any() for arena in scratch._counters.values())
+
+
+def test_large_products_are_right(gpu):
+    x, w = draw(8192, 4096, device=gpu), draw(6144, 4096, device=gpu) / 64
+    residual = draw(8192, 6144, device=gpu)
+    expected = (x @ w.T + residual).double()
+    for config in (None, *(Config("warp_specialized", 128, wide, 64, 4, 12) for wide in (64, 128, 256))):
+        assert error(matmul(x, w, residual=residual, config=config), expected) < 6e-3
+
+
+def test_launches_are_recorded_and_replayed(gpu):
+    w = draw(2048, 4096, device=gpu) / 64
+    x = draw(9, 4096, device=gpu)
+    configs = [
+        None,
+        Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1),
+        Config("stream_k", 16, 64, 64, 4, 6, 4),
+    ]
+    for config in configs:
+        matmul(x, w, config=config)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            outs = [matmul(x, w, config=config) for _ in range(3)]
+        for seed in range(3):
+            x.copy_(draw(9, 4096, device=gpu, seed=seed))
+            graph.replay()
+            assert all(error(out, right(x, w)) < LIMITS[torch.bfloat16] for out in outs)
+
+
+def test_two_streams_do_not_share_sums(gpu):
+    w = draw(1024, 8192, device=gpu) / 90
+    config = Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1)
+    streams = [torch.cuda.Stream(gpu) for _ in range(2)]
+    xs = [draw(8, 8192, device=gpu, seed=seed) for seed in range(2)]
+    torch.cuda.synchronize(gpu)
+    outs = [[], []]
+    for _ in range(20):
+        for number, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                outs[number].append(matmul(xs[number], w, config=config))
+    torch.cuda.synchronize(gpu)
+    for x, found in zip(xs, outs, strict=True):
+        assert all(error(out, right(x, w)) < LIMITS[torch.bfloat16] for out in found)
+
+
+def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu):
+    w = [draw(512, 1024, device=gpu, seed=seed) / 32 for seed in range(2)]
+    config = Config("warp_specialized", 32, 128, 64, 4, 12)
+    for rows in (20, 31, 7, 20):
+        for weight in w:
+            x, residual = draw(rows, 1024, device=gpu, seed=rows), draw(rows, 512, device=gpu)
+            got = matmul(x, weight, residual=residual, config=config)
+            assert error(got, right(x, weight, residual=residual)) < LIMITS[torch.bfloat16]
+    assert all(plan.bound is not None for plan in _plans.values())
+
+
+def test_the_op_compiles_whole(gpu):
+    import heurgen_kernels.ops  # noqa: F401
+
+    x, w, residual = draw(5, 256, device=gpu), draw(128, 256, device=gpu) / 16, draw(5, 128, device=gpu)
+
+    def block(x, w, residual):
+        return torch.ops.heurgen.matmul(torch.relu(x), w, None, residual) * 2
+
+    found = torch.compile(block, fullgraph=True)(x, w, residual)
+    assert error(found, 2 * right(torch.relu(x), w, residual=residual)) < LIMITS[torch.bfloat16]
+
+
+def test_launches_on_a_device_that_is_not_the_current_one(gpu):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    other = torch.device("cuda", 1)
+    x, w = draw(8, 2048, device=other), draw(512, 2048, device=other) / 45
+    for _ in range(2):
+        assert error(matmul(x, w), right(x, w)) < LIMITS[torch.bfloat16]
