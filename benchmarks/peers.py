@@ -40,21 +40,27 @@ def load_fa3() -> str | None:
     return None
 
 
-def fa3_call(inputs: Any, metadata: bool = True) -> Callable[[], torch.Tensor]:
-    """A paged FlashAttention-3 call over the batch, with its window, soft cap and sinks; its scheduler metadata is
-    computed here, outside any timing.
-    """
-    a = inputs.arguments
-    heads, heads_kv, size = inputs.q.shape[1], inputs.key_cache.shape[2], inputs.q.shape[2]
+def fa3_plan(inputs: Any) -> torch.Tensor:
+    """FlashAttention-3's scheduler metadata of a batch, found on the device; layers of a model may share it."""
+    a, q = inputs.arguments, inputs.q
     left = a.get("window", (-1, -1))[0]
     right, cap = (0 if left >= 0 else -1), a.get("softcap", 0.0)
-    plan = None
-    if metadata:
-        plan = torch.ops._vllm_fa3_C.get_scheduler_metadata(
-            inputs.seq_lens.shape[0], a["max_seqlen_q"], a["max_seqlen_k"], heads, heads_kv, size, size,
-            inputs.q.dtype, inputs.seq_lens, inputs.cu_seqlens_q, None, None, None, None, inputs.key_cache.shape[1],
-            0, True, left, right, cap > 0, 0, None, 0,
-        )  # fmt: skip
+    plan: torch.Tensor = torch.ops._vllm_fa3_C.get_scheduler_metadata(
+        inputs.seq_lens.shape[0], a["max_seqlen_q"], a["max_seqlen_k"], q.shape[1], inputs.key_cache.shape[2],
+        q.shape[2], q.shape[2], q.dtype, inputs.seq_lens, inputs.cu_seqlens_q, None, None, None, None,
+        inputs.key_cache.shape[1], 0, True, left, right, cap > 0, 0, None, 0,
+    )  # fmt: skip
+    return plan
+
+
+def fa3_call(inputs: Any, metadata: bool | torch.Tensor = True) -> Callable[[], torch.Tensor]:
+    """A paged FlashAttention-3 call over the batch, with its window, soft cap and sinks; its scheduler metadata is
+    computed here, outside any timing, unless it is given; without any (False) every call computes it.
+    """
+    a = inputs.arguments
+    left = a.get("window", (-1, -1))[0]
+    right, cap = (0 if left >= 0 else -1), a.get("softcap", 0.0)
+    plan = metadata if isinstance(metadata, torch.Tensor) else fa3_plan(inputs) if metadata else None
     out = torch.empty_like(inputs.q)
 
     def call() -> torch.Tensor:

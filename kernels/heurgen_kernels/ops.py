@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .api import paged_attention
+from .defaults import GRAPH
 from .gemm.api import matmul
 
 
@@ -37,14 +38,18 @@ def paged_attention_op(
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
     total_seqlen_k: int | None = None,
+    recorded: bool = False,
 ) -> torch.Tensor:
-    """As `api.paged_attention`, with the window as two ints."""
+    """As `api.paged_attention`, with the window as two ints.
+
+    recorded: decodes that a CUDA graph will replay after the lengths changed on the device, where they are read then.
+    """
     return paged_attention(
         q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, max_seqlen_q=max_seqlen_q,
         max_seqlen_k=max_seqlen_k, scale=scale, key=key, value=value, causal=causal,
         window=(window_left, window_right), softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks,
         k_scale=k_scale, v_scale=v_scale, total_seqlen_k=total_seqlen_k,
-        out=torch.empty(q.shape, dtype=q.dtype, device=q.device),
+        out=torch.empty(q.shape, dtype=q.dtype, device=q.device), config=GRAPH if recorded else None,
     )  # fmt: skip
 
 
