@@ -79,7 +79,7 @@ _RESULT = re.compile(
     r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
     r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples|"
     r"err_?[0-9]?|err_?ratio|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
-    r"registers|n_regs|n_spills|spills|shared_bytes|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
+    r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|shared_bytes|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean"
 )
 _UNITS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -98,6 +98,23 @@ FAILURES = frozenset(
 # Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
 _SUCCEEDED = re.compile(r"(is_)?(ok|success|successful|succeeded|pass|passed|valid|correct|result)")
 _REASON = re.compile(r"err|errors?|error_(message|msg|type)|exception|failure(_reason)?|reason")
+
+
+# Objects of JSON lines, and what their keys are.
+_OBJECTS: Mapping[str, re.Pattern[str]] = {
+    "parameter": re.compile(
+        r"(.*_)?(configs?|configuration|params|parameters|knobs|launch|meta|tunables?|kwargs)"
+    ),
+    "feature": re.compile(r"(.*_)?(problem(_size)?|shapes?|inputs?|features?|scenario|workload|args|sizes?)"),
+    "none": re.compile(
+        r"(.*_)?(results?|metrics?|timings?|perf|stats|measurements?|env|environment|system|versions?)"
+    ),
+}
+
+
+def role_of_object(name: str) -> str | None:
+    """The role ("none" for results) of what stands in an object of this name; None where it does not tell."""
+    return next((role for role, pattern in _OBJECTS.items() if pattern.fullmatch(name)), None)
 
 
 def success_words(name: str, texts: Sequence[str]) -> tuple[str, ...]:

@@ -120,16 +120,18 @@ def _records(text: str, delimiter: str) -> Reader:
 
 
 def _delimiter(text: str) -> str:
-    """What parts the header into most cells; a comma where others do as well."""
-    end = min((i for c in "\r\n" if (i := text.find(c)) >= 0), default=len(text))
+    """What parts the header into most cells, and the first record into as many; a comma where others do as well."""
+    head = text[: 2**20]
 
-    def width(delimiter: str) -> int:
+    def fit(delimiter: str) -> tuple[bool, int]:
+        records = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
         try:
-            return len(next(csv.reader([text[: min(end, 2**20)]], delimiter=delimiter), []))
+            width, first = len(next(records, [])), len(next(records, []))
         except csv.Error:
-            return 0
+            return False, 0
+        return width == first > 1, width
 
-    return max(_DELIMITERS, key=width)  # of equals, the first
+    return max(_DELIMITERS, key=fit)  # of equals, the first
 
 
 def checked_header(path: str, header: list[str]) -> tuple[str, ...]:

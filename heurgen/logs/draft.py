@@ -17,13 +17,20 @@ from heurgen.logs import column_names
 from heurgen.logs.cells import Cells, Source, listed, read_cells
 from heurgen.logs.frame import is_frame
 from heurgen.logs.importers.common import described, only, safe_name
-from heurgen.logs.roles import Guess, guesses_of
+from heurgen.logs.naming import names_for, plain, spellings, unit_in
+from heurgen.logs.numbers import numbers
+from heurgen.logs.roles import Guess, guesses_of, whole_config
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
 from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec
 from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit_of
 
+# "16x1024", "(16, 1024)": the sizes of a problem in one text.
+_SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
+# Times that do not say that they are, where no other column is one.
+_MIDDLES = ("p50", "median", "mean", "avg", "average", "q50")
+_NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
 _OTHER_TIMES = re.compile(r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_")
 
 
@@ -73,6 +80,9 @@ def _draft(table: Cells, path: str, said: Said) -> Draft:
             guesses |= others | {n: Guess(role, "as said") for n in names}  # type: ignore[arg-type]
     features = list(said.features) or [c for c, g in guesses.items() if g.role == "feature"]
     parameters = list(said.parameters) or [c for c, g in guesses.items() if g.role == "parameter"]
+    if not parameters and (whole := whole_config(table, guesses, log)):
+        parameters = [whole]
+        guesses[whole] = Guess("parameter", "guess: the text of a whole config; confirm")
     if both := sorted(set(features) & {*parameters, *log.names}):
         raise UsageError(
             f"the column {quoted(both[0])} has two roles", hint="say which: --features, --parameters"
@@ -85,13 +95,14 @@ def _draft(table: Cells, path: str, said: Said) -> Draft:
                     "say which: --parameters NAME,...; or --wide, where every config has a column of its own"
                 )
             raise LogError(f"no column looks like a {what}", file=path, hint=hint)
+    called = names_for([*features, *parameters], table.texts)
     any_varies = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
     kernel, kernel_remark = _kernel(table, path)
     return Draft(
         name=kernel,
         name_remark=kernel_remark,
-        features=tuple(_feature(table, f, guesses[f].why, keep=any_varies) for f in features),
-        parameters=tuple(_parameter(table, p, guesses[p].why, log) for p in parameters),
+        features=tuple(_feature(table, (f, called[f]), guesses[f].why, keep=any_varies) for f in features),
+        parameters=tuple(_parameter(table, (p, called[p]), guesses[p].why, log) for p in parameters),
         log=log,
         log_remarks=log_remarks,
         header=(
@@ -112,13 +123,16 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     if said.vendor in table.texts:
         found["vendor"] = str(said.vendor)
     for key, names in column_names.BOOKKEEPING.items():
-        fitting = [n for n in table.texts if n.lower() in names and n not in found.values()]
+        fitting = {n: min(map(names.index, s)) for n in table.texts if (s := set(spellings(n)) & set(names))}
+        fitting = {n: place for n, place in fitting.items() if n not in found.values()}
         if fitting and key not in found:
-            found[key] = min(fitting, key=lambda n: (names.index(n.lower()), n))
-    if "time" not in found:
-        found["time"] = _time_column(table, path)
+            found[key] = min(fitting, key=lambda n: (fitting[n], n))
+    if "time" not in found and (time := _time_column(table)) is not None:
+        found["time"] = time
     others = [c for c in table.texts if c not in found.values()]
-    if "status" not in found and (fits := [c for c in others if column_names.is_status(c, table.texts[c])]):
+    if "status" not in found and (
+        fits := [c for c in others if column_names.is_status(plain(c), table.texts[c])]
+    ):
         found["status"] = fits[0]
     log, remarks = replace(LogColumns(), **found), {}  # type: ignore[arg-type]
     if "vendor" not in found:
@@ -127,11 +141,14 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         remarks["vendor"] = guess.remark
     if is_throughput(log.time):
         log = replace(log, objective="max")
-    success = column_names.success_words(log.status, table.texts.get(log.status, ()))
+    success = column_names.success_words(plain(log.status), table.texts.get(log.status, ()))
     if {word.lower() for word in success} - {"ok"}:
         log = replace(log, success=success)
         remarks["success"] = "guess: texts of the status column; any other is a failure. confirm"
-    if words := _failure_words(table, log):
+    if "time" not in found:
+        log = _of_winners(table, path, log)
+        remarks["winners_only"] = _NO_TIMES
+    elif words := _failure_words(table, log):
         log = replace(log, failures=words)
         remarks["failures"] = "guess: texts of the time column that are no times; confirm"
     remarks |= {key: _bookkeeping_remark(table, key, name) for key, name in found.items()}
@@ -142,21 +159,39 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     return log, tuple(remarks.items())
 
 
-def _time_column(table: Cells, path: str) -> str:
-    """A column of numbers that is a time by its name, else one that is a throughput."""
-    numbers = [
+def _time_column(table: Cells) -> str | None:
+    """A column of numbers that is a time by its name, else an average of something, else a throughput."""
+    filled = [
         c
         for c in table.texts
-        if sum(number(t) is not None for t in table.texts[c]) * 2 >= len(table.texts[c])
+        if sum(n is not None for n in numbers(table.texts[c])) * 2 >= len(table.texts[c])
     ]
-    times = [c for c in numbers if names_time(c) and not _OTHER_TIMES.search(c.lower())]
-    found = times or [c for c in numbers if is_throughput(c)]
-    if not found:
-        hint = "say which: --time NAME"
-        raise LogError("no column looks like the time of a measurement", file=path, row=1, hint=hint)
-    return min(
-        found, key=lambda c: (not re.search("median|p50", c.lower()), not re.search("mean|avg", c.lower()))
+    found = (
+        [c for c in filled if names_time(c) and not _OTHER_TIMES.search(c.lower())]
+        or [c for c in filled if plain(c).lower() in _MIDDLES]
+        or [c for c in filled if is_throughput(c)]
     )
+    return min(
+        found,
+        key=lambda c: (not re.search("median|p50", c.lower()), not re.search("mean|avg", c.lower())),
+        default=None,
+    )
+
+
+def _of_winners(table: Cells, path: str, log: LogColumns) -> LogColumns:
+    """[log] of a table without times: each row must be the only one of its scenario, a winner.
+
+    Raises:
+        LogError: scenarios have several rows, or nothing else looks like a tuning log.
+    """
+    guesses = guesses_of(table, log)
+    roles = {role: [c for c, g in guesses.items() if g.role == role] for role in ("feature", "parameter")}
+    keys = [c for c in (log.vendor, log.device, *roles["feature"]) if c in table.texts]
+    rows = set(zip(*(table.codes[c].tolist() for c in keys), strict=True))
+    if not roles["feature"] or not roles["parameter"] or len(rows) < table.n:
+        hint = "say which: --time NAME; or --wide, where every config has a column of its own"
+        raise LogError("no column looks like the time of a measurement", file=path, row=1, hint=hint)
+    return replace(log, winners_only=True)
 
 
 def _failure_words(table: Cells, log: LogColumns) -> tuple[str, ...]:
@@ -177,7 +212,7 @@ def _bookkeeping_remark(table: Cells, key: str, name: str) -> str:
             else "as ms (or say unit = ...), and any unit gives the same slowdowns"
         )
         return f"guess: by its name; heurgen reads it {read}. confirm"
-    if key == "status" and not column_names.success_words(name, table.texts[name]):
+    if key == "status" and not column_names.success_words(plain(name), table.texts[name]):
         return "guess: by its name; yet no row says 'ok', and any other text is a failure. confirm"
     if key == "status" and name.lower() not in column_names.BOOKKEEPING["status"]:
         return "guess: by its texts; confirm"
@@ -195,16 +230,20 @@ def _kernel(table: Cells, path: str) -> tuple[str, str]:
 # --- the lines of the draft -------------------------------------------------------------------------------
 
 
-def _feature(table: Cells, name: str, why: str, *, keep: bool) -> Entry:
-    values = table.texts[name]
-    column = _with_limits(_described(name, values), values)
+def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> Entry:
+    values = table.texts[names[0]]
+    column = _with_limits(_described(names, values), values)
     if len(values) == 1:
         return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
+    if column.type == "category" and all(_SIZES.fullmatch(v) for v in values):
+        why = "sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
     return Entry(column, why)
 
 
-def _described(name: str, values: list[str]) -> Column:
-    column = described(name, values)
+def _described(names: tuple[str, str], values: list[str]) -> Column:
+    """A column of the log (its name there, and in the spec)."""
+    own, name = names
+    column = replace(described(name, values), column="" if own == name else own, unit=unit_in(own))
     return (
         replace(column, values=tuple(sorted(v for v in values if v))) if column.type == "category" else column
     )
@@ -212,19 +251,20 @@ def _described(name: str, values: list[str]) -> Column:
 
 def _with_limits(column: Column, values: list[str]) -> Column:
     """Units and limits that the name of a well-known feature implies, where the data agree."""
-    unit = column_names.unit(column.name)
+    unit = column_names.unit(column.name) or column.unit
     if column.type in ("int", "float") and column_names.is_share(column.name):
         numbers = [float(v) for v in values]
         if min(numbers) >= 0 and max(numbers) <= 1:
             return replace(column, type="float", min=0, max=1)
-    if column.type == "int" and unit and min(map(int, values)) >= 1:
+    if column.type == "int" and column_names.unit(column.name) and min(map(int, values)) >= 1:
         return replace(column, min=1, unit=unit)
     return replace(column, unit=unit)
 
 
-def _parameter(table: Cells, name: str, why: str, log: LogColumns) -> Entry:
+def _parameter(table: Cells, names: tuple[str, str], why: str, log: LogColumns) -> Entry:
     """A parameter that is blank in every row of a vendor does not exist there."""
-    column = _described(name, table.texts[name])
+    name = names[0]
+    column = _described(names, table.texts[name])
     if "" not in table.texts[name]:
         return Entry(column, why)
     blank = table.codes[name] == table.texts[name].index("")

@@ -1,4 +1,5 @@
-"""JSON lines -> columns of codes: an object a line, its values scalars; null and a missing key are blank cells.
+"""JSON lines -> columns of codes: an object a line; null and a missing key are blank cells. An object in it gives
+columns of its own ({"gpu": {"name": ...}}: `gpu.name`), and so does a short list of scalars (`sizes.0`, `sizes.1`).
 
 Programs write the same keys in the same order on every line. Such a line is split at its separators, and a cell that
 was there before (`num_warps": 4`) is looked up, not parsed: some six times as fast as a JSON parser. A part of the
@@ -9,13 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from heurgen.base.errors import LogError, quoted
 from heurgen.logs.lines import Ints, Table, coded, parts
 
+# An object in an object in an object ...
+MAX_DEPTH = 6
+# Elements of a list that become columns.
+MAX_LIST = 16
 # Cells of a column that are remembered: nearly every time is another.
 _KEPT = 2**16
 _CONSTANTS: Mapping[str, str] = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan", "null": ""}
@@ -48,7 +53,7 @@ def read_jsonl(path: str, text: str, codes_of: CodesOf) -> Iterator[tuple[Column
     A key that no row of a part has is no column of it. Numbers keep the text that they have in the file.
 
     Raises:
-        LogError: a line is no flat object, or names a key twice.
+        LogError: a line is no object, names a key twice, or holds what is nested too deeply or too long a list.
     """
     line = 1
     form = _form(text[: text.find("\n") + 1 or len(text)], codes_of)
@@ -158,26 +163,39 @@ def _mixed(path: str, records: Sequence[tuple[int, _Pairs]]) -> Mapping[str, Seq
     """The columns of any objects; the first line that does not fit is named."""
     columns: dict[str, list[str]] = {}
     for before, (line, pairs) in enumerate(records):
-        for name, value in pairs:
+        for name, value in _flat(pairs, path, line):
             texts = columns.setdefault(name, [])
             if len(texts) > before:
                 raise LogError("the key is there twice", file=path, row=line, column=name)
             texts.extend([""] * (before - len(texts)))
-            texts.append(_text(value, path, line, name))
+            texts.append(_text(value))
     for texts in columns.values():
         texts.extend([""] * (len(records) - len(texts)))
     return columns
 
 
-def _text(value: Any, path: str, line: int, name: str) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool):
-        return _WORDS[value]
-    found = "an object" if isinstance(value, _Pairs) else "a list"
-    raise LogError(
-        f"found {found}, expected a number, text, true, false or null", file=path, row=line, column=name
-    )
+def _flat(
+    pairs: Iterable[tuple[str, Any]], path: str, line: int, before: str = "", depth: int = 1
+) -> Iterator[tuple[str, Any]]:
+    """Keys and scalars; those of an object, and the elements of a list, under `key.`."""
+    for key, value in pairs:
+        name = f"{before}{key}"
+        if not isinstance(value, list):
+            yield name, value
+            continue
+        is_object = isinstance(value, _Pairs)
+        inner = value if is_object else [(str(i), v) for i, v in enumerate(value)]
+        if not is_object and (len(value) > MAX_LIST or any(isinstance(v, list) for v in value)):
+            expected = f"a list of at most {MAX_LIST} numbers or texts"
+            raise LogError(f"found another list, expected {expected}", file=path, row=line, column=name)
+        if depth >= MAX_DEPTH:
+            said = f"found objects in {depth} objects, expected at most {MAX_DEPTH - 1}"
+            raise LogError(said, file=path, row=line, column=name)
+        yield from _flat(inner, path, line, f"{name}.", depth + 1)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _WORDS[value]
 
 
 def _hint(record: str, line: int) -> str | None:

@@ -16,16 +16,37 @@ def arranged(cells: Cells, spec: KernelSpec) -> Cells:
     """The cells as a long table with all columns that the spec says to be there.
 
     Raises:
-        LogError: a column of [log.wide] is missing, a column that melting makes is there, no cell is filled, or a
-            device whose name is to tell its vendor tells none.
+        LogError: two columns have one name in the spec, a column of [log.wide] is missing, a column that melting
+            makes is there, no cell is filled, or a device whose name is to tell its vendor tells none.
     """
+    cells = _renamed(cells, spec)
     if spec.log.wide:
         cells = _melted(cells, spec)
+    if spec.log.winners_only and spec.log.time not in cells.texts:
+        cells = _with(cells, spec.log.time, [""], np.zeros(cells.n, dtype=np.int64))
     for role, value in spec.log.constants:
         cells = _with(cells, getattr(spec.log, role), [value], np.zeros(cells.n, dtype=np.int64))
     if spec.log.vendor_by_name and spec.log.device in cells.texts:
         cells = _with(cells, spec.log.vendor, _vendors(cells, spec), cells.codes[spec.log.device])
     return cells
+
+
+def _renamed(cells: Cells, spec: KernelSpec) -> Cells:
+    """The columns under the names that the spec gives them with `column`."""
+    named = {c.column: c.name for c in (*spec.features, *spec.parameters) if c.column in cells.texts}
+    if not named:
+        return cells
+    for column, name in named.items():
+        if name in cells.texts:
+            said = f"the log has this column too, and the spec reads {quoted(name)} from {quoted(column)}"
+            raise LogError(
+                said, file=cells.files[0].path, row=1, column=name, hint="give it another name there"
+            )
+    files = tuple(replace(f, header=tuple(named.get(h, h) for h in f.header)) for f in cells.files)
+    texts = {named.get(n, n): t for n, t in cells.texts.items()}
+    return replace(
+        cells, files=files, texts=texts, codes={named.get(n, n): c for n, c in cells.codes.items()}
+    )
 
 
 def _with(cells: Cells, name: str, texts: list[str], codes: Codes) -> Cells:

@@ -13,6 +13,7 @@ from heurgen.base.errors import quoted
 from heurgen.ir import Value
 from heurgen.logs.cells import ABSENT, Cells, Fault
 from heurgen.logs.coded import Coded, sorted_codes
+from heurgen.logs.numbers import numbers
 from heurgen.spec.kernel_spec import MAX_TIME, MIN_TIME, NUMBER, KernelSpec, number
 
 OK = "ok"
@@ -100,8 +101,7 @@ def _times(texts: Sequence[str], spec: KernelSpec) -> NDArray[np.float64]:
     if _NUMBERS.fullmatch("\n".join((*texts, ""))):  # all of them at once: a million one by one take seconds
         found = np.array(list(map(float, texts)))
     else:
-        read = map(number, texts)
-        found = np.array([math.nan if value is None else value for value in read])
+        found = np.array([math.nan if value is None else value for value in numbers(texts)])
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         times = 1.0 / found if spec.log.objective == "max" else found * spec.log.to_ms
         times = np.where((found > 0) & (times >= MIN_TIME) & (times < MAX_TIME), times, np.nan)

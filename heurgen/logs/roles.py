@@ -8,14 +8,15 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from heurgen.base.errors import printable
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
-from heurgen.logs.importers.common import column_type, usable_name
+from heurgen.logs.importers.common import column_type
+from heurgen.logs.naming import parents, plain
 from heurgen.spec.log_columns import LogColumns
 
 if TYPE_CHECKING:
@@ -54,12 +55,28 @@ def guesses_of(table: Cells, log: LogColumns) -> dict[str, Guess]:
     return {c: decided[c] for c in guesses}
 
 
+# Columns that name a config as a whole, best first.
+_WHOLE = "config configuration config_name choice params config_id kernel_name kernel name".split()
+
+
+def whole_config(table: Cells, guesses: Mapping[str, Guess], log: LogColumns) -> str | None:
+    """A column of labels that varies while the features stay equal, where nothing else is a parameter."""
+    keys = [c for c, g in guesses.items() if g.role == "feature"]
+    group = _groups([table.codes[c] for c in (*keys, log.vendor, log.device) if c in table.texts])
+    if len(group) < table.n:
+        return None
+    labels = [c for c, g in guesses.items() if g.role == "none" and plain(c).lower() in _WHOLE]
+    found = [c for c in labels if "" not in table.texts[c] and _varies_inside(table.codes[c], group)]
+    return min(found, key=lambda c: _WHOLE.index(plain(c).lower()), default=None)
+
+
 def _by_name(table: Cells, column: str) -> Guess | None:
     """A guess from the name (and from what no feature or parameter can hold); None: let the data decide."""
     values = table.texts[column]
     type_ = column_type(values)
-    if not usable_name(column):
-        return Guess("none", "left out: no name for generated code; rename the column to use it")
+    if printable(column) != column:
+        return Guess("none", "left out: its name holds control characters")
+    own, column = column, plain(column)
     if column_names.is_label(column):
         return Guess("none", "guess: a label or an id, not known at launch; confirm")
     if column_names.is_result(column):
@@ -68,16 +85,29 @@ def _by_name(table: Cells, column: str) -> Guess | None:
         return Guess("none", "left out: it holds control characters or spaces around values")
     if type_ == "category" and len(values) > _MAX_CATEGORIES:
         return Guess("none", f"left out: text with {len(values)} different values")
+    if (guess := _by_parents(own, values)) is not None:
+        return guess
     if column_names.is_parameter(column):
-        return _parameter_guess(column, "guess: a known parameter; confirm")
+        return _parameter_guess(own, "guess: a known parameter; confirm")
     if len(values) == 1:
         blank = not values[0]
         return Guess("none", "left out: always blank") if blank else Guess("feature", "guess: constant")
     if column_names.is_feature(column):
         return _feature_guess(values, "guess: a known feature; confirm")
     if column_names.looks_like_parameter(column):
-        return _parameter_guess(column, "guess: named like a parameter; confirm")
+        return _parameter_guess(own, "guess: named like a parameter; confirm")
     return None
+
+
+def _by_parents(column: str, values: list[str]) -> Guess | None:
+    """A guess from the object that a key lies in: {"config": {"x": 1}}."""
+    role = next((r for p in reversed(parents(column)) if (r := column_names.role_of_object(p))), None)
+    if role is None:
+        return None
+    why = f"guess: it stands in {parents(column)[-1]}; confirm"
+    if role == "parameter":
+        return _parameter_guess(column, why)
+    return _feature_guess(values, why) if role == "feature" else Guess("none", why)
 
 
 def _feature_guess(values: list[str], why: str) -> Guess:

@@ -186,6 +186,7 @@ def _check_header(cells: Cells, file: TableFile, spec: KernelSpec) -> None:
 def _check_present(file: TableFile, spec: KernelSpec, name: str) -> None:
     if name in file.header:
         return
+    name = next((c.source for c in (*spec.features, *spec.parameters) if c.name == name), name)
     known = (*spec.log.names, *(c.name for c in (*spec.features, *spec.parameters)))
     hint = did_you_mean(name, [h for h in file.header if h not in known])
     if len(file.header) == 1 and any(c in file.header[0] for c in "| "):

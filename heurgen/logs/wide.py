@@ -6,16 +6,20 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from heurgen.base.errors import LogError
+from heurgen.base.errors import LogError, printable
 from heurgen.base.text import counted
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
-from heurgen.logs.importers.common import described, safe_name, usable_name
+from heurgen.logs.importers.common import column_type, described, safe_name
+from heurgen.logs.naming import names_for, plain, spellings, unit_in
+from heurgen.logs.numbers import numbers
 from heurgen.logs.vendors import VendorGuess, guessed_vendor
 from heurgen.spec.draft_toml import Draft, Entry
-from heurgen.spec.kernel_spec import number
-from heurgen.spec.log_columns import LogColumns, WideColumn, is_throughput
+from heurgen.spec.log_columns import LogColumns, WideColumn, is_throughput, names_time, unit_of
 
+_LESS = (
+    'guess: the cells are times, less is better; write "max" and time = "throughput" for TFLOPS and the like'
+)
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z_0-9-]*?)\s*[=:]\s*([A-Za-z0-9_.+-]+)")
 
 
@@ -30,33 +34,40 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
         UsageError: `vendor` is neither a column nor a vendor.
     """
     place = {
-        key: next((c for c in table.texts if c.lower() in column_names.BOOKKEEPING[key]), None)
+        key: next((c for c in table.texts if set(spellings(c)) & set(column_names.BOOKKEEPING[key])), None)
         for key in ("vendor", "device", "scenario")
     }
     if vendor in table.texts:
         place["vendor"] = vendor
     taken = {c for c in place.values() if c is not None}
     rest = [c for c in table.texts if c not in taken]
-    configs = [c for c in rest if c not in features and (features or not _is_input(c)) and _times(table, c)]
+    configs = [
+        c for c in rest if c not in features and (features or not _is_input(table, c)) and _times(table, c)
+    ]
     inputs = list(features) or [
-        c for c in rest if c not in configs and usable_name(c) and "" not in table.texts[c]
+        c for c in rest if c not in configs and "" not in table.texts[c] and printable(c) == c
     ]
     if len(configs) < 2 or not inputs:
         what = "fewer than two columns look like configs" if inputs else "no column looks like a feature"
         raise LogError(what, file=path, hint="say which columns are the features: --features NAME,...")
     wide = _columns(configs)
+    names_of = names_for(inputs, table.texts)
     parameters = list(dict.fromkeys(name for _, values in wide for name, _ in values))
     values = {p: {dict(v).get(p, "") for _, v in wide} for p in parameters}
     names: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
-    words = sorted({t for c in configs for t in table.texts[c] if t and number(t) is None})
+    words = sorted({t for c in configs for t in _words(table.texts[c])})
     devices = table.texts.get(place["device"] or "", [])
     guess = None if place["vendor"] else guessed_vendor(devices, vendor)
     log, remarks = _vendor_and_device(guess, has_device=place["device"] is not None)
     # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
     read: Any = {"time": "throughput", "objective": "max"} if all(map(is_throughput, configs)) else {}
+    if not read and (units := {unit_of(c) for c in configs} - {None}):
+        read = {"unit": units.pop()} if len(units) == 1 else {}
+    if not read and not any(map(names_time, configs)):
+        remarks = (*remarks, ("objective", _LESS))
     return Draft(
         name=safe_name(re.sub(r"\..*", "", re.split(r"[/\\]", path)[-1])),
-        features=tuple(Entry(described(c, table.texts[c]), "guess; confirm") for c in inputs),
+        features=tuple(_feature(table, c, names_of[c]) for c in inputs),
         parameters=tuple(
             Entry(described(p, v, optional="" in v), "guess; confirm") for p, v in values.items()
         ),
@@ -78,13 +89,30 @@ def _vendor_and_device(
     return log, device if guess is None else (("vendor", guess.remark), *device)
 
 
-def _is_input(name: str) -> bool:
-    return column_names.is_feature(name) or column_names.is_label(name)
+def _feature(table: Cells, column: str, name: str) -> Entry:
+    found = described(name, table.texts[column])
+    return Entry(
+        replace(found, column="" if name == column else column, unit=unit_in(column)), "guess; confirm"
+    )
+
+
+def _is_input(table: Cells, column: str) -> bool:
+    """Whether a column is a feature by its name, or a label: what is measured with "triton" is no version of it."""
+    name = plain(column)
+    label = (
+        column_names.is_label(name) and column_type(table.texts[column]) != "float" and not unit_in(column)
+    )
+    return column_names.is_feature(name) or label
 
 
 def _times(table: Cells, column: str) -> bool:
-    found = [number(t) for t in table.texts[column] if t]
+    found = numbers([t for t in table.texts[column] if t])
     return sum(v is not None and v > 0 for v in found) * 2 > len(found)
+
+
+def _words(texts: list[str]) -> list[str]:
+    """What stands in a column of times that is no time."""
+    return [t for t, n in zip(texts, numbers(texts), strict=True) if t and n is None]
 
 
 def _columns(configs: list[str]) -> tuple[WideColumn, ...]:

@@ -104,6 +104,8 @@ def _lines(draft: Draft) -> Iterator[str]:
 def _entry(entry: Entry) -> str:
     column = entry.column
     parts = [f"type = {toml.string(column.type)}"]
+    if column.column:
+        parts.append(f"column = {toml.string(column.column)}")
     for bound in ("min", "max"):
         value = getattr(column, bound)
         if value is not None:
@@ -137,7 +139,8 @@ def _log(draft: Draft) -> Iterator[str]:
             text = toml.number(found) if isinstance(found, float) else toml.value(found)
             yield f"{name} = {text}{_remark(remarks.get(name, ''))}"
     if log.winners_only:
-        yield "winners_only = true  # every row is the winner of its scenario: slowdown is unknown"
+        said = remarks.get("winners_only", "every row is the winner of its scenario: slowdown is unknown")
+        yield f"winners_only = true{_remark(said)}"
     if log.wide:
         yield ""
         yield "[log.wide]  # a column a config: its parameters"

@@ -45,6 +45,7 @@ class Column:
 
     `min`, `max` and `values` are enforced on logs, not at launch. `optional` and `vendors` are for
     parameters: a blank cell is None; the parameter exists for these vendors alone (empty: for all).
+    `column` is the log's column, where it has another name.
     `aliases` and `unknown` are for category features, as in `ir.Feature`: a log's cell may hold an alias too.
     """
 
@@ -59,6 +60,12 @@ class Column:
     vendors: tuple[str, ...] = ()
     unknown: Unknown = "fallback"
     aliases: Aliases = ()
+    column: str = ""
+
+    @property
+    def source(self) -> str:
+        """The log's column."""
+        return self.column or self.name
 
     def exists_for(self, vendor: str) -> bool:
         return not self.vendors or vendor in self.vendors
@@ -179,7 +186,7 @@ _PARSERS: dict[ColumnType, Callable[[Column, str], int | float | bool | str]] = 
 # --- reading a spec ---------------------------------------------------------------------------------------
 
 _TABLES = ("kernel", "features", "derived", "parameters", "log")
-_COLUMN_KEYS = ("type", "min", "max", "values", "unit", "doc")
+_COLUMN_KEYS = ("type", "min", "max", "values", "unit", "doc", "column")
 _FEATURE_KEYS = (*_COLUMN_KEYS, "aliases", "unknown")
 _PARAMETER_KEYS = (*_COLUMN_KEYS, "optional", "vendors")
 
@@ -273,7 +280,15 @@ def _column(table: Table, name: str, role: str) -> Column:
         vendors=_vendors(entry),
         unknown=unknown,
         aliases=aliases,
+        column=_source(entry, name),
     )
+
+
+def _source(entry: Table, name: str) -> str:
+    column = entry.text("column", name, expected="the name of a column")
+    if not column:
+        raise entry.wrong("column", "the name of a column")
+    return "" if column == name else column
 
 
 def _remark(entry: Table, key: str) -> str:
@@ -352,6 +367,17 @@ def _derived(table: Table, name: str) -> DerivedColumn:
     return DerivedColumn(name, _rewrapped(table, name, lambda: expr.parse(text)))
 
 
+def _check_sources(top: Table, spec: KernelSpec) -> None:
+    """Each column of the log has one role."""
+    seen = dict.fromkeys(spec.log.names, "[log]")
+    for role, members in (("features", spec.features), ("parameters", spec.parameters)):
+        for column in members:
+            other = seen.setdefault(column.source, column.name)
+            if column.column and other != column.name:
+                message = f"the column {quoted(column.source)} is that of {quoted(other)} too"
+                raise top.table(role).error(message, column.name)
+
+
 def _check_spec(top: Table, spec: KernelSpec) -> None:
     """What can only be seen across tables: clashes, and the names that expressions read."""
     columns: list[Any] = []
@@ -371,6 +397,7 @@ def _check_spec(top: Table, spec: KernelSpec) -> None:
                     column.name,
                     f"rename it, or set {taken[column.name]} in [log]",
                 )
+    _check_sources(top, spec)
     inputs = tuple(f.name for f in spec.features)
     check_wide(top.table("log"), spec.log, tuple(p.name for p in spec.parameters), inputs)
     numeric = {f.name: f.type != "category" for f in spec.features}

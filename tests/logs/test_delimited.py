@@ -47,6 +47,14 @@ def test_a_comma_where_others_part_as_many_cells() -> None:
     assert read("a\n1\n") == {"a": ["1"]}
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_what_parts_the_first_record_as_well_is_the_delimiter(delimiter: str) -> None:
+    """Names that hold commas, in a table with semicolons."""
+    text = delimiter.join(["n", "BM=16,BN=32,w=4", "BM=16,BN=64,w=4"]) + "\n" + delimiter.join("123")
+    found = read_csv("t", text + "\n", defaultdict(interner))
+    assert list(found.columns) == ["n", "BM=16,BN=32,w=4", "BM=16,BN=64,w=4"]
+
+
 def test_lines_of_records_with_line_breaks_in_quotes() -> None:
     found, _ = table('a,"b\nb"\n1,"x\r\n\r\nx"\n2,y\n3,"\n"\n4,z\n')
     assert found.text is not None

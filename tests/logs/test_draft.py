@@ -245,10 +245,20 @@ def test_hostile_column_names_stay_inert(tmp_path: Path, name: str) -> None:
         "\n".join([header, *(",".join(map(str, [*r.values(), i % 2])) for i, r in enumerate(rows))]) + "\n"
     )
     spec, text = drafted(path), draft_spec(path)
-    assert list(spec["features"]) == ["M", "N", "K"]
-    assert list(spec["parameters"]) == ["BLOCK_M", "num_warps"]
     assert all(c == "\n" or c.isprintable() for c in text)
-    assert "left out: " in text
+    assert list(spec["features"])[:3] == ["M", "N", "K"]
+    assert list(spec["parameters"])[:2] == ["BLOCK_M", "num_warps"]
+    more = [*spec["features"]][3:] + [*spec["parameters"]][2:]
+    if name.isprintable() and not name.startswith("_"):
+        (own,) = more
+        assert own.isidentifier()
+        assert own.isascii()
+        entry = {**spec["features"], **spec["parameters"]}[own]
+        assert entry["column"] == name
+    else:
+        assert more == []
+        assert "left out: " in text
+    read_logs([path], parse_spec(text))
 
 
 def test_hostile_values_stay_inert(tmp_path: Path) -> None:
@@ -269,7 +279,8 @@ def test_hostile_values_stay_inert(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("M,BLOCK_M,vendor\n1,2,amd\n", ":1: no column looks like the time of a measurement (say which: --time NAME)"),
+        ("M,BLOCK_M,vendor\n1,2,amd\n1,4,amd\n", ":1: no column looks like the time of a measurement "
+             "(say which: --time NAME; or --wide, where every config has a column of its own)"),
         ("M,N,time_ms\n1,2,1.0\n", ": no column looks like a launch parameter (say which: --parameters NAME,...; "
              "or --wide, where every config has a column of its own)"),
         ("BLOCK_M,num_warps,time_ms\n1,2,1.0\n", ": no column looks like a feature (say which: --features NAME,...)"),
@@ -346,3 +357,73 @@ def test_a_throughput_alone_is_drafted_as_one(tmp_path: Path) -> None:
     path.write_text("vendor,device,M,BLOCK_M,tflops\nnvidia,H200,1,16,100\nnvidia,H200,2,32,nan\n")
     spec = parse_spec(draft_spec(path))
     assert (spec.log.time, spec.log.objective, spec.log.failures) == ("tflops", "max", ("nan",))
+
+
+def test_columns_that_code_cannot_name_are_read_under_names_that_it_can(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    head = "GPU;Seq length (tokens);lambda;BLOCK_M;Latency (µs);Memory (MB)"
+    rows = [f"H200;{s};{x};{b};{s * b // x},5;{s + b}" for s in (128, 512) for x in (1, 2) for b in (16, 64)]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    text = draft_spec(path)
+    spec = parse_spec(text)
+    assert [(f.name, f.source, f.unit) for f in spec.features] == [
+        ("Seq_length", "Seq length (tokens)", "tokens"),
+        ("lambda_", "lambda", ""),
+    ]
+    assert [p.name for p in spec.parameters] == ["BLOCK_M"]
+    assert "#   Memory (MB): guess: a result" in text
+    log = read_logs([path], spec)
+    assert (log.n_scenarios, log.n_configs) == (4, 2)
+    assert log.to_frame()["Seq_length"].tolist() == [128] * 4 + [512] * 4
+
+
+def test_winners_without_times(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("gpu,M,BLOCK_M\nH200,1,16\nH200,64,32\nH200,128,64\n")
+    text = draft_spec(path)
+    assert "winners_only = true  # guess: no column is a time, and no scenario has two rows; confirm" in text
+    log = read_logs([path], parse_spec(text))
+    assert (log.n_measurements, log.n_failures) == (3, 0)
+    assert log.to_frame()["time_ms"].isna().all()
+
+
+def test_the_text_of_a_whole_config(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f'H200,{m},"BLOCK: {b}",{m * b}.5' for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,M,config,time_ms\n" + "\n".join(rows) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert [(p.name, p.type) for p in spec.parameters] == [("config", "category")]
+    path.write_text(path.read_text().replace("BLOCK: 32", "BLOCK: 16"))
+    with pytest.raises(LogError, match="no column looks like a launch parameter"):
+        draft_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "time"),
+    [
+        ("p50,tflops", "p50"),
+        ("mean,p95,tflops", "mean"),
+        ("tflops,count", "tflops"),
+        ("mean,kernel_us", "kernel_us"),
+    ],
+)
+def test_averages_are_times_before_throughputs_are(tmp_path: Path, columns: str, time: str) -> None:
+    path = tmp_path / "a.csv"
+    width = columns.count(",") + 1
+    rows = [
+        f"H200,{m},{b}," + ",".join(str(m * b + i + 0.5) for i in range(width))
+        for m in (1, 2)
+        for b in (16, 32)
+    ]
+    path.write_text(f"gpu,M,BLOCK_M,{columns}\n" + "\n".join(rows) + "\n")
+    assert parse_spec(draft_spec(path)).log.time == time
+
+
+def test_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m}x64,{b},{m * b}.5" for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,shape,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    assert (
+        "# sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
+        in draft_spec(path)
+    )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from heurgen.base.errors import LogError
 from heurgen.logs import jsonl, lines
-from heurgen.logs.cells import read_cells
+from heurgen.logs.cells import parse_cells, read_cells
 from tests.logs.tables import refused
 
 VALUES: Any = st.one_of(
@@ -69,9 +69,11 @@ def test_parts_of_another_form(tmp_path: Path, monkeypatch: Any) -> None:
     [
         ('{"n": 1}\n{"n": }\n', "FILE:2: this is no JSON line: Expecting value"),
         ('{"n": 1}\n[1]\n', "FILE:2: found no object, expected one on every line"),
-        ('{"n": [1]}\n', "FILE:1: column 'n': found a list, expected a number, text, true, false or null"),
-        ('{"n": 1}\n\n{"n": {"m": 2}}\n', "FILE:3: column 'n': found an object, expected a number, text, true, "
-         "false or null"),
+        ('{"n": [[1]]}\n', "FILE:1: column 'n': found another list, expected a list of at most 16 numbers or texts"),
+        ('{"n": [' + "1," * 16 + "1]}\n", "FILE:1: column 'n': found another list, expected a list of at most 16 "),
+        ('{"n": 1}\n\n' + '{"n":' * 7 + "2" + "}" * 7, "FILE:3: column 'n.n.n.n.n.n': found objects in 6 objects, "
+         "expected at most 5"),
+        ('{"a.b": 1, "a": {"b": 2}}\n', "FILE:1: column 'a.b': the key is there twice"),
         ('{"n": 1, "n": 2}\n', "FILE:1: column 'n': the key is there twice"),
         ("{}\n{}\n", "FILE: the lines name no column"),
         ("[" * 9000, "FILE: the file has a header and no measurements"),
@@ -120,3 +122,19 @@ def test_the_usual_cause_of_a_first_line_that_is_none(tmp_path: Path) -> None:
     assert (
         refused(tmp_path, '{"a": 1}\n{"a":\n', "log.jsonl") == "FILE:2: this is no JSON line: Expecting value"
     )
+
+
+def test_objects_and_lists_are_columns_of_their_own() -> None:
+    lines = [
+        '{"gpu": {"name": "H200", "sm": 90}, "sizes": [4, 8], "ok": true}',
+        '{"gpu": {"name": "A100"}, "sizes": [4], "note": {}, "ok": null}',
+    ]
+    cells = parse_cells([("t", "\n".join(lines))])
+    found = {k: [cells.texts[k][c] for c in cells.codes[k]] for k in cells.codes}
+    assert found == {
+        "gpu.name": ["H200", "A100"],
+        "gpu.sm": ["90", ""],
+        "sizes.0": ["4", "4"],
+        "sizes.1": ["8", ""],
+        "ok": ["true", ""],
+    }

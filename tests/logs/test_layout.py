@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from heurgen.base.errors import HeurgenError
 from heurgen.logs.draft import draft_spec
 from heurgen.logs.tuning_log import TuningLog, read_logs
+from heurgen.spec.draft_toml import spec_to_toml
+from heurgen.spec.kernel_spec import parse_spec
 from tests.logs.tables import HEADER, ROWS, csv_text, spec
 
 
@@ -106,3 +109,25 @@ def test_wide_tables_that_do_not_fit(
     with pytest.raises(HeurgenError) as error:
         read_logs([path], spec(WIDE))
     assert str(error.value).replace(str(path), "FILE") == message
+
+
+def test_columns_under_other_names(tmp_path: Path, plain: TuningLog) -> None:
+    named = [{"n": "problem.n", "BM": "block m"}.get(h, h) for h in HEADER]
+    (tmp_path / "named.csv").write_text(csv_text(header=named))
+    kernel = spec("")
+    columns = {"n": "problem.n", "BM": "block m"}
+    kernel = replace(
+        kernel,
+        features=tuple(replace(f, column=columns.get(f.name, "")) for f in kernel.features),
+        parameters=tuple(replace(p, column=columns.get(p.name, "")) for p in kernel.parameters),
+    )
+    log = read_logs([tmp_path / "named.csv"], kernel)
+    assert log.content_hash == plain.content_hash
+    assert not any("ignored" in note for note in log.notes)
+    assert parse_spec(spec_to_toml(kernel)) == kernel
+    (tmp_path / "both.csv").write_text(csv_text(header=[*named, "n"], rows=[[*r, "1"] for r in ROWS]))
+    with pytest.raises(HeurgenError, match="the log has this column too, and the spec reads 'n' from "):
+        read_logs([tmp_path / "both.csv"], kernel)
+    (tmp_path / "none.csv").write_text(csv_text(header=[h.replace("problem.n", "m") for h in named]))
+    with pytest.raises(HeurgenError, match=r"column 'problem.n': the header lacks this column"):
+        read_logs([tmp_path / "none.csv"], kernel)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from heurgen.base.errors import LogError
 from heurgen.logs.outcomes import BLANK_TIME
 from heurgen.logs.tuning_log import TuningLog, read_logs
 from tests.logs.tables import ROWS, csv_text, spec
@@ -47,3 +48,11 @@ def test_failure_words(tmp_path: Path) -> None:
 def test_throughput_is_turned_round(tmp_path: Path) -> None:
     log = timed(tmp_path, "tflops", "100", "400", log='objective = "max"')
     assert log.time.tolist() == [0.01, 0.0025]
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    assert timed(tmp_path, "time_ms", "0,5", "12", "1,250").time.tolist() == [0.5, 12.0, 1.25]
+    with pytest.raises(
+        LogError, match=r"found '1,250', expected a finite time above 0 \(write a decimal point\)"
+    ):
+        timed(tmp_path, "time_ms", "1,250", "12")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from heurgen.logs.cells import parse_cells
@@ -23,7 +25,9 @@ def test_what_varies_inside_a_scenario_is_a_parameter() -> None:
     assert found == {"alpha": "feature", "beta": "parameter", "gamma": "none"}
 
 
-@pytest.mark.parametrize(("column", "role"), [("a b", "none"), ("alpha", "feature"), ("note", "none")])
+@pytest.mark.parametrize(
+    ("column", "role"), [("a b", "feature"), ("a\x1bb", "none"), ("alpha", "feature"), ("note", "none")]
+)
 def test_columns_of_one_value(column: str, role: str) -> None:
     assert roles(f"M,BLOCK_M,{column},time_ms\n1,16,x,1\n2,32,x,2\n")[column] == role
 
@@ -37,3 +41,25 @@ def test_without_scenarios_the_other_inputs_stand_for_them() -> None:
     }
     rows = [f"{m},{a},{0.1 * m + a}\n" for m in (1, 2) for a in (3, 4)]
     assert roles("M,alpha,time_ms\n" + "".join(rows)) == {"M": "feature", "alpha": "parameter"}
+
+
+def test_the_object_that_a_key_lies_in_tells_its_role() -> None:
+    lines = [
+        json.dumps(
+            {
+                "problem": {"a": a},
+                "config": {"b": b, "M": b},
+                "result": {"c": a * b, "d": 1},
+                "time_ms": a + b,
+            }
+        )
+        for a in (1, 2)
+        for b in (3, 4)
+    ]
+    assert roles("\n".join(lines)) == {
+        "problem.a": "feature",
+        "config.b": "parameter",
+        "config.M": "parameter",
+        "result.c": "none",
+        "result.d": "none",
+    }

@@ -64,6 +64,25 @@ def test_what_is_said_comes_first(tmp_path: Path) -> None:
     assert dict(spec.log.constants)["vendor"] == "acme"
 
 
+def test_what_is_measured_with_triton_is_no_version_of_it(tmp_path: Path) -> None:
+    """What triton.testing.perf_report writes."""
+    path, text, spec = drafted(tmp_path, "gpu,M,cuBLAS,Triton\nH200,1.0,2.5,4.5\nH200,64.0,8.5,5.5\n")
+    assert [column for column, _ in spec.log.wide] == ["cuBLAS", "Triton"]
+    assert 'objective = "min"  # guess: the cells are times, less is better; write "max" and time = ' in text
+    assert read_logs([path], spec).time.tolist() == [2.5, 4.5, 8.5, 5.5]
+
+
+def test_units_and_decimal_commas_of_wide_tables(tmp_path: Path) -> None:
+    header = "Device;Seq len (tokens);BM=16,w=4 [us];BM=32,w=4 [us]"
+    path, text, spec = drafted(tmp_path, f"{header}\nH200;1;0,5;OOM\nH200;2;2,5;0,25\nH200;4;3,5;0,5\n")
+    assert (spec.features[0].name, spec.features[0].source) == ("Seq_len", "Seq len (tokens)")
+    assert (spec.log.unit, spec.log.failures) == ("us", ("OOM",))
+    assert "objective" not in text
+    assert read_logs([path], spec).to_frame()["time_ms"].dropna().tolist() == pytest.approx(
+        [5e-4, 2.5e-3, 2.5e-4, 3.5e-3, 5e-4]
+    )
+
+
 def test_devices_of_two_vendors_tell_them(tmp_path: Path) -> None:
     path, text, spec = drafted(tmp_path, "gpu,n,old,new\nH200,8,1,2\nMI300X,8,2,1\n")
     assert 'vendor = { from = "device" }  # guess: the names of the devices tell it; confirm' in text

@@ -81,7 +81,7 @@ def test_a_clash_with_a_default_log_column_is_resolved_in_log(tmp_path: Path) ->
 
 
 ARITHMETIC = "(allowed: + - * / // % min max, parentheses, numbers and feature names)"
-COLUMN_KEYS = "type, min, max, values, unit, doc, aliases, unknown"
+COLUMN_KEYS = "type, min, max, values, unit, doc, column, aliases, unknown"
 BAD = {
     "no toml": (GOOD + "x = = 3", ":10: this is no TOML: Invalid value, at character 5"),
     "no utf-8": (b"ab\xff", ": byte 2 is no UTF-8 (save the file as UTF-8)"),
@@ -184,6 +184,18 @@ BAD = {
     "unknown key": (
         feature('n = {type="int", mim=3}'),
         ":4: column 'features.n.mim': unknown key 'mim' (did you mean 'min'?)",
+    ),
+    "column twice": (
+        feature('a = {type="int", column="c"}\nb = {type="int", column="c"}'),
+        ":5: column 'features.b': the column 'c' is that of 'a' too",
+    ),
+    "column of the log": (
+        feature('a = {type="int", column="time_ms"}'),
+        ":4: column 'features.a': the column 'time_ms' is that of '[log]' too",
+    ),
+    "blank column": (
+        feature('a = {type="int", column=""}'),
+        ":4: column 'features.a.column': found '', expected the name of a column",
     ),
     "optional feature": (
         feature('n = {type="int", optional=true}'),

@@ -1,0 +1,32 @@
+"""Texts -> numbers, where a table may have been written with decimal commas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from heurgen.spec.kernel_spec import number
+
+_COMMA = re.compile(r"-?[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?")
+# What may be a number with a comma between thousands as well.
+_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
+
+
+def numbers(texts: Sequence[str]) -> list[float | None]:
+    """Each text as a finite float, None where it is none.
+
+    A comma is read as a decimal one where no text has a point and one at least cannot be of thousands ("0,125").
+    """
+    found = [number(text) for text in texts]
+    if None not in found:
+        return found
+    commas = [text for text in texts if _COMMA.fullmatch(text)]
+    if not commas or all(map(_THOUSANDS.fullmatch, commas)) or any(_point(t) for t in texts):
+        return found
+    return [
+        number(t.replace(",", ".")) if _COMMA.fullmatch(t) else n for t, n in zip(texts, found, strict=True)
+    ]
+
+
+def _point(text: str) -> bool:
+    return "." in text and number(text) is not None
