@@ -110,7 +110,7 @@ def run_tests(whole_table: bool) -> dict[str, Any]:
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
             "no:cacheprovider", f"--junitxml={report}", "tests/kernels/test_gpu.py",
-            "tests/kernels/test_gpu_matmul.py",
+            "tests/kernels/test_gpu_matmul.py", "tests/kernels/test_gpu_llama.py",
         ]  # fmt: skip
         started = time.monotonic()
         try:

@@ -338,7 +338,7 @@ def record(call: Callable[[], Tensor]) -> tuple[Callable[[], Any], Tensor]:
     for _ in range(2):
         result = call()
     if not result.is_cuda:
-        return call, result
+        return lambda: result.copy_(call()), result
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
