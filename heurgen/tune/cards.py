@@ -31,11 +31,11 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 CHANGES = {("device", "gpus")}
 Card: TypeAlias = Mapping[str, Mapping[str, Any]]
 _EVENTS = (
-    "device events around one launch after zeroing 1 GiB, host ahead of the device; configs take turns; "
+    "device events around one launch after reading 1 GiB, host ahead of the device; configs take turns; "
     "a row is the median of its samples; losers are timed once; the best few have several rows"
 )
 _GRAPH = (
-    "device events around each of the launches of a recorded graph, each after zeroing 1 GiB in the graph; a sample is "
+    "device events around each of the launches of a recorded graph, each after reading 1 GiB in the graph; a sample is "
     "the median of a replay; configs take turns; a row is the median of its samples; losers are timed once; the best "
     "few have several rows"
 )

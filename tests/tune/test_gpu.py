@@ -107,9 +107,9 @@ class Clock:
         )  # fmt: skip
         self.torch = types.ModuleType("torch")
         parts: dict[str, Any] = {
-            "cuda": cuda, "int8": "int8", "__version__": "2.11.0", "set_grad_enabled": lambda on: None,
+            "cuda": cuda, "float32": "float32", "__version__": "2.11.0", "set_grad_enabled": lambda on: None,
             "version": types.SimpleNamespace(hip=None, cuda="13.0"),
-            "empty": lambda size, dtype, device: types.SimpleNamespace(zero_=self.flush),
+            "zeros": lambda size, dtype, device: types.SimpleNamespace(sum=self.flush),
         }  # fmt: skip
         vars(self.torch).update(parts)
 

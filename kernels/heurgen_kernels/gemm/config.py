@@ -15,9 +15,11 @@ class Config(NamedTuple):
     BLOCK_M, BLOCK_N, BLOCK_K  rows of x, rows of the weight and columns of both in a step
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
     num_stages    steps that are loaded ahead; fewer where they have no room
-    num_splits    parts that the K of each tile is cut into
-    programs_per_sm  0: each tile, or part of one, is a program's own. Else so many programs a processor share the
-                  tiles, and evenly the K of those that would not go round; num_splits is then 1
+    num_splits    parts that the K of each tile is cut into; 0, beside programs_per_sm: K is streamed
+    programs_per_sm  where not 0, num_splits follows from it: tiles go round so many programs a processor, and the K of
+                  those that would not is cut into as many parts as keep all busy. With num_splits 0, and one row of
+                  tiles, those programs share it evenly instead ("stream K"), each the end of one tile and the start
+                  of the next
     """
 
     variant: str = "stream_k"
@@ -37,17 +39,19 @@ ALLOWED: Mapping[str, Iterable[Any]] = {
     "BLOCK_K": (16, 32, 64, 128, 256),
     "num_warps": (1, 2, 4, 8, 16),
     "num_stages": range(1, 17),
-    "num_splits": range(1, 65),
+    "num_splits": range(65),
     "programs_per_sm": range(17),
 }
 
 
 def _rule(config: Config) -> None:
     """ValueError for what does not go together."""
-    if config.programs_per_sm and config.num_splits > 1:
+    if (config.num_splits > 1 and config.programs_per_sm) or (
+        not config.num_splits and not config.programs_per_sm
+    ):
         raise ValueError(
-            f"config.num_splits is {config.num_splits} with programs_per_sm {config.programs_per_sm}; programs that "
-            "share tiles cut K by themselves: num_splits must be 1"
+            f"config.num_splits is {config.num_splits} with programs_per_sm {config.programs_per_sm}; K is cut into "
+            "num_splits parts, or as programs_per_sm asks, with num_splits 1 or, for a stream, 0"
         )
     if config.variant == "warp_specialized":
         wide = (64, 128, 256) if config.BLOCK_M == 128 else (128,)

@@ -17,7 +17,6 @@ def default_config(*, vendor: str, M: int, N: int, K: int, gated: bool, multipro
         splits = max(1, min(8, 2 * multiprocessors // tiles, K // 256))
         return Config("stream_k", rows, block, 64 if rows < 128 else 32, 4 if rows < 128 else 8, 2, splits)
     if rows < 128:
-        return Config("warp_specialized", rows, 128, 64, 4, 12, 1, 1)
-    tiles = -(-M // 128) * -(-N // 256)
-    wide = not gated and tiles >= multiprocessors
+        return Config("stream_k", rows, 64, 64, 4, 4, 1, 3 if rows == 16 else 2)
+    wide = not gated and multiprocessors <= -(-M // 128) * -(-N // 256)
     return Config("warp_specialized", 128, 256 if wide else 128, 64, 4, 12, 1, 0 if wide else 1)

@@ -13,15 +13,29 @@ from ..caches import Cache, shared
 from ..host.bound import bind
 from ..host.dispatch import bindable, binding, current_device, hash_in_turn
 from ..host.scratch import counters
-from .call import Product
+from .call import Product, ProductLayout
 from .config import Config
 from .device import stream_k, warp_specialized, work
 from .device.arguments import Tensors
-from .plan import HALF, STORED, UNIT, Plan, Work, addresses_of, make_plan, plan_key, work_of
+from .plan import (
+    HALF,
+    STORED,
+    UNIT,
+    Plan,
+    Work,
+    adapted,
+    addresses_of,
+    aligned,
+    make_plan,
+    plan_key,
+    share,
+)  # fmt: skip
 
 SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
 
 _plans: Cache[tuple[Any, ...], Plan] = shared()
+# By config, identity of the layout and alignment; the layout is kept, so that its id stays its own.
+_launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work]] = shared()
 
 
 @cache
@@ -39,12 +53,21 @@ def launch(call: Product, config: Config) -> torch.Tensor:
     if layout.rows == 0:
         return call.out
     addresses = addresses_of(call)
-    key = plan_key(call, config, addresses)
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _plans.keep(key, make_plan(call, config))
-    _run(plan, call, addresses, work_of(plan, layout))
+    asked = (config, id(layout), aligned(addresses))
+    known = _launches.get(asked)
+    if known is None:
+        known = _launches.keep(asked, (layout, *_prepared(call, config, asked[2])))
+    _run(known[1], call, addresses, known[2])
     return call.out
+
+
+def _prepared(call: Product, config: Config, alignment: Any) -> tuple[Plan, Work]:
+    """The plan, one for all products that run the same compiled kernel, and how this one is shared."""
+    config = adapted(config, call)
+    shares = share(config, call.layout, call.gated)
+    key = plan_key(config, call.layout, shares, alignment)
+    plan = _plans.get(key)
+    return plan or _plans.keep(key, make_plan(call, config, shares)), shares
 
 
 def _run(plan: Plan, call: Product, addresses: tuple[int, ...], shares: Work) -> None:
@@ -74,7 +97,15 @@ def scratch_of(
 def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
     """The kernel's numbers, in the order of its signature."""
     layout = call.layout
-    shared_out = (shares.m_tiles, shares.n_tiles, shares.units, shares.whole, shares.left, shares.splits)
+    shared_out = (
+        shares.m_tiles,
+        shares.n_tiles,
+        shares.units,
+        shares.whole,
+        shares.left,
+        shares.splits,
+        shares.items,
+    )
     if plan.specialised:
         sizes = (layout.width, layout.rows) if plan.swap else (layout.rows, layout.width)
         return (*sizes, *shared_out, layout.gate)

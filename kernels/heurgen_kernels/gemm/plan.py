@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..caches import Cache
 from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
 from .config import Config
 from .device.stream_k import stream_k_matmul
 from .device.warp_specialized import warp_specialized_matmul
+from .device.work import PARTS, STREAM, WHOLE
 
 # Partial sums of shared tiles may take this much memory; beyond it K is cut less.
 SCRATCH_LIMIT = 1 << 30
@@ -25,7 +25,7 @@ STORED, HALF, UNIT = 128, 64, 64
 
 
 class Work(NamedTuple):
-    """How the tiles of one product are shared, see `work`. slots: blocks of partial sums; tiles: counters."""
+    """How the tiles of one product are shared, see `device/work.py`. slots: blocks of partial sums."""
 
     m_tiles: int
     n_tiles: int
@@ -33,15 +33,18 @@ class Work(NamedTuple):
     whole: int
     left: int
     splits: int
+    items: int
     programs: int
     slots: int
+
+    @property
+    def mode(self) -> int:
+        return int((STREAM if self.left else PARTS if self.slots else WHOLE).value)
 
 
 @dataclass(slots=True)
 class Plan:
-    """swap: the weight is the left operand. slot: partial sums of a slot. counters: of a tile. works: by rows, width
-    and size of a product.
-    """
+    """swap: the weight is the left operand. slot: partial sums of a slot. counters: of a tile."""
 
     kernel: Any
     constants: tuple[Any, ...]
@@ -52,7 +55,6 @@ class Plan:
     counters: int
     sources: tuple[Slots, ...] = ()
     bound: Bound | None = None
-    works: Cache[tuple[int, int, int], Work] = field(default_factory=Cache)
 
     @property
     def specialised(self) -> bool:
@@ -68,13 +70,12 @@ def addresses_of(call: Product) -> tuple[int, int, int, int, int]:
     )  # fmt: skip
 
 
-def plan_key(call: Product, config: Config, addresses: tuple[int, ...]) -> tuple[Any, ...]:
-    """Calls of one key run the same compiled kernel."""
+def aligned(addresses: tuple[int, ...]) -> Any:
+    """What a compiled kernel may assume of its tensors' addresses."""
     x, weight, bias, residual, out = addresses
-    aligned: Any = not (x | weight | bias | residual | out) & 15
-    if not aligned:
-        aligned = tuple(address & 15 == 0 for address in addresses)
-    return config, call.layout.kind, aligned, call.layout.size % config.BLOCK_K == 0
+    if not (x | weight | bias | residual | out) & 15:
+        return True
+    return tuple(address & 15 == 0 for address in addresses)
 
 
 def specialises(call: Product) -> bool:
@@ -107,47 +108,66 @@ def stages_that_fit(config: Config, block_b: int, gated: bool) -> int:
     return min(config.num_stages, (SHARED_MEMORY - staging) // step)
 
 
-def make_plan(call: Product, config: Config) -> Plan:
-    """The plan of a call that was checked, for the device of its layout."""
-    config = adapted(config, call)
-    gated = call.gated
+def plan_key(config: Config, layout: ProductLayout, work: Work, aligned: Any) -> tuple[Any, ...]:
+    """Products of one key run the same compiled kernel."""
+    return config, layout.kind, aligned, layout.size % config.BLOCK_K == 0, work.m_tiles == 1, work.mode
+
+
+def make_plan(call: Product, config: Config, work: Work) -> Plan:
+    """The plan of a call that was checked, for the device of its layout; config: `adapted`."""
+    gated, slot = call.gated, slot_of(config, call.gated)
     if config.variant == "warp_specialized":
-        swap = gated or config.BLOCK_M != 128
+        swap = swapped(config, gated)
         block_b = config.BLOCK_M if swap else config.BLOCK_N
-        constants: tuple[Any, ...] = (block_b, stages_that_fit(config, block_b, gated), GROUP, swap, gated)
+        constants: tuple[Any, ...] = (
+            block_b, stages_that_fit(config, block_b, gated), GROUP, swap, gated, work.mode,
+        )  # fmt: skip
         weight, x = (1, 2) if swap else (2, 1)
         sources = ((weight,), (x,), (3,) if call.residual is None else (3, 4))
-        slot = (4 if gated else 2) * HALF * block_b
         return Plan(warp_specialized_matmul, constants, WARP_SPECIALIZED, config, swap, slot, 2, sources)
     swap = config.BLOCK_M < 64 <= config.BLOCK_N and call.layout.device.hopper
     even = call.layout.size % config.BLOCK_K == 0
-    constants = (config.BLOCK_M, config.BLOCK_N, config.BLOCK_K, GROUP, swap, gated, even)
+    batch = max(1, min(8, 64 * 32 * config.num_warps // (config.BLOCK_M * config.BLOCK_N)))
+    constants = (config.BLOCK_M, config.BLOCK_N, config.BLOCK_K, GROUP, swap, gated, even, work.mode, batch)
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    slot = (2 if gated else 1) * config.BLOCK_M * config.BLOCK_N
     return Plan(stream_k_matmul, constants, options, config, swap, slot, 1)
 
 
-def work_of(plan: Plan, layout: ProductLayout) -> Work:
-    """How the programs of a launch share a product's tiles."""
-    key = (layout.rows, layout.width, layout.size)
-    known = plan.works.get(key)
-    return known or plan.works.keep(key, share(plan, layout))
+def swapped(config: Config, gated: bool) -> bool:
+    """Whether warp_specialized has the weight on the left, which has 128 rows there."""
+    return gated or config.BLOCK_M != 128
 
 
-def share(plan: Plan, layout: ProductLayout) -> Work:
-    config, processors = plan.config, layout.device.processors
+def slot_of(config: Config, gated: bool) -> int:
+    """Partial sums of a tile."""
+    if config.variant == "warp_specialized":
+        return (4 if gated else 2) * HALF * (config.BLOCK_M if swapped(config, gated) else config.BLOCK_N)
+    return (2 if gated else 1) * config.BLOCK_M * config.BLOCK_N
+
+
+def share(config: Config, layout: ProductLayout, gated: bool) -> Work:
+    """How the programs of a launch share a product's tiles; config: `adapted`."""
+    processors = layout.device.processors
     m_tiles, n_tiles = -(-layout.rows // config.BLOCK_M), -(-layout.width // config.BLOCK_N)
     units, tiles = -(-layout.size // config.BLOCK_K), m_tiles * n_tiles
+    most = SCRATCH_LIMIT // (4 * slot_of(config, gated))
+    programs, whole, splits = tiles, 0, min(config.num_splits or 1, units)
     if config.programs_per_sm:
-        programs = min(processors * config.programs_per_sm, tiles * units)
+        programs = processors * config.programs_per_sm
         left = tiles % programs
-        if units * left < programs:
-            left = 0  # a share would be less than a step
-        if 2 * programs * plan.slot * 4 <= SCRATCH_LIMIT:
-            return Work(m_tiles, n_tiles, units, tiles - left, left, 1, programs, 2 * programs if left else 0)
-    splits = min(config.num_splits, units)
-    while splits > 1 and tiles * splits * plan.slot * 4 > SCRATCH_LIMIT:
+        whole = tiles - left
+        streams = config.num_splits == 0 and m_tiles == 1 and units * left >= programs
+        if streams and left and 2 * programs <= most:
+            return Work(m_tiles, n_tiles, units, whole, left, 1, whole, programs, 2 * programs)
+        splits = min(programs // left, units) if left else 1
+    elif config.variant == "warp_specialized":
+        programs = processors
+    while splits > 1 and (tiles - whole) * splits > most:
         splits //= 2
-    items = tiles * splits
-    programs = min(items, processors) if plan.specialised else items
-    return Work(m_tiles, n_tiles, units, items, 0, splits, programs, items if splits > 1 else 0)
+    if splits == 1:
+        whole = tiles
+    items = whole + (tiles - whole) * splits
+    slots = items - whole
+    if config.variant == "stream_k":
+        programs = items
+    return Work(m_tiles, n_tiles, units, whole, 0, splits, items, min(programs, items), slots)

@@ -146,13 +146,14 @@ def resources(kernel: Any, arguments: Sequence[Any], options: dict[str, Any], ta
 
 def source_of(kernel: Any, arguments: Sequence[Any]) -> ASTSource:
     """A kernel with the types and constants that Triton's dispatch would find, all pointers aligned. A named tuple
-    among the arguments that is no constant holds pointers; numbers that are specialised divide by 16.
+    among the arguments that is no constant holds pointers; numbers are specialised as there: ones are constants.
     """
     signature: dict[str, Any] = {}
     constants: dict[tuple[int, ...], Any] = {}
     attributes: dict[tuple[int, ...], Any] = {}
     for number, (parameter, value) in enumerate(zip(kernel.params, arguments, strict=True)):
-        if parameter.is_constexpr or value is None:
+        specialised = isinstance(value, int) and not parameter.do_not_specialize
+        if parameter.is_constexpr or value is None or (specialised and value == 1):
             signature[parameter.name], constants[number,] = "constexpr", value
         elif isinstance(value, tuple):
             signature[parameter.name] = type(value)(*(_type(tensor) for tensor in value))
@@ -163,7 +164,7 @@ def source_of(kernel: Any, arguments: Sequence[Any]) -> ASTSource:
                     attributes[number, place] = [["tt.divisibility", 16]]
         else:
             signature[parameter.name] = _type(value)
-            if isinstance(value, int) and not parameter.do_not_specialize and value % 16 == 0:
+            if specialised and not parameter.do_not_specialize_on_alignment and value % 16 == 0:
                 attributes[number,] = [["tt.divisibility", 16]]
     return (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, attributes)
 

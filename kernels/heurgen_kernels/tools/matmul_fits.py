@@ -10,7 +10,7 @@ import torch
 from ..gemm.call import Product, check
 from ..gemm.config import normalise
 from ..gemm.launch import dispatched, scratch_of
-from ..gemm.plan import make_plan, work_of
+from ..gemm.plan import adapted, make_plan, share
 from .fits import DEVICES, ELEMENTS, Resources, resources
 
 
@@ -45,7 +45,8 @@ def meta_product(shape: Shape, target: str) -> Product:
 def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
     """Compile what a launch of the config would run on a target of `tools.fits.TARGETS`, and read what it uses."""
     call = meta_product(shape or Shape(), target)
-    plan = make_plan(call, normalise(config))
-    shares = work_of(plan, call.layout)
+    launched = adapted(normalise(config), call)
+    shares = share(launched, call.layout, call.gated)
+    plan = make_plan(call, launched, shares)
     arguments = dispatched(plan, call, shares, scratch_of(plan, call, 0, shares))
     return resources(plan.kernel, arguments, plan.options, target)

@@ -65,33 +65,36 @@ class Matmul:
                 "BLOCK_K": (64, 128, 256),
                 "num_warps": (4, 8),
                 "num_stages": (3, 4, 5, 6, 12),
-                "num_splits": (1, 2, 4, 8),
-                "programs_per_sm": (0, 1, 2, 4),
+                "num_splits": (0, 1, 2, 4),
+                "programs_per_sm": (0, 1, 2, 3, 4, 6),
             },
             constraints=(
-                "programs_per_sm == 0 or num_splits == 1",
-                # rows of x: what holds them all, or half of them; of many, one of the large blocks
+                "num_splits == 1 or (num_splits == 0) == (programs_per_sm > 0)",
+                # rows of x: what holds them all, or half of them; of many, one of the large blocks. One row of tiles
+                # can be streamed
                 "BLOCK_M == 16 or M > BLOCK_M / 2",
                 "M <= 2 * BLOCK_M or BLOCK_M >= 128 or (BLOCK_M == 64 and M <= 512)",
+                "num_splits > 0 or M <= BLOCK_M",
                 # twelve stages: as many as have room
                 "variant == 'stream_k' or (BLOCK_K == 64 and num_warps == 4 and num_stages == 12)",
                 "variant == 'stream_k' or programs_per_sm <= 1",
                 "variant == 'stream_k' or BLOCK_N == 128 or (BLOCK_M == 128 and BLOCK_N != 32)",
                 "variant == 'stream_k' or max(BLOCK_M, BLOCK_N) < 256 or (num_splits == 1 and programs_per_sm == 0)",
                 "variant == 'stream_k' or not gated or (BLOCK_M < 256 and BLOCK_N == 128)",
-                "variant != 'stream_k' or (num_stages < 12 and BLOCK_M < 256 and num_splits <= 4)",
                 # few rows: 50 to 130 KB on their way to a processor
+                "variant != 'stream_k' or (num_stages < 12 and BLOCK_M < 256 and num_splits <= 1)",
                 "variant != 'stream_k' or BLOCK_M > 64 or (num_warps == 4 and BLOCK_N <= 128)",
                 "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 32 or BLOCK_K == 256 and num_stages == 3"
                 " or BLOCK_K == 128 and num_stages == 5",
                 "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 64 or BLOCK_K == 128 and num_stages == 4"
-                " or BLOCK_K == 64 and num_stages == 6",
-                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 128 or BLOCK_K == 128 and num_stages == 3"
-                " or BLOCK_K == 64 and num_stages == 5",
-                "variant != 'stream_k' or BLOCK_M == 16 or BLOCK_N > 32 or BLOCK_M > 64",
-                "variant != 'stream_k' or BLOCK_M == 16 or programs_per_sm <= 2",
+                " or BLOCK_K == 64 and num_stages in (4, 6) or BLOCK_K == 256 and num_stages == 3 and BLOCK_M == 16",
+                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 128 or BLOCK_K == 64 and num_stages in (4, 5)"
+                " or BLOCK_K == 128 and num_stages == 3 and BLOCK_M == 16",
+                "variant != 'stream_k' or BLOCK_M == 16 or num_stages == 4 or BLOCK_M > 64",
+                "variant != 'stream_k' or BLOCK_M == 16 or programs_per_sm <= 3",
+                "variant != 'stream_k' or num_splits > 0 or (BLOCK_M == 16 and programs_per_sm in (2, 4))",
                 "variant != 'stream_k' or BLOCK_M != 128 or (num_warps == 8 and BLOCK_K == 64 and num_stages == 3"
-                " and BLOCK_N >= 128 and num_splits == 1 and programs_per_sm <= 1)",
+                " and BLOCK_N == 128 and programs_per_sm == 0)",
             ),
         )
 

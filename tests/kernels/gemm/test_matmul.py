@@ -3,14 +3,19 @@
 import pytest
 import torch
 from heurgen_kernels.gemm.api import matmul
+from heurgen_kernels.gemm.call import Product, check
 from heurgen_kernels.gemm.config import Config
+from heurgen_kernels.gemm.launch import launch
+from heurgen_kernels.gemm.plan import adapted, share
 from heurgen_kernels.host import scratch
+from heurgen_kernels.host.hardware import Device
 
 WHOLE = Config("stream_k", 32, 32, 32)
 CONFIGS = {
     "whole": WHOLE,
     "split": WHOLE._replace(num_splits=3),
-    "shared": WHOLE._replace(programs_per_sm=1),
+    "parts": WHOLE._replace(programs_per_sm=1),
+    "streamed": Config("stream_k", 64, 16, 16, num_splits=0, programs_per_sm=1),
     "small": Config("stream_k", 16, 64, 64),
 }
 SHAPES = [(1, 40, 64), (3, 72, 100), (17, 33, 200), (70, 130, 33), (16, 16, 8), (5, 64, 1)]
@@ -51,8 +56,48 @@ def test_gated_products_are_right(config, rows, width, size):
     assert error(matmul(x, w, bias, gated=True, config=config), right(x, w, bias, gated=True)) < 1e-3
 
 
+HOPPER = Device("nvidia", (9, 0), 132)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_the_weight_may_be_the_left_operand(gated):
+    """As on Hopper, where the matrix unit takes no less than 64 rows there."""
+    x, w = draw(9, 96), draw(2 * 72 if gated else 72, 96, seed=1) / 10
+    call = Product(x, w, None, None, torch.empty(9, 72).half(), gated)
+    check(call, HOPPER)
+    launch(call, Config("stream_k", 16, 64, 32, num_splits=2))
+    assert error(call.out, right(x, w, gated=gated)) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("config", "rows", "width", "expected"),
+    [
+        # 96 tiles of 64 columns: 4 parts of each keep 3 programs a processor busy
+        (Config("stream_k", 16, 64, 64, num_stages=6, programs_per_sm=3), 16, 6144, (0, 0, 4, 384, 384, 384)),
+        # 192 tiles: 132 whole, then the halves of 60
+        (Config("warp_specialized", 128, 128, 64, 4, 12, 1, 1), 512, 6144, (132, 0, 2, 252, 132, 120)),
+        (Config("warp_specialized", 128, 256, 64, 4, 12), 512, 6144, (96, 0, 1, 96, 96, 0)),
+        # one row of 48 tiles, streamed; two rows of them are not
+        (Config("warp_specialized", 16, 128, 64, 4, 12, 0, 1), 16, 6144, (0, 48, 1, 0, 132, 264)),
+        (Config("warp_specialized", 16, 128, 64, 4, 12, 0, 1), 32, 6144, (96, 0, 1, 96, 96, 0)),
+    ],
+)
+def test_how_tiles_are_shared(config, rows, width, expected):
+    """(whole, left, splits, items, programs, slots) of a Hopper with 132 processors, K 4096."""
+    meta = {"dtype": torch.bfloat16, "device": "meta"}
+    x, w, out = (
+        torch.empty(rows, 4096, **meta),
+        torch.empty(width, 4096, **meta),
+        torch.empty(rows, width, **meta),
+    )
+    call = Product(x, w, None, None, out, False)
+    check(call, HOPPER)
+    found = share(adapted(config, call), call.layout, False)
+    assert found[3:] == expected
+
+
 def test_counters_are_left_as_zeros():
-    matmul(draw(20, 256), draw(70, 256, seed=1), config=CONFIGS["shared"])
+    matmul(draw(20, 256), draw(70, 256, seed=1), config=CONFIGS["streamed"])
     matmul(draw(20, 256), draw(70, 256, seed=1), config=CONFIGS["split"])
     assert all(not arena.zeros.any() for arena in scratch._counters.values())
 
@@ -111,7 +156,7 @@ WRONG = [
     (lambda x, w: matmul(x, w, config={"TILE_SIZE": 16}), r"config has TILE_SIZE = 16; the parameters"),
     (
         lambda x, w: matmul(x, w, config={"num_splits": 2, "programs_per_sm": 1}),
-        r"config.num_splits is 2 with programs_per_sm 1",
+        r"config.num_splits is 2 with programs_per_sm 1; K is cut into",
     ),
     (
         lambda x, w: matmul(x, w, config={"variant": "warp_specialized", "BLOCK_N": 64}),

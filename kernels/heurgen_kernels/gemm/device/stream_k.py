@@ -56,13 +56,16 @@ def part_offsets(slot, NUMBER: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.const
 @triton.jit
 def sum_parts(
     part_ptr, parts, first_slot, next_slot, step, NUMBER: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    COLUMNS: tl.constexpr, BATCH: tl.constexpr,
 ):  # fmt: skip
-    """All parts of a tile, in their order: the sum is the same whoever adds last."""
+    """All parts of a tile, in their order: the sum is the same whoever adds last. BATCH are loaded at a time."""
     acc = tl.load(part_ptr + part_offsets(first_slot, NUMBER, COUNT, ROWS, COLUMNS), cache_modifier=".cg")
-    for number in range(parts - 1):
-        offsets = part_offsets(next_slot + number * step, NUMBER, COUNT, ROWS, COLUMNS)
-        acc += tl.load(part_ptr + offsets, cache_modifier=".cg")
+    for start in range(0, parts - 1, BATCH):
+        for number in tl.static_range(BATCH):
+            here = tl.minimum(start + number, parts - 2)  # of what is read twice, the second is not added
+            offsets = part_offsets(next_slot + here * step, NUMBER, COUNT, ROWS, COLUMNS)
+            part = tl.load(part_ptr + offsets, cache_modifier=".cg")
+            acc += tl.where(start + number < parts - 1, part, 0.0)
     return acc
 
 
@@ -96,30 +99,33 @@ def finish(
         "rows",
         "width",
         "size",
-        "m_tiles",
         "n_tiles",
         "units",
         "whole",
         "left",
         "splits",
+        "items",
         "gate",
-    ]
+    ],
+    do_not_specialize_on_alignment=["m_tiles"],
 )
 def stream_k_matmul(
     tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, whole, left,
-    splits, gate,
+    splits, items, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, SWAP: tl.constexpr,
-    GATED: tl.constexpr, EVEN_K: tl.constexpr,
+    GATED: tl.constexpr, EVEN_K: tl.constexpr, MODE: tl.constexpr, BATCH: tl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between a gate and its up."""
     COUNT: tl.constexpr = 2 if GATED else 1
     ROWS: tl.constexpr = BLOCK_N if SWAP else BLOCK_M
     COLUMNS: tl.constexpr = BLOCK_M if SWAP else BLOCK_N
     program = tl.program_id(0)
-    count, shared = turns(program, tl.num_programs(0), whole, units, left)
+    count = 1
+    if MODE == 2:  # else each item is a program's own
+        count = turns(program, tl.num_programs(0), items, MODE)
     for turn in range(count):
         tile, first, last, slot, parts, first_slot, next_slot, step = segment(
-            turn, shared, program, tl.num_programs(0), whole, splits, units, left
+            turn, program, tl.num_programs(0), whole, splits, units, left, MODE
         )
         if last > first:
             m, n = place(tile, m_tiles, n_tiles, GROUP)
@@ -130,7 +136,7 @@ def stream_k_matmul(
                 BLOCK_M, BLOCK_N, BLOCK_K, SWAP, GATED, EVEN_K,
             )  # fmt: skip
             ended = True
-            if tensors.part is not None:  # noqa: SIM102
+            if MODE > 0:  # noqa: SIM102
                 if parts > 1:
                     tl.store(tensors.part + part_offsets(slot, 0, COUNT, ROWS, COLUMNS), acc)
                     if GATED:
@@ -140,11 +146,20 @@ def stream_k_matmul(
                     if ended:
                         tl.store(tensors.counters + tile, 0)
                         acc = sum_parts(
-                            tensors.part, parts, first_slot, next_slot, step, 0, COUNT, ROWS, COLUMNS
+                            tensors.part, parts, first_slot, next_slot, step, 0, COUNT, ROWS, COLUMNS, BATCH
                         )
                         if GATED:
                             up = sum_parts(
-                                tensors.part, parts, first_slot, next_slot, step, 1, COUNT, ROWS, COLUMNS
+                                tensors.part,
+                                parts,
+                                first_slot,
+                                next_slot,
+                                step,
+                                1,
+                                COUNT,
+                                ROWS,
+                                COLUMNS,
+                                BATCH,
                             )
             if ended:
                 finish(

@@ -33,17 +33,17 @@ def origin(tile, m_tiles, n_tiles, GROUP: gl.constexpr, BLOCK_B: gl.constexpr, S
 
 @gluon.jit
 def produce(
-    a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits, gate,
+    a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits, items, gate,
     BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+    MODE: gl.constexpr,
 ):  # fmt: skip
     """Loads the steps of the program's items. gate: rows of A between a gate and its up projection."""
     HALVES: gl.constexpr = 4 if GATED else 2
     program = gl.program_id(0)
-    count, shared = gluon_turns(program, gl.num_programs(0), whole, units, left)
     done = 0
-    for turn in range(count):
+    for turn in range(gluon_turns(program, gl.num_programs(0), items, MODE)):
         tile, first, last, _slot, _parts, _first_slot, _next_slot, _step = gluon_segment(
-            turn, shared, program, gl.num_programs(0), whole, splits, units, left
+            turn, program, gl.num_programs(0), whole, splits, units, left, MODE
         )
         row_a, row_b = origin(tile, m_tiles, n_tiles, GROUP, BLOCK_B, SWAP)
         for unit in range(first, last):
@@ -107,11 +107,17 @@ def sum_parts(
     part_ptr, parts, first_slot, next_slot, step, NUMBER: gl.constexpr, COUNT: gl.constexpr, BLOCK_B: gl.constexpr,
     LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """All parts of a tile, in their order: the sum is the same whoever adds last."""
+    """All parts of a tile, in their order: the sum is the same whoever adds last. As many as have room in registers
+    are loaded at a time.
+    """
+    BATCH: gl.constexpr = 128 // BLOCK_B if BLOCK_B < 128 else 1
     acc = gl.load(part_ptr + part_offsets(first_slot, NUMBER, COUNT, BLOCK_B, LAYOUT), cache_modifier=".cg")
-    for number in range(parts - 1):
-        offsets = part_offsets(next_slot + number * step, NUMBER, COUNT, BLOCK_B, LAYOUT)
-        acc += gl.load(part_ptr + offsets, cache_modifier=".cg")
+    for start in range(0, parts - 1, BATCH):
+        for number in gl.static_range(BATCH):
+            here = gl.minimum(start + number, parts - 2)  # of what is read twice, the second is not added
+            offsets = part_offsets(next_slot + here * step, NUMBER, COUNT, BLOCK_B, LAYOUT)
+            part = gl.load(part_ptr + offsets, cache_modifier=".cg")
+            acc += gl.where(start + number < parts - 1, part, 0.0)
     return acc
 
 
@@ -208,19 +214,19 @@ def finish(
 @gluon.jit
 def consume(
     out_desc, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, ready, empty, arrived, staging,
-    rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, WHICH: gl.constexpr, BLOCK_B: gl.constexpr,
-    STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+    rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate, WHICH: gl.constexpr,
+    BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+    MODE: gl.constexpr,
 ):  # fmt: skip
     """A consumer: 64 rows of A in each of the program's tiles."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_B, 16])
     COUNT: gl.constexpr = 4 if GATED else 2
     program = gl.program_id(0)
-    turns, shared = gluon_turns(program, gl.num_programs(0), whole, units, left)
     done = 0
     fetched = 0
-    for turn in range(turns):
+    for turn in range(gluon_turns(program, gl.num_programs(0), items, MODE)):
         tile, first, last, slot, parts, first_slot, next_slot, step = gluon_segment(
-            turn, shared, program, gl.num_programs(0), whole, splits, units, left
+            turn, program, gl.num_programs(0), whole, splits, units, left, MODE
         )
         if last > first:
             row, column = origin(tile, m_tiles, n_tiles, GROUP, BLOCK_B, SWAP)
@@ -232,7 +238,7 @@ def consume(
                 a_buffers, b_buffers, ready, empty, done, last - first, WHICH, BLOCK_B, STAGES, GATED, LAYOUT
             )
             ended = True
-            if part_ptr is not None:  # noqa: SIM102
+            if MODE > 0:  # noqa: SIM102
                 if parts > 1:
                     gl.store(part_ptr + part_offsets(slot, WHICH, COUNT, BLOCK_B, LAYOUT), acc)
                     if GATED:
@@ -271,13 +277,15 @@ def consume(
 
 @gluon.jit(
     do_not_specialize=[
-        "rows_a", "rows_b", "m_tiles", "n_tiles", "units", "whole", "left", "splits", "gate",
-    ]
+        "rows_a", "rows_b", "n_tiles", "units", "whole", "left", "splits", "items", "gate",
+    ],
+    do_not_specialize_on_alignment=["m_tiles"],
 )  # fmt: skip
 def warp_specialized_matmul(
     tensors, a_desc, b_desc, out_desc, residual_desc, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits,
-    gate,
+    items, gate,
     BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+    MODE: gl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,), one a processor. rows_a, rows_b: of the output."""
     HALVES: gl.constexpr = 4 if GATED else 2
@@ -300,17 +308,17 @@ def warp_specialized_matmul(
         [
             (consume, (
                 out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, ready,
-                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, 0,
-                BLOCK_B, STAGES, GROUP, SWAP, GATED,
+                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate, 0,
+                BLOCK_B, STAGES, GROUP, SWAP, GATED, MODE,
             )),
             (consume, (
                 out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, ready,
-                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, gate, 1,
-                BLOCK_B, STAGES, GROUP, SWAP, GATED,
+                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate, 1,
+                BLOCK_B, STAGES, GROUP, SWAP, GATED, MODE,
             )),
             (produce, (
-                a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits, gate,
-                BLOCK_B, STAGES, GROUP, SWAP, GATED,
+                a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits,
+                items, gate, BLOCK_B, STAGES, GROUP, SWAP, GATED, MODE,
             )),
         ],
         [4, 1], [232, 40],  # warps of the second consumer and the producer, and their registers per thread
