@@ -51,7 +51,7 @@ def microseconds(call: Callable[[], Any], launches: bool = False) -> float:
 
 def parts(inputs: Any) -> dict[str, float]:
     from heurgen_kernels.api import paged_attention
-    from heurgen_kernels.host import descriptors, launch, plan, segments, select, validate
+    from heurgen_kernels.host import launch, plan, segments, select, validate
     from heurgen_kernels.host.call import Call
 
     given = (
@@ -76,13 +76,7 @@ def parts(inputs: Any) -> dict[str, float]:
     def key() -> tuple[Any, ...]:
         return plan.plan_key(call, config, plan.addresses_of(call))
 
-    made, p, layout = launch._plans[key()], plan.addresses_of(call), call.layout
-
-    def described() -> None:
-        if made.tma[0]:
-            made.bound.descriptors(0, (p[1], p[2], layout.pages), descriptors.page_descriptors, made, call)
-        if made.tma[1]:
-            made.bound.descriptors(1, (p[3], p[4], layout.tokens), descriptors.new_descriptors, made, call)
+    made, addresses = launch._plans[key()], plan.addresses_of(call)
 
     return {
         "validate": microseconds(lambda: validate.check(call)),
@@ -90,10 +84,23 @@ def parts(inputs: Any) -> dict[str, float]:
         "select_new": microseconds(another),
         "cut": microseconds(lambda: segments.cut(wish, call)),
         "key": microseconds(key),
-        "descriptors": microseconds(described),
+        "descriptors": microseconds(lambda: described(made, call, addresses)),
         "launch": microseconds(lambda: launch.launch(call, wish), True),
         "paged_attention": microseconds(lambda: paged_attention(*given, **a, out=inputs.out), True),
     }
+
+
+def described(made: Any, call: Any, addresses: tuple[int, ...]) -> None:
+    """The descriptors that a bound launch of a plan takes, as `launch` asks for them."""
+    from heurgen_kernels.host import descriptors, launch
+
+    _, k, v, new_k, new_v, *_ = addresses
+    if made.tma[0]:
+        key = (k, v, call.layout.pages)
+        made.bound.descriptors(launch.SLOTS[0], key, descriptors.page_descriptors, made, call)
+    if made.tma[1]:
+        key = (new_k, new_v, call.layout.tokens)
+        made.bound.descriptors(launch.SLOTS[1], key, descriptors.new_descriptors, made, call)
 
 
 def main() -> None:
