@@ -64,8 +64,9 @@ def launch(call: Product, config: Config) -> torch.Tensor:
 def _prepared(call: Product, config: Config, alignment: Any) -> tuple[Plan, Work]:
     """The plan, one for all products that run the same compiled kernel, and how this one is shared."""
     config = adapted(config, call)
-    shares = share(config, call.layout, call.gated)
-    key = plan_key(config, call.layout, shares, alignment)
+    layout = call.layout
+    shares = share(config, layout.rows, layout.width, layout.size, call.gated, layout.device.processors)
+    key = plan_key(config, layout, shares, alignment)
     plan = _plans.get(key)
     return plan or _plans.keep(key, make_plan(call, config, shares)), shares
 

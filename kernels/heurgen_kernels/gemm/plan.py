@@ -145,11 +145,10 @@ def slot_of(config: Config, gated: bool) -> int:
     return (2 if gated else 1) * config.BLOCK_M * config.BLOCK_N
 
 
-def share(config: Config, layout: ProductLayout, gated: bool) -> Work:
-    """How the programs of a launch share a product's tiles; config: `adapted`."""
-    processors = layout.device.processors
-    m_tiles, n_tiles = -(-layout.rows // config.BLOCK_M), -(-layout.width // config.BLOCK_N)
-    units, tiles = -(-layout.size // config.BLOCK_K), m_tiles * n_tiles
+def share(config: Config, rows: int, width: int, size: int, gated: bool, processors: int) -> Work:
+    """How the programs of a launch share a product's tiles; config: `adapted`; rows, width: of the output, size: K."""
+    m_tiles, n_tiles = -(-rows // config.BLOCK_M), -(-width // config.BLOCK_N)
+    units, tiles = -(-size // config.BLOCK_K), m_tiles * n_tiles
     most = SCRATCH_LIMIT // (4 * slot_of(config, gated))
     programs, whole, splits = tiles, 0, min(config.num_splits or 1, units)
     if config.programs_per_sm:

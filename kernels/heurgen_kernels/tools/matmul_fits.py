@@ -46,7 +46,8 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     """Compile what a launch of the config would run on a target of `tools.fits.TARGETS`, and read what it uses."""
     call = meta_product(shape or Shape(), target)
     launched = adapted(normalise(config), call)
-    shares = share(launched, call.layout, call.gated)
+    layout = call.layout
+    shares = share(launched, layout.rows, layout.width, layout.size, call.gated, layout.device.processors)
     plan = make_plan(call, launched, shares)
     arguments = dispatched(plan, call, shares, scratch_of(plan, call, 0, shares))
     return resources(plan.kernel, arguments, plan.options, target)

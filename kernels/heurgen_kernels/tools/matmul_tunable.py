@@ -11,6 +11,7 @@ import torch
 
 from ..gemm.api import matmul
 from ..gemm.config import normalise
+from ..gemm.plan import share
 from ..host.dispatch import unbound
 from ..host.hardware import device_of
 
@@ -28,14 +29,17 @@ class Inputs:
 
 
 def make_inputs(features: Mapping[str, Any], device: str, seed: int) -> Inputs:
-    """Random x and weight in bfloat16, the weight's rows of about unit length."""
+    """Random x and weight, the weight's rows of about unit length: bfloat16; float16 on a CPU, since Triton's
+    interpreter multiplies bfloat16 as if its bits were integers.
+    """
     rows, width, size = (int(features[name]) for name in "MNK")
     gated = bool(features["gated"])
     generator = torch.Generator(device=device).manual_seed(seed)
-    draw = {"generator": generator, "device": device, "dtype": torch.bfloat16}
+    dtype = torch.float16 if device == "cpu" else torch.bfloat16
+    draw = {"generator": generator, "device": device, "dtype": dtype}
     weight = torch.randn((2 * width if gated else width, size), **draw).mul_(size**-0.5)
     x = torch.randn((rows, size), **draw)
-    return Inputs(x, weight, torch.empty((rows, width), device=device, dtype=torch.bfloat16), gated)
+    return Inputs(x, weight, torch.empty((rows, width), device=device, dtype=dtype), gated)
 
 
 class Matmul:
@@ -49,9 +53,7 @@ class Matmul:
         "gated": "bool",
         "multiprocessors": "int",
     }
-    sources = tuple(
-        str(PACKAGE / "gemm" / name) for name in ("stream_k.py", "warp_specialized.py", "work.py")
-    )
+    sources = tuple(sorted(str(path) for path in (PACKAGE / "gemm").rglob("*.py")))
 
     @property
     def space(self) -> Any:
@@ -150,6 +152,14 @@ class Matmul:
     def work(self, scenario: Any) -> float:
         f = scenario.features
         return float(f["M"] * f["N"] * f["K"])
+
+    def launched(self, config: Mapping[str, Any], scenario: Any, device: Any) -> Mapping[str, Any]:
+        """What `programs_per_sm` comes to where each tile has as many parts: `num_splits`, as several values of it do."""
+        f = scenario.features
+        work = share(normalise(config), f["M"], f["N"], f["K"], f["gated"], f["multiprocessors"])
+        if work.left or 0 < work.whole < work.items:
+            return config
+        return {**config, "num_splits": work.splits, "programs_per_sm": 0}
 
     def fits(self, config: Mapping[str, Any], scenario: Any, device: Any) -> str | None:
         """Shared memory of the portable kernel's stages; the warp-specialised one takes as many as have room."""

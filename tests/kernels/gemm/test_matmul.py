@@ -92,7 +92,7 @@ def test_how_tiles_are_shared(config, rows, width, expected):
     )
     call = Product(x, w, None, None, out, False)
     check(call, HOPPER)
-    found = share(adapted(config, call), call.layout, False)
+    found = share(adapted(config, call), rows, width, 4096, False, 132)
     assert found[3:] == expected
 
 
