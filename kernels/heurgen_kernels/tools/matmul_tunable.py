@@ -143,18 +143,19 @@ class Matmul:
         return torch.nn.functional.silu(gate) * up
 
     def scenario_class(self, scenario: Any) -> str:
-        """What changes the compiled code: sizes are numbers to a kernel, but for what they divide by; and rows of few
-        or many tiles, so that every path of a config is checked once.
+        """What changes the compiled code: sizes are numbers to a kernel, but for what they divide by, and whether one
+        row of tiles holds all rows of x.
         """
         f = scenario.features
-        return f"{f['gated']} {f['K'] % 256 == 0} {f['K'] % 16 == 0} {f['N'] % 16 == 0} {f['M'] > 64}"
+        rows = next((block for block in (16, 32, 64, 128, 256) if f["M"] <= block), 257)
+        return f"{f['gated']} {f['K'] % 256 == 0} {f['K'] % 16 == 0} {f['N'] % 16 == 0} {rows}"
 
     def work(self, scenario: Any) -> float:
         f = scenario.features
         return float(f["M"] * f["N"] * f["K"])
 
     def launched(self, config: Mapping[str, Any], scenario: Any, device: Any) -> Mapping[str, Any]:
-        """What `programs_per_sm` comes to where each tile has as many parts: `num_splits`, as several values of it do."""
+        """What `programs_per_sm` comes to where each tile has as many parts: `num_splits`, the same for many values."""
         f = scenario.features
         work = share(normalise(config), f["M"], f["N"], f["K"], f["gated"], f["multiprocessors"])
         if work.left or 0 < work.whole < work.items:
