@@ -244,12 +244,13 @@ def plot(found: list[dict[str, Any]], path: Path) -> None:
     kept = {"latency": "seconds", "long": "first_token_s", "chunked": "first_token_s", "decode16": "step_s"}
     shown = [row for row in found if row["value"] == kept.get(row["kind"], "seconds") or
              (row["kind"], row["value"]) == ("long", "step_s")]  # fmt: skip
-    figure, axes = pyplot.subplots(figsize=(9, 0.5 + 0.42 * len(shown)))
-    for place, row in enumerate(shown):
-        for backend, colour in (("triton", "tab:gray"), ("flash", "tab:blue")):
-            ratio = row["over_ours"].get(backend)
-            if ratio is not None:
-                axes.plot(ratio, -place, "o", color=colour, label=NAMES[backend] if not place else None)
+    if not any(row["over_ours"] for row in shown):
+        return
+    figure, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(shown)))
+    for backend, colour in (("triton", "tab:gray"), ("flash", "tab:blue")):
+        found_at = [(row["over_ours"][backend], -i) for i, row in enumerate(shown) if backend in row["over_ours"]]
+        if found_at:
+            axes.plot(*zip(*found_at, strict=True), "o", color=colour, label=NAMES[backend])
     what = {"seconds": "", "first_token_s": ", first token", "step_s": ", a step"}
     axes.set_yticks([-i for i in range(len(shown))],
                     [f"{row['mode']}: {row['line']}{what[row['value']]}" for row in shown])  # fmt: skip
@@ -292,6 +293,9 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for folder in given.merge or []:
         rows += json.loads((folder / "serving.json").read_text(encoding="utf-8"))["runs"]
+    if given.merge:
+        order = list(lines([], 0))
+        rows.sort(key=lambda row: (row["mode"], order.index(row["kind"])))
         write(rows, given.output)
     for mode in [] if given.merge else given.modes:
         for row in measure(mode, given, STARTED + given.budget):
