@@ -248,9 +248,11 @@ def plot(found: list[dict[str, Any]], path: Path) -> None:
         return
     figure, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(shown)))
     for backend, colour in (("triton", "tab:gray"), ("flash", "tab:blue")):
-        found_at = [(row["over_ours"][backend], -i) for i, row in enumerate(shown) if backend in row["over_ours"]]
-        if found_at:
-            axes.plot(*zip(*found_at, strict=True), "o", color=colour, label=NAMES[backend])
+        points = [
+            (row["over_ours"][backend], -i) for i, row in enumerate(shown) if backend in row["over_ours"]
+        ]
+        if points:
+            axes.plot(*zip(*points, strict=True), "o", color=colour, label=NAMES[backend])
     what = {"seconds": "", "first_token_s": ", first token", "step_s": ", a step"}
     axes.set_yticks([-i for i in range(len(shown))],
                     [f"{row['mode']}: {row['line']}{what[row['value']]}" for row in shown])  # fmt: skip
