@@ -85,7 +85,8 @@ def distinct(files: Sequence[Foreign], *, by_name: bool) -> tuple[list[Foreign],
 
 
 def expanded(files: Sequence[str], pattern: str) -> list[str]:
-    """Paths, a folder replaced by the files under it whose names fit `pattern` ("*.autotune.json").
+    """Paths, a folder replaced by the files under it whose names fit `pattern` ("*.autotune.json"), but for the empty
+    files by which tools lock theirs ("mm.lock").
 
     Raises:
         UsageError: no path is given, or a folder holds no such file.
@@ -95,7 +96,7 @@ def expanded(files: Sequence[str], pattern: str) -> list[str]:
         if not os.path.isdir(file):
             found.append(file)
             continue
-        inside = sorted(str(p) for p in Path(file).rglob(pattern) if p.is_file())
+        inside = sorted(str(p) for p in Path(file).rglob(pattern) if p.is_file() and p.suffix != ".lock")
         if not inside:
             raise UsageError(f"the folder {quoted(file)} holds no {pattern}")
         found += inside
