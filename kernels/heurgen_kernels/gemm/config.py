@@ -39,7 +39,7 @@ ALLOWED: Mapping[str, Iterable[Any]] = {
     "BLOCK_K": (16, 32, 64, 128, 256),
     "num_warps": (1, 2, 4, 8, 16),
     "num_stages": range(1, 17),
-    "num_splits": range(65),
+    "num_splits": range(1025),
     "programs_per_sm": range(17),
 }
 
