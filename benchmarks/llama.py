@@ -282,9 +282,6 @@ def main() -> None:
     record = Record(facts)
     compile_all(given)
     say("compiled ahead")
-    torch._dynamo.config.recompile_limit = (
-        64  # backends, batches, prompt and decode are variants of the same code
-    )
     a = llama.Architecture(layers=given.layers)
     weights = llama.random_weights(a, "cuda", torch.bfloat16)
     models = {backend: llama.Llama(a, weights, backend).compile() for backend in given.backends}

@@ -245,7 +245,11 @@ class Llama:
         self.frequencies = a.frequencies(str(weights.norm.device))
 
     def compile(self, **options: Any) -> Llama:
-        """Compiles the three parts of a step, each without a break; a layer is compiled once for all layers."""
+        """Compiles the three parts of a step, each without a break; a layer is compiled once for all layers.
+
+        Batches and lengths of prompts are variants of the same code.
+        """
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 128)
         for name in ("embed", "block", "head"):
             part = torch.compile(getattr(self, name), fullgraph=True, dynamic=False, **options)
             setattr(self, name, part)
@@ -304,8 +308,8 @@ class Llama:
         return self.backend.add(self.backend.gated(x, layer.gate_up), layer.down, h)
 
     def normed(self, h: Tensor, late: Tensor | None, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """h with what was late, and its RMSNorm."""
-        h = h if late is None else h + late
+        """h with what was late, and its RMSNorm. A sum of h's type would be handed to cuBLAS, behind a copy of h."""
+        h = h if late is None else (h.float() + late.float()).to(h.dtype)
         x = h.float()
         x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.a.eps)
         return h, x.to(h.dtype) * weight

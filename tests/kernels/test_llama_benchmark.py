@@ -19,6 +19,7 @@ sys.path.insert(
 )  # each has a llama.py: the example's comes first
 import kernel_names
 import llama
+from heurgen_kernels.tools.reference import reference_attention
 
 ROOT = Path(__file__).parents[2]
 A = llama.Architecture(2, 64, 2, 1, 32, 64, 256)
@@ -70,6 +71,43 @@ def test_rounding_is_told_from_a_mistake(benchmark):
     found = benchmark.parts.compare_tokens(runs_of(benchmark, {"sdpa": base, "rounded": rounded}), 11)
     assert 0 < found["rounded"]["from leader"] < 5 * found["noise"]["sdpa"]
     assert found["rounded"]["near-ties alone"]
+
+
+class Flash:
+    """Stands for FlashAttention-3: keeps what it was asked, answers with the reference."""
+
+    def __init__(self):
+        self.plans = []
+
+    def plan(self, inputs):
+        return torch.zeros(len(inputs.seq_lens) + 5, dtype=torch.int32)
+
+    def call(self, inputs, metadata):
+        self.plans.append(metadata is not False)
+        return lambda: reference_attention(
+            inputs.q, inputs.key_cache, inputs.value_cache, inputs.block_table, inputs.cu_seqlens_q, inputs.seq_lens,
+            scale=inputs.arguments["scale"], dtype=torch.float32,
+        ).to(inputs.q.dtype)  # fmt: skip
+
+
+def test_flash_attention_reads_the_pages(benchmark, monkeypatch):
+    """Eagerly and traced without a break; a plan for each decode step, none for prompts."""
+    flash = Flash()
+    monkeypatch.setattr(benchmark.parts.peers, "load_fa3", lambda: None)
+    monkeypatch.setattr(benchmark.parts.peers, "fa3_plan", flash.plan)
+    monkeypatch.setattr(benchmark.parts.peers, "fa3_call", flash.call)
+    monkeypatch.setattr(llama, "BACKENDS", dict(llama.BACKENDS))
+    assert benchmark.parts.add_fa3() is None
+    weights = model_of().weights
+    models = {"sdpa": llama.Llama(A, weights, "sdpa"), "fa3": llama.Llama(A, weights, "fa3")}
+    found = benchmark.parts.compare_tokens(runs_of(benchmark, models), 11)
+    assert found["fa3"]["equal"] == 1.0
+    assert found["fa3"]["from leader"] < 1e-4
+    models["fa3"].compile(backend="aot_eager")
+    flash.plans.clear()
+    found = benchmark.parts.compare_tokens(runs_of(benchmark, models), 11)
+    assert found["fa3"]["from leader"] < 1e-4
+    assert set(flash.plans) == {True, False}
 
 
 def test_a_backend_that_fails_loses_nothing_of_the_others(benchmark, tmp_path):
