@@ -207,12 +207,35 @@ var heurgen = (function () {
     task.draw();
   }
 
-  function drawAll() { while (waiting.length) { run(waiting[0]); } }
+  // Long work in parts, so that the page answers meanwhile: `part` does one, and says whether it was the last. Gives
+  // a function that gives the work up.
+  var SLICE = 12, parts = [];
+
+  function slowly(part) {
+    function giveUp() {
+      var at = parts.indexOf(part);
+      if (at >= 0) { parts.splice(at, 1); }
+    }
+    function slice() {
+      var end = performance.now() + SLICE;
+      while (parts.indexOf(part) >= 0) {
+        if (part()) { giveUp(); } else if (performance.now() > end) { window.setTimeout(slice); return; }
+      }
+    }
+    parts.push(part);
+    slice();
+    return giveUp;
+  }
+
+  function drawAll() {
+    while (waiting.length) { run(waiting[0]); }
+    while (parts.length) { if (parts[0]()) { parts.shift(); } }
+  }
 
   // One at a time, so that the page always answers; then what lies below the window is laid out too.
   function idle() {
-    if (!waiting.length) { document.documentElement.classList.add("settled"); return; }
-    run(waiting[0]);
+    if (!waiting.length && !parts.length) { document.documentElement.classList.add("settled"); return; }
+    if (waiting.length && !parts.length) { run(waiting[0]); }
     later(idle);
   }
 
@@ -226,6 +249,6 @@ var heurgen = (function () {
   return {
     pages: pages, select: select, list: list, unpacked: unpacked, withDerived: withDerived, walk: walk, visit: visit,
     parsed: parsed, placeOn: placeOn, valueAt: valueAt, tag: tag, times: times, shortened: shortened, plain: plain, pairs: pairs, colour: colour, rgb: rgb,
-    whenSeen: whenSeen, repaint: repaint
+    whenSeen: whenSeen, slowly: slowly, repaint: repaint
   };
 })();

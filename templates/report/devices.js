@@ -10,7 +10,7 @@ Array.prototype.forEach.call(document.querySelectorAll(".devices"), function (bo
     function joined(read) { return views.reduce(function (all, other) { return all.concat(read(other)); }, []); }
     var columns = first.s.columns.map(function (_, c) { return joined(function (other) { return other.s.columns[c]; }); });
     var s = { leaf: joined(function (other) { return other.s.leaf; }), columns: columns };
-    return { page: page, axes: first.axes, tested: view.tested, s: s, rows: joined(function (other) { return other.rows; }) };
+    return { page: page, axes: first.axes, tested: view.tested, s: s, places: {}, rows: joined(function (other) { return other.rows; }) };
   }
 
   // Numbers of the configs that the devices choose, cell by cell, and the texts that they stand for.

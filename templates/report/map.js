@@ -39,7 +39,7 @@ heurgen.views = (function () {
     var axes = page.axes.concat(usable.filter(function (i) { return page.axes.indexOf(i) < 0; })).slice(0, 2);
     while (axes.length < 2) { axes.push(-1); }
     return { root: root, section: root.closest(".view"), page: page, s: s, rows: rows, tested: tested, usable: usable,
-      axes: axes, leafConfig: leafConfig, launch: null, moved: [], painted: [] };
+      axes: axes, leafConfig: leafConfig, launch: null, moved: [], painted: [], places: {}, stop: function () {} };
   }
 
   function textOf(view, column, scenario) {
@@ -47,8 +47,13 @@ heurgen.views = (function () {
     return c.type === "bool" ? (x ? "true" : "false") : String(x);
   }
 
+  // Where a scenario lies on the axis of a feature, 0 to 1.
   function placed(view, column, scenario) {
-    return column < 0 ? 0.5 : heurgen.placeOn(view.page.scales[column], view.s.columns[column][scenario]);
+    if (column < 0) { return 0.5; }
+    if (!view.places[column]) {
+      view.places[column] = view.s.columns[column].map(function (x) { return heurgen.placeOn(view.page.scales[column], x); });
+    }
+    return view.places[column][scenario];
   }
 
   function agrees(view, i) { return view.s.wins[i] === view.leafConfig[view.s.leaf[i]]; }
@@ -84,16 +89,20 @@ heurgen.views = (function () {
     // Bad ones last, so that they are drawn on top and come last in the order of the keyboard.
     function rank(i) { return levels[i] === "x" ? 9 : levels[i]; }
     order.sort(function (a, b) { return rank(a) - rank(b) || view.s.leaf[a] - view.s.leaf[b] || a - b; });
-    var small = n > 150 ? 3 : 4.2;
-    view.marks = order.map(function (i, at) {
-      var bad = levels[i] === "x";
-      var mark = made(bad ? "use" : "circle", { "class": "mk s" + levels[i], "data-l": view.s.leaf[i], "data-n": i,
-        tabindex: at ? -1 : 0, role: "img", "aria-label": label(view, i) });
-      if (bad) { mark.setAttribute("href", "#kx"); } else { mark.setAttribute("r", small + 0.5 * levels[i]); }
-      group.appendChild(mark);
-      return mark;
-    });
     view.order = order;
+    // As text, which the browser reads in a third of the time: numbers and names of classes, none of the log's texts.
+    var small = n > 150 ? 3 : 4.2, spots = placesOfMarks(view);
+    group.innerHTML = order.map(function (i, at) {
+      var bad = levels[i] === "x", names = bad ? ["x", "y"] : ["cx", "cy"];
+      return "<" + (bad ? 'use href="#kx"' : 'circle r="' + (small + 0.5 * levels[i]) + '"') + ' class="mk s' + levels[i] +
+        '" data-l="' + view.s.leaf[i] + '" data-n="' + i + '" tabindex="' + (at ? -1 : 0) + '" role="img" ' + names[0] + '="' +
+        spots[at][0] + '" ' + names[1] + '="' + spots[at][1] + '"/>';
+    }).join("");
+    view.marks = Array.prototype.slice.call(group.children);
+  }
+
+  function nameMarks(view) {
+    view.marks.forEach(function (mark, at) { mark.setAttribute("aria-label", label(view, view.order[at])); });
   }
 
   // Places on an axis of few values, moved sideways by turns, so that a column does not hide its own marks.
@@ -111,19 +120,27 @@ heurgen.views = (function () {
     return moved;
   }
 
-  function moveMarks(view) {
+  // Where each mark stands, in the order of the marks: those of one spot lie in a spiral around it.
+  function placesOfMarks(view) {
     var plain = view.axes.map(function (axis) {
       return view.s.leaf.map(function (_, i) { return placed(view, axis, i); });
     });
     var xs = spread(plain[0], plain[1]), ys = spread(plain[1], plain[0]), seen = {};
-    view.marks.forEach(function (mark, at) {
-      var i = view.order[at], x = LEFT + xs[i] * WIDE, y = HEIGHT - BOTTOM - ys[i] * TALL;
+    return view.order.map(function (i) {
+      var x = LEFT + xs[i] * WIDE, y = HEIGHT - BOTTOM - ys[i] * TALL;
       var spot = Math.round(x / 5) + " " + Math.round(y / 5), k = seen[spot] = (seen[spot] || 0) + 1;
       x += 3.4 * Math.sqrt(k - 1) * Math.cos(2.399963 * (k - 1));
       y += 3.4 * Math.sqrt(k - 1) * Math.sin(2.399963 * (k - 1));
+      return [Math.min(WIDTH - RIGHT, Math.max(LEFT, x)).toFixed(1), Math.min(HEIGHT - BOTTOM, Math.max(TOP, y)).toFixed(1)];
+    });
+  }
+
+  function moveMarks(view) {
+    var spots = placesOfMarks(view);
+    view.marks.forEach(function (mark, at) {
       var names = mark.tagName === "use" ? ["x", "y"] : ["cx", "cy"];
-      mark.setAttribute(names[0], Math.min(WIDTH - RIGHT, Math.max(LEFT, x)).toFixed(1));
-      mark.setAttribute(names[1], Math.min(HEIGHT - BOTTOM, Math.max(TOP, y)).toFixed(1));
+      mark.setAttribute(names[0], spots[at][0]);
+      mark.setAttribute(names[1], spots[at][1]);
     });
   }
 
@@ -175,8 +192,9 @@ heurgen.views = (function () {
   }
 
   // The config chosen in every cell, and its distance to the nearest scenario (1: the width of the map). Features that
-  // no axis shows are those of the nearest scenario, or of the launch below.
-  function regions(view, wide, tall) {
+  // no axis shows are those of the nearest scenario, or of the launch below. `next` fills a row, and says whether it was
+  // the last.
+  function filling(view, wide, tall) {
     var page = view.page, axes = view.axes, n = view.s.leaf.length, i, u, v;
     var xs = new Float32Array(n), ys = new Float32Array(n), order = [], known = {};
     for (i = 0; i < n; i++) {
@@ -190,26 +208,37 @@ heurgen.views = (function () {
     var above = new Float32Array(xs.length), chosen = new Int16Array(wide * tall), far = new Float32Array(wide * tall);
     var launch = view.rest === "launch" && view.launch, across = [];
     for (u = 0; u < wide; u++) { across.push(axes[0] < 0 ? 0 : axisValue(view, axes[0], (u + 0.5) / wide)); }
-    for (v = 0; v < tall; v++) {
+    v = 0;
+    function next() {
       // From the scenarios nearest in height outwards, so that most are never looked at.
-      var py = 1 - (v + 0.5) / tall, up = axes[1] < 0 ? 0 : axisValue(view, axes[1], py);
+      var py = 1 - (v + 0.5) / tall, up = axes[1] < 0 ? 0 : axisValue(view, axes[1], py), near = order[0], row = [], from = -1;
       for (i = 0; i < n; i++) { above[order[i]] = Math.abs(ys[order[i]] - py); }
       order.sort(function (a, b) { return above[a] - above[b]; });
       for (u = 0; u < wide; u++) {
-        var px = (u + 0.5) / wide, near = 0, least = Infinity;
+        // What is nearest to the cell before is not far; of equals the first counts, so they must be found again.
+        var px = (u + 0.5) / wide, sideways = xs[near] - px, least = sideways * sideways + above[near] * above[near] + 1e-9;
         for (var k = 0; k < n; k++) {
           var dx = xs[order[k]] - px, dy = above[order[k]], d = dx * dx + dy * dy;
           if (dy * dy >= least) { break; }
           if (d < least) { least = d; near = order[k]; }
         }
-        var row = (launch || view.rows[near]).slice(0, page.features);
+        if (near !== from) { row = (launch || view.rows[near]).slice(0, page.features); from = near; }
+        row.length = page.features; // without what was derived from the cell before
         if (axes[0] >= 0) { row[axes[0]] = across[u]; }
         if (axes[1] >= 0) { row[axes[1]] = up; }
         chosen[v * wide + u] = heurgen.walk(page, row).config;
         far[v * wide + u] = Math.sqrt(least);
       }
+      v += 1;
+      return v === tall;
     }
-    return { chosen: chosen, far: far, wide: wide, tall: tall };
+    return { next: next, found: { chosen: chosen, far: far, wide: wide, tall: tall } };
+  }
+
+  function regions(view, wide, tall) {
+    var work = filling(view, wide, tall);
+    while (!work.next()) { /* row by row */ }
+    return work.found;
   }
 
   // Fills the canvas; the farther from a scenario, the closer and thicker the hatching.
@@ -265,10 +294,17 @@ heurgen.views = (function () {
     });
   }
 
+  // In slices: some 24,000 walks through the tree.
   function drawRegions(view) {
-    view.found = regions(view, 172, 138);
-    nameRegions(view, view.found);
-    show(view);
+    var work = filling(view, 172, 138);
+    view.stop();
+    view.stop = heurgen.slowly(function () {
+      if (!work.next()) { return false; }
+      view.found = work.found;
+      nameRegions(view, view.found);
+      show(view);
+      return true;
+    });
   }
 
   function show(view) {
@@ -277,6 +313,9 @@ heurgen.views = (function () {
   }
 
   function redraw(view) {
+    view.found = null; // of other axes
+    view.canvas.width = view.canvas.width;
+    view.svg.querySelector(".names").textContent = "";
     drawAxes(view);
     moveMarks(view);
     drawRegions(view);
@@ -310,10 +349,10 @@ heurgen.views = (function () {
     controls(view);
     drawAxes(view);
     makeMarks(view);
-    moveMarks(view);
+    heurgen.whenSeen(view.svg, function () { if (!view.named) { view.named = true; nameMarks(view); } });
     // After the first paint: the regions take the most time.
     heurgen.whenSeen(view.canvas, function () {
-      if (view.found) { show(view); } else { drawRegions(view); }
+      if (view.found) { show(view); } else { drawRegions(view); } // again: the colours of another theme
     });
     return view;
   }

@@ -299,6 +299,53 @@ def test_the_heat_map_is_read_with_the_keyboard(desk: Opened) -> None:
 
 
 # What axe finds wrong, alone: every node of a large page that is right would be described and sent here too.
+def test_long_work_leaves_room_for_the_reader(desk: Opened) -> None:
+    """A clock that a part moves past the slice: a timer that was set later runs before the work is done."""
+    steps = desk.page.evaluate(
+        """() => new Promise(done => {
+          let clock = 0;
+          performance.now = () => clock += 20;
+          const log = [], begun = name => () => log.push(name) && log.filter(x => x === name).length === 3;
+          heurgen.slowly(begun("part"));
+          const stop = heurgen.slowly(begun("given up"));
+          stop();
+          setTimeout(() => log.push("answer"));
+          setTimeout(() => {
+            heurgen.slowly(begun("print"));
+            window.dispatchEvent(new Event("beforeprint"));
+            done(log);
+          }, 300);
+        })"""
+    )
+    assert steps == ["part", "given up", "part", "answer", "part", "print", "print", "print"]
+    assert desk.problems == []
+
+
+def test_the_map_follows_its_axes(desk: Opened) -> None:
+    """The regions of other axes go at once, and those of the new ones come; every mark has its name."""
+    page = desk.page
+    page.wait_for_selector(".settled", state="attached")
+    assert page.evaluate("heurgen.views[0].marks.every(m => m.ariaLabel.startsWith('scenario'))")
+    known = page.evaluate("[...heurgen.views[0].found.chosen]")
+    gone = page.evaluate(
+        """() => {
+          const choice = document.querySelector(".controls .ax"), slowly = heurgen.slowly;
+          heurgen.slowly = part => { heurgen.held = part; return () => {}; };
+          choice.selectedIndex = choice.selectedIndex ? 0 : 1;
+          choice.dispatchEvent(new Event("change"));
+          heurgen.slowly = slowly;
+          return [heurgen.views[0].found, document.querySelectorAll(".names text").length];
+        }"""
+    )
+    assert gone == [None, 0]
+    other = page.evaluate(
+        "(() => { while (!heurgen.held()) {} return [...heurgen.views[0].found.chosen]; })()"
+    )
+    assert len(other) == len(known)
+    assert other != known
+    assert desk.problems == []
+
+
 AXE = """() => axe.run({ resultTypes: ['violations'] }).then(found => [found.passes.length, found.violations.map(
   v => [v.id, v.help, v.nodes.slice(0, 3).map(n => n.html.slice(0, 160))])])"""
 
