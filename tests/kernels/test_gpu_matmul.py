@@ -30,7 +30,7 @@ except ImportError:  # the compiler is not installed here: the kernels' own defa
     SPACE = [Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1), Config()]
 ODD = [
     (1, 128, 4096), (15, 136, 64), (17, 1000, 520), (33, 72, 2048), (64, 384, 192), (65, 640, 1000), (130, 264, 4104),
-    (257, 2304, 128), (400, 520, 8),
+    (257, 2304, 128), (400, 520, 8), (20, 264, 2880), (70, 136, 208),
 ]  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def check(gpu, config, rows, width, size, dtype=torch.bfloat16, spread=False):
 @pytest.mark.parametrize("config", SPACE, ids=lambda c: "-".join(map(str, c)))
 def test_every_config_of_the_space_is_right(gpu, config):
     number = SPACE.index(config)
-    for rows, width, size in {ODD[number % 9], ODD[(number * 5 + 2) % 9], (config.BLOCK_M + 1, 1536, 4096)}:
+    for rows, width, size in {ODD[number % 11], ODD[(number * 5 + 2) % 11], (config.BLOCK_M + 1, 1536, 4096)}:
         check(
             gpu,
             config,

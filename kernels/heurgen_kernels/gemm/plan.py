@@ -98,6 +98,9 @@ def adapted(config: Config, call: Product) -> Config:
             )
         if call.gated:  # two sums for each row: 256 columns of both would spill
             return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=128)
+    elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and specialises(call):
+        # rows whose end lies inside 16 bytes: stream_k would load them one by one, descriptors need not
+        return Config("warp_specialized", config.BLOCK_M, 128, 64, 4, 12, 1, 1)
     return config
 
 
@@ -110,7 +113,9 @@ def stages_that_fit(config: Config, block_b: int, gated: bool) -> int:
 
 def plan_key(config: Config, layout: ProductLayout, work: Work, aligned: Any) -> tuple[Any, ...]:
     """Products of one key run the same compiled kernel."""
-    return config, layout.kind, aligned, layout.size % config.BLOCK_K == 0, work.m_tiles == 1, work.mode
+    size = layout.size
+    sizes = (size == 1, size % 16 == 0, size % config.BLOCK_K == 0)
+    return config, layout.kind, aligned, sizes, work.m_tiles == 1, work.mode
 
 
 def make_plan(call: Product, config: Config, work: Work) -> Plan:

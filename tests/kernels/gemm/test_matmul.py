@@ -96,6 +96,26 @@ def test_how_tiles_are_shared(config, rows, width, expected):
     assert found[3:] == expected
 
 
+def test_rows_that_end_inside_16_bytes_are_read_through_descriptors():
+    """K 520 on Hopper: stream_k would load one element at a time; not where its steps divide K, or nothing else can."""
+
+    def launched(size, config, width=512):
+        meta = {"dtype": torch.bfloat16, "device": "meta"}
+        x, w, out = (
+            torch.empty(9, size, **meta),
+            torch.empty(width, size, **meta),
+            torch.empty(9, width, **meta),
+        )
+        call = Product(x, w, None, None, out, False)
+        check(call, HOPPER)
+        return adapted(config, call).variant
+
+    config = Config("stream_k", 16, 64, 64)
+    assert launched(520, config) == "warp_specialized"
+    assert launched(528, config) == launched(512, config) == launched(515, config) == "stream_k"
+    assert launched(520, config, 511) == "stream_k"
+
+
 def test_counters_are_left_as_zeros():
     matmul(draw(20, 256), draw(70, 256, seed=1), config=CONFIGS["streamed"])
     matmul(draw(20, 256), draw(70, 256, seed=1), config=CONFIGS["split"])

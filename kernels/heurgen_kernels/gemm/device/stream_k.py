@@ -98,7 +98,6 @@ def finish(
     do_not_specialize=[
         "rows",
         "width",
-        "size",
         "n_tiles",
         "units",
         "whole",
