@@ -31,6 +31,7 @@ import time
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,45 +119,62 @@ def compile_all(given: argparse.Namespace) -> None:
     ]
     workers = max(1, min(14, (os.cpu_count() or 2) - 2, len(jobs)))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for failure in pool.map(compile_one, jobs):
-            if failure:
-                say(failure)
+        try:
+            for failure in pool.map(compile_one, jobs):
+                if failure:
+                    say(failure)
+        except BrokenProcessPool as error:  # what is not compiled ahead is compiled later
+            say("compiling ahead:", error)
 
 
 def measure_batch(
     batch: int, models: dict[str, llama.Llama], given: argparse.Namespace, record: Record
 ) -> None:
     """All backends at one batch: rounds, then the comparison of tokens, then, once, what a step launches."""
-    device = models[next(iter(models))].weights.norm.device
-    generator = torch.Generator(device).manual_seed(batch)
-    vocabulary = models[next(iter(models))].a.vocabulary
-    prompts = torch.randint(vocabulary, (batch, given.prompt), generator=generator, device=device)
-    runs: dict[str, parts.Run] = {}
-    for backend, model in models.items():
-        try:
-            runs[backend] = parts.Run(model, prompts, given.tokens)
-            runs[backend].generate(min(given.tokens, 16))
-        except Exception as error:
-            record.failed(f"{backend}, batch {batch}", error)
-            runs.pop(backend, None)
-        say("batch", batch, backend, "is recorded")
+    runs = recorded(batch, models, given, record)
     for number in range(given.rounds):
         if number and time.monotonic() - STARTED > given.budget:
             say("out of time before round", number, "of batch", batch)
             break
-        for backend, run in runs.items():
-            first, step = run.generate(given.tokens)
+        for backend, run in list(runs.items()):
+            try:
+                first, step = run.generate(given.tokens)
+            except Exception as error:
+                record.failed(f"{backend}, batch {batch}, round {number}", error)
+                del runs[backend]
+                continue
             record.rows.append({"batch": batch, "backend": backend, "round": number,
                                 "first_token_ms": first, "token_ms": step})  # fmt: skip
     write(record, given.output)
-    for what, found in (("tokens", record.tokens), ("steps", record.steps)):
+    try:
+        if len(runs) > 1:
+            record.tokens[str(batch)] = parts.compare_tokens(runs, min(STEPS, given.tokens - 1))
+        for backend, run in runs.items():
+            if torch.cuda.is_available() and backend not in record.steps:
+                record.steps[backend] = step_kernels(run)
+    except Exception as error:
+        record.failed(f"tokens and kernels, batch {batch}", error)
+
+
+def recorded(
+    batch: int, models: dict[str, llama.Llama], given: argparse.Namespace, record: Record
+) -> dict[str, parts.Run]:
+    """A run of each backend that can, warmed up, all with the same prompts."""
+    a, norm = next((model.a, model.weights.norm) for model in models.values())
+    generator = torch.Generator(norm.device).manual_seed(batch)
+    shape = (batch, given.prompt)
+    prompts = torch.randint(a.vocabulary, shape, generator=generator, device=norm.device)
+    runs = {}
+    for backend, model in models.items():
         try:
-            if what == "tokens" and len(runs) > 1:
-                found[str(batch)] = parts.compare_tokens(runs, min(STEPS, given.tokens - 1))
-            elif what == "steps" and not found and device.type == "cuda":
-                found |= {backend: step_kernels(run) for backend, run in runs.items()}
+            run = parts.Run(model, prompts, given.tokens)
+            run.generate(min(given.tokens, 16))
         except Exception as error:
-            record.failed(f"{what}, batch {batch}", error)
+            record.failed(f"{backend}, batch {batch}", error)
+        else:
+            runs[backend] = run
+            say("batch", batch, backend, "is recorded")
+    return runs
 
 
 def step_kernels(run: parts.Run) -> dict[str, Any]:

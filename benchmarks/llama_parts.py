@@ -271,7 +271,7 @@ class Fa3(llama.Sdpa):
     def look(
         self, a: llama.Architecture, q: Tensor, new: Any, k: Tensor, v: Tensor, p: llama.Place
     ) -> Tensor:
-        return torch.ops.heurgen_llama.fa3(q, k, v, p.table, p.starts, p.lens, p.new, p.room, p.shared)
+        return torch.ops.heurgen_llama.fa3(q, k, v, p.table, p.starts, p.lens, p.new, p.longest, p.shared)
 
 
 def add_fa3() -> str | None:

@@ -36,7 +36,7 @@ class Place(NamedTuple):
     cos, sin  float32 [T, head size / 2]
     slots     int64 [T], the token of the cache that each writes: counted over all pages, or over a sequence's own room
     shared    what a backend finds once for all layers: `Sdpa` what to add to the scores of a decode
-    starts, lens, table, room  as `paged_attention` has cu_seqlens_q, seq_lens, block_table and max_seqlen_k
+    starts, lens, table, longest  as `paged_attention` has cu_seqlens_q, seq_lens, block_table and max_seqlen_k
     recorded  lengths will change on the device, between replays of a CUDA graph
     """
 
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     lens: Tensor
     table: Tensor
     new: int
-    room: int
+    longest: int
     recorded: bool
 
 
@@ -141,8 +141,9 @@ class Heurgen:
     def look(self, a: Architecture, q: Tensor, new: Any, k: Tensor, v: Tensor, p: Place) -> Tensor:
         """Attention, [T, query heads, head size]."""
         return torch.ops.heurgen.paged_attention(
-            q, k, v, p.table, p.starts, p.lens, p.new, p.room, a.head_size**-0.5, recorded=p.recorded
-        )
+            q, k, v, p.table, p.starts, p.lens, p.new, p.longest, a.head_size**-0.5,
+            total_seqlen_k=None if p.recorded else len(q), recorded=p.recorded,
+        )  # fmt: skip
 
 
 class Sdpa:
@@ -224,12 +225,8 @@ class State:
         def numbers(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=like.device)
 
-        self.tokens, self.positions, self.lens = (
-            numbers(batch),
-            numbers(batch),
-            numbers(batch, dtype=torch.int32),
-        )
-        self.history = numbers(batch, self.room)
+        self.tokens, self.positions, self.history = numbers(batch), numbers(batch), numbers(batch, self.room)
+        self.lens = numbers(batch, dtype=torch.int32)
         pages = torch.arange(batch * self.room // PAGE, dtype=torch.int32, device=like.device)
         self.table = pages.view(batch, -1)
         self.one_each = torch.arange(batch + 1, dtype=torch.int32, device=like.device)
@@ -281,7 +278,8 @@ class Llama:
     ) -> tuple[Tensor, Tensor | None]:
         """(h, late) of all tokens behind the last layer: late, where there is one, is still to be added to h."""
         h, late, *found = self.embed(tokens, positions, starts, state, new)
-        place = Place(*found, starts, state.lens, state.table, new, state.room, recorded)
+        longest = state.room if recorded else new
+        place = Place(*found, starts, state.lens, state.table, new, longest, recorded)
         for layer, (k, v) in zip(self.weights.layers, state.cache, strict=True):
             h, late = self.block(layer, k, v, h, late, place)
         return h, late

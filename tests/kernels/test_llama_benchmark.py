@@ -176,3 +176,15 @@ def test_kernels_of_ours_and_of_torch_compile_are_not(device):
              "triton_per_fused_argmax_3"]  # fmt: skip
     assert set(names[:4]) <= ours
     assert kernel_names.foreign(names, ours) == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "benchmarks").glob("*/llama.json")), ids=lambda p: p.parent.name
+)
+def test_what_a_device_recorded(path):
+    """A run that is kept had no error, launched Triton's kernels alone, and lost no token but near-ties."""
+    found = json.loads(path.read_text())
+    assert found["errors"] == {}
+    assert found["decode_step"]["heurgen"]["foreign"] == []
+    assert {line["heurgen"]["near-ties alone"] for line in found["tokens"].values()} == {True}
+    assert {line["batch"] for line in found["summary"]} >= {1, 2, 8, 64}
