@@ -40,7 +40,10 @@ def our_kernels() -> set[str]:
 
 
 def launched(call: Callable[[], Any]) -> list[str]:
-    """Names of the kernels and copies that a call runs on the GPU, one for each run, in the order of their start."""
+    """Names of the kernels and copies that a call runs on the GPU, one for each run, in the order of their start.
+
+    RuntimeError where the profiler sees none.
+    """
     import torch
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
@@ -51,4 +54,6 @@ def launched(call: Callable[[], Any]) -> list[str]:
         call()
         torch.cuda.synchronize()
     events = [event for event in seen.events() if event.device_type == DeviceType.CUDA]
+    if not events:
+        raise RuntimeError("the profiler saw nothing on the GPU")
     return [event.name for event in sorted(events, key=lambda event: event.time_range.start)]

@@ -116,17 +116,22 @@ def in_float32(model: llama.Llama, tokens: Tensor, steps: int) -> Tensor:
 
 
 def kernel_times(
-    a: llama.Architecture, weights: llama.Weights, backends: Sequence[str]
-) -> dict[str, dict[str, float]]:
+    a: llama.Architecture, weights: llama.Weights, backends: Sequence[str],
+    failed: Callable[[str, Exception], None],
+) -> dict[str, dict[str, float]]:  # fmt: skip
     """Microseconds of the kernels of the post's figure 8, at batch 1 behind CONTEXT tokens, by kernel and backend.
 
     Each kernel once for each layer's weights or pages, so that they are read from memory, as one CUDA graph. Ours with
-    what they have fused (residuals; SiLU and the product with the gate), cuBLAS's as they are.
+    what they have fused (residuals; SiLU and the product with the gate), cuBLAS's as they are. failed: told of a
+    backend that could not be measured.
     """
     replays = {}
     for backend in backends:
-        for name, call in single_calls(a, weights, backend):
-            replays[name, backend] = llama.record(call)[0]
+        try:
+            for name, call in single_calls(a, weights, backend):
+                replays[name, backend] = llama.record(call)[0]
+        except Exception as error:
+            failed(f"kernels of figure 8, {backend}", error)
     times: dict[tuple[str, str], list[float]] = {key: [] for key in replays}
     for _ in range(15):
         for key, replay in replays.items():
@@ -238,14 +243,14 @@ class Fa3(llama.Sdpa):
     slots = llama.Heurgen.slots
 
     def __init__(self) -> None:
-        self.sizes: dict[int, int] = {}  # of the metadata, by sequences
+        self.sizes: dict[tuple[int, int], int] = {}  # of the metadata, by sequences and room
 
     def cache(self, a: llama.Architecture, batch: int, room: int, like: Tensor) -> tuple[Tensor, Tensor]:
         k, v = llama.Heurgen.cache(self, a, batch, room, like)
-        if batch not in self.sizes:
+        if (batch, room) not in self.sizes:
             q = like.new_empty((batch, a.heads, a.head_size))
             starts = torch.arange(batch + 1, dtype=torch.int32, device=like.device)
-            self.sizes[batch] = len(
+            self.sizes[batch, room] = len(
                 peers.fa3_plan(_batch(q, k, v, None, starts, starts[1:].clone(), 1, room))
             )
         return k, v
@@ -257,7 +262,7 @@ class Fa3(llama.Sdpa):
             return None
         k = state.cache[0][0]
         q = k.new_empty((len(positions), a.heads, a.head_size))
-        size = self.sizes[len(positions)]
+        size = self.sizes[len(positions), state.room]
         return torch.ops.heurgen_llama.fa3_plan(q, k, starts, state.lens, new, state.room, size)
 
     def store(
