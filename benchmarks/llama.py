@@ -179,6 +179,7 @@ def recorded(
 
 def step_kernels(run: parts.Run) -> dict[str, Any]:
     """Kernels of a decode step with how often each ran, and those among them that are not Triton's."""
+    run.prompt()  # room for further steps
     names = launched(run.decode)
     return {"count": len(names), "foreign": foreign(names, our_kernels()), "kernels": Counter(names)}
 

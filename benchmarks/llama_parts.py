@@ -28,7 +28,7 @@ class Run:
 
     def __init__(self, model: llama.Llama, prompts: Tensor, tokens: int) -> None:
         self.model, self.prompts = model, prompts
-        self.state = llama.State(model, prompts.shape[0], prompts.shape[1] + tokens)
+        self.state = llama.State(model, prompts.shape[0], prompts.shape[1] + max(tokens, 4))
         self.decode, self.logits = llama.record(lambda: model.decode(self.state))
         self.prompt, self.first = llama.record(lambda: model.prompt(prompts, self.state))
 
