@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -33,10 +32,9 @@ HEADER = "| | geomean | p95 | max | invalid | configs | leaves |\n|---|---|---|-
 Method = Callable[[CostTable, np.ndarray, np.ndarray], Answer]
 
 
-def h200(derived: bool = True) -> CostTable:
-    """The cost table of the H200 log, 70 scenarios x 324 configs; without `derived`, of measured features alone."""
+def h200() -> CostTable:
+    """The cost table of the H200 log, 70 scenarios x 324 configs."""
     spec = read_spec(DATA / "unified_attention.toml")
-    spec = spec if derived else replace(spec, derived=())
     return cost_tables(read_logs([DATA / "h200_unified_attention.csv"], spec), spec)[0]
 
 
@@ -55,27 +53,24 @@ def joint(options: Mapping[str, object], table: CostTable, train: np.ndarray, te
     return choices(selector, table, test), sum(1 for _ in ir.leaves(selector.tree)), len(selector.configs)
 
 
-LEARNING: dict[str, tuple[Method, bool]] = {
-    "`joint`: slowdown, one tree, at most 8 configs": (partial(joint, {}), True),
-    "label of the winner instead of slowdown": (baselines.winner_tree, True),
-    "a tree for each parameter instead of one": (baselines.parameter_trees, True),
-    "no derived features": (partial(joint, {}), False),
-    "at most 2 configs": (partial(joint, {"max_configs": 2}), True),
-    "at most 4 configs": (partial(joint, {"max_configs": 4}), True),
-    "at most 16 configs": (partial(joint, {"max_configs": 16}), True),
-    "at most 4 leaves": (partial(joint, {"max_leaves": 4}), True),
-    "at most 8 leaves": (partial(joint, {"max_leaves": 8}), True),
-    "`--tail 1`: the worst count twice": (partial(joint, {"tail": 1.0}), True),
+LEARNING: dict[str, Method] = {
+    "`joint`: slowdown, one tree, at most 8 configs": partial(joint, {}),
+    "label of the winner instead of slowdown": baselines.winner_tree,
+    "a tree for each parameter instead of one": baselines.parameter_trees,
+    "at most 2 configs": partial(joint, {"max_configs": 2}),
+    "at most 4 configs": partial(joint, {"max_configs": 4}),
+    "at most 16 configs": partial(joint, {"max_configs": 16}),
+    "at most 4 leaves": partial(joint, {"max_leaves": 4}),
+    "at most 8 leaves": partial(joint, {"max_leaves": 8}),
+    "`--tail 1`: the worst count twice": partial(joint, {"tail": 1.0}),
 }
-COMPARISON: dict[str, tuple[Method, bool]] = {
-    "one config for all launches, the best one": (baselines.best_single, True),
-    "table of tuned shapes, nearest `total_query_tokens`": (
-        partial(nearest, ("total_query_tokens",)), False,
-    ),
-    "table of tuned shapes, nearest in all seven features": (partial(nearest, ()), False),
-    "tree on the label of the winner": (baselines.winner_tree, True),
-    "`heurgen train --strategy joint`": (partial(joint, {}), True),
-}  # fmt: skip
+COMPARISON: dict[str, Method] = {
+    "one config for all launches, the best one": baselines.best_single,
+    "table of tuned shapes, nearest `total_query_tokens`": partial(nearest, ("total_query_tokens",)),
+    "table of tuned shapes, nearest in all seven features": partial(nearest, ()),
+    "tree on the label of the winner": baselines.winner_tree,
+    "`heurgen train --strategy joint`": partial(joint, {}),
+}
 
 
 def line(name: str, method: Method, table: CostTable) -> str:
@@ -95,11 +90,11 @@ def written(page: Path, mark: str, text: str) -> None:
 
 
 def main() -> None:
-    tables = {derived: h200(derived) for derived in (True, False)}
+    table = h200()
     for page, mark, rows in (("learning", "choices", LEARNING), ("comparison", "tables", COMPARISON)):
         text = HEADER
-        for name, (method, derived) in rows.items():
-            text += line(name, method, tables[derived])
+        for name, method in rows.items():
+            text += line(name, method, table)
             print(text.splitlines()[-1], flush=True)
         if "--write" in sys.argv:
             written(ROOT / "docs" / f"{page}.md", mark, text)

@@ -29,7 +29,7 @@ JOINT = FitOptions(strategy="joint", max_configs=12)
 # What only the cross-validation of the strategy `auto` reads.
 OF_AUTO = frozenset(
     ("prices", "few_prices", "counts", "coarse_counts", "patience", "folds", "max_repeats", "scenarios_to_fit",
-     "min_groups", "tailed", "invalid", "tolerance", "large_tolerance", "small", "small_tolerance", "abundant")
+     "min_groups", "trusted", "invalid", "tolerance", "large_tolerance", "small", "small_tolerance", "abundant")
 )  # fmt: skip
 SMALL = FitOptions(prefer="small")
 LOGS: dict[str, tuple[Callable[[], CostTable], int, int]] = {

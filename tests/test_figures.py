@@ -16,8 +16,8 @@ AGAIN = "python -m benchmarks.choices --write"
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[bool, CostTable]:
-    return {derived: h200(derived) for derived in (True, False)}
+def table() -> CostTable:
+    return h200()
 
 
 def marked(page: str, mark: str) -> str:
@@ -37,9 +37,8 @@ def test_every_row_stands_in_the_page(page: str, mark: str, rows: dict[str, obje
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in COMPARISON if "joint" not in n])
-def test_quick_rows_are_what_the_code_gives(name: str, tables: dict[bool, CostTable]) -> None:
-    method, derived = COMPARISON[name]
-    assert line(name, method, tables[derived]) in marked("comparison", "tables"), AGAIN
+def test_quick_rows_are_what_the_code_gives(name: str, table: CostTable) -> None:
+    assert line(name, COMPARISON[name], table) in marked("comparison", "tables"), AGAIN
 
 
 def test_the_pictures_are_of_today() -> None:

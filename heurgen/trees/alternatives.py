@@ -13,10 +13,9 @@ from heurgen.logs.costs import CostTable
 from heurgen.trees.build import route
 from heurgen.trees.problem import UNIT, Floats, Ints, config_order
 
-# Leaves are small, so scenarios around a leaf count for its shortlist too: so much where one test leads from where the
-# paths part to the leaf, where two do, and where more. On the H200 log the best of 3 is 1.0121 held out without them,
-# 1.0099 with (`python -m benchmarks.trees shortlist`).
-NEARBY = np.array([0.1, 0.01, 0.0])
+# Leaves are small, so scenarios on the other side of the last test before a leaf count for its shortlist too, so much.
+# On the H200 log the best of 3 is 1.0126 held out without them, 1.0113 with; from 0.05 to 0.2 all logs do alike.
+NEARBY = 0.15
 # Beyond this log-slowdown, 1.35x, or where it did not succeed, a config is of no use to a tuner that tries others too.
 USELESS = 0.3
 
@@ -28,7 +27,7 @@ def with_alternatives(selector: ir.Selector, table: CostTable, rows: Ints, size:
     found: list[tuple[_Next | None, list[int]]] = []
     by_place, leaves = numbered(selector.tree)
     at = route(by_place, table.columns, table.X[rows])
-    weights = _nearness(selector.tree)[0] if size else np.empty((0, 0))
+    weights = _nearness(selector.tree) if size else np.empty((0, 0))
     for i, leaf in enumerate(leaves):
         own, choice = rows[at == i], columns[leaf.config]
         runner = _runner_up(table, own, order, choice) if table.costs_known and len(own) else None
@@ -114,15 +113,17 @@ def _runner_up(table: CostTable, rows: Ints, order: Ints, choice: int) -> _Next 
     return _Next(int(order[best]), math.exp(math.fsum(known) / len(known)), len(known), tie)
 
 
-def _nearness(node: ir.Node) -> tuple[Floats, Ints]:
-    """What scenarios of leaf j count for leaf i [L, L], from left to right; and each leaf's level below the node."""
+def _nearness(node: ir.Node) -> Floats:
+    """What scenarios of leaf j count for leaf i [L, L], from left to right."""
     if isinstance(node, ir.Leaf):
-        return np.ones((1, 1)), np.zeros(1, dtype=np.int64)
-    (left, above), (right, over) = _nearness(node.left), _nearness(node.right)
-    level = np.concatenate([above, over]) + 1
-    found = np.repeat(NEARBY[np.minimum(level, 3) - 1][:, None], len(level), axis=1)
-    found[: len(above), : len(above)], found[len(above) :, len(above) :] = left, right
-    return found, level
+        return np.ones((1, 1))
+    left, right = _nearness(node.left), _nearness(node.right)
+    n = len(left)
+    found = np.zeros((n + len(right), n + len(right)))
+    found[:n, :n], found[n:, n:] = left, right
+    found[:n, n:] = NEARBY if n == 1 else 0.0
+    found[n:, :n] = NEARBY if len(right) == 1 else 0.0
+    return found
 
 
 def _shortlist(

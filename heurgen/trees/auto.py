@@ -92,6 +92,8 @@ def choose(
     scored = _by_counts(folds, table, limit, r, tell)
     chosen = pick(smoothed(scored) if r.few else scored, r.tolerance, r.repeats)
     chosen = next(c for c in scored if c.settings == chosen.settings)
+    if r.usual is not None:
+        chosen = or_usual(chosen, scored, r.usual, r.repeats)
     if not options.tail:
         once = folds[: len(folds) // r.repeats]
         chosen, other = _or_per_parameter(chosen, once, table, limit, r)
@@ -280,6 +282,18 @@ def pick(scored: list[Candidate], tolerance: float, n_repeats: int) -> Candidate
     best = min(scored, key=lambda c: (c.mean, c.leaves))
     near = [c for c in scored if c.mean + error(c.cost, best.cost, n_repeats) <= best.mean + tolerance]
     return min([*near, best], key=lambda c: (c.settings.n_configs, c.leaves, c.mean))
+
+
+def or_usual(chosen: Candidate, scored: list[Candidate], usual: int, n_repeats: int) -> Candidate:
+    """The candidate of the usual number of configs at the usual price, unless the chosen one is surely better.
+
+    Surely: by two standard errors of the difference. Of thirty candidates the best leads by one of them by luck.
+    """
+    other = next(
+        c for c in scored if (c.settings.n_configs, c.settings.price) == (usual, constants.LEARNER.price)
+    )
+    surely = chosen.mean + 2 * error(chosen.cost, other.cost, n_repeats) < other.mean
+    return chosen if surely else other
 
 
 def error(a: Floats, b: Floats, n_repeats: int) -> float:

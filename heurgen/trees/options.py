@@ -18,7 +18,8 @@ class FitOptions:
     strategy     how the tree is learnt; "auto" chooses strategy and size by cross-validation over scenarios
     max_depth    most tests on a path (default: `regime`'s for the number of scenarios; strategy optimal: 3)
     max_leaves   most leaves (default likewise)
-    max_configs  most distinct configs (default: 64 for auto, which chooses how many; 8 for the other strategies)
+    max_configs  most distinct configs (default: 64 for auto, which chooses how many, on few scenarios 8 unless another
+                 number is surely better; 8 for the other strategies)
     prefer       "small": auto takes the fewest configs and leaves within 0.01 (log) of the best, not within 0.002
     tail         what the worst scenarios weigh beyond their share: a log-slowdown beyond 1.1x counts 1 + tail times.
                  None: auto compares 0 and 1 and takes what has the better p95 at no loss of the mean beyond 0.002

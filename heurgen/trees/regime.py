@@ -9,6 +9,9 @@ from heurgen.trees.coverage import sparse
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Problem, groups
 
+# Configs where neither the caller nor cross-validation says how many.
+USUAL = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Regime:
@@ -24,6 +27,8 @@ class Regime:
     interpolate  whether points between scenarios are added
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
                  held-out mean to be trusted alone
+    usual        the number of configs that ships unless another is surely better, where the scenarios are too few to
+                 choose among many by held-out means and the caller named no number; else None
     compares_tails  whether the scenarios are many enough for a held-out p95 to say something
     every_depth  whether every depth up to the limit is fitted
     tolerance    mean log-slowdown within which fewer configs and leaves win
@@ -40,6 +45,7 @@ class Regime:
     sparse: bool
     interpolate: bool
     few: bool
+    usual: int | None
     compares_tails: bool
     every_depth: bool
     tolerance: float
@@ -68,7 +74,8 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         sparse=many_missing,
         interpolate=n <= c.interpolated and not p.labels_only and not many_missing,
         few=few,
-        compares_tails=n >= c.tailed and not p.labels_only,
+        usual=_usual(n, counts, options) if few else None,
+        compares_tails=n >= c.trusted and not p.labels_only,
         every_depth=n <= c.every_depth,
         tolerance=_tolerance(n, options),
     )
@@ -78,6 +85,11 @@ def _counts(n: int, most: int) -> tuple[int, ...]:
     c = constants.LEARNER
     compared = c.coarse_counts if n > c.abundant else c.counts
     return (*(k for k in compared if k < most), most)
+
+
+def _usual(n: int, counts: tuple[int, ...], options: FitOptions) -> int | None:
+    named = options.max_configs is not None or options.prefer == "small"
+    return None if named or n >= constants.LEARNER.trusted else min(USUAL, counts[-1])
 
 
 def _leaves(n: int, max_depth: int | None) -> int:

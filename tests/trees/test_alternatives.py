@@ -22,7 +22,7 @@ from heurgen.render.reader import read_module
 from heurgen.render.triton_autotune import render_triton_autotune
 from heurgen.ship.remarks import held_out
 from heurgen.trees import FitOptions, fit
-from heurgen.trees.alternatives import _nearness, listed_costs, with_alternatives
+from heurgen.trees.alternatives import NEARBY, _nearness, listed_costs, with_alternatives
 from tests.support.modules import two_vendors
 from tests.trees.synthetic import surface, table
 
@@ -73,17 +73,15 @@ def test_scenarios_around_a_leaf_speak_where_its_own_do_not() -> None:
     assert [len(leaf.shortlist) for leaf in ir.leaves(found.tree)] == [3, 2]
 
 
-def test_each_test_between_makes_scenarios_count_less_and_beyond_two_they_do_not() -> None:
+def test_scenarios_beside_a_leaf_count_a_little_and_those_beyond_do_not() -> None:
     tree: ir.Node = ir.Leaf(0)
     for threshold in (1, 2, 3):
         tree = ir.Split("x", threshold, tree, ir.Leaf(0))
-    weights, level = _nearness(tree)
-    assert level.tolist() == [3, 3, 2, 1]
-    assert weights.tolist() == [
-        [1.0, 0.1, 0.01, 0.0],
-        [0.1, 1.0, 0.01, 0.0],
-        [0.1, 0.1, 1.0, 0.01],
-        [0.1, 0.1, 0.1, 1.0],
+    assert _nearness(tree).tolist() == [
+        [1.0, NEARBY, 0.0, 0.0],
+        [NEARBY, 1.0, 0.0, 0.0],
+        [NEARBY, NEARBY, 1.0, 0.0],
+        [NEARBY, NEARBY, NEARBY, 1.0],
     ]
 
 

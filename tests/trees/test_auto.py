@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heurgen.trees import auto
-from heurgen.trees.auto import Candidate, held_out_groups, pick, smoothed
+from heurgen.trees.auto import Candidate, held_out_groups, or_usual, pick, smoothed
 from heurgen.trees.joint import Settings
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import problem
@@ -96,3 +96,34 @@ def test_few_scenarios_average_a_number_of_configs_with_its_neighbours() -> None
     # The lucky 4 stands between poor ones; beyond the largest number every set is that of the largest.
     assert means == [0.15, 0.15, round(0.4 / 6, 6), round(0.5 / 6, 6)]
     assert found[3].cost.tolist() == pytest.approx([0.2 / 3, 0.1])
+
+
+def test_few_scenarios_keep_the_usual_configs_unless_others_are_surely_better() -> None:
+    def candidate(count: int, lead: float, spread: float) -> Candidate:
+        cost = 0.1 - lead + spread * np.where(np.arange(64) % 2, 1.0, -1.0)
+        return Candidate("joint", Settings(count, 0.03, 8, 40), float(cost.mean()), cost=cost)
+
+    usual = candidate(8, 0.0, 0.0)
+    # The standard error of the difference is spread / sqrt(64); of two repeats sqrt(2) times that.
+    for lead, n_repeats, other in ((0.03, 1, True), (0.02, 1, False), (0.03, 2, False), (-0.03, 1, False)):
+        better = candidate(12, lead, 0.1)
+        scored = [candidate(4, 0.1, 0.0), usual, better]
+        assert or_usual(better, scored, 8, n_repeats) is (better if other else usual)
+    assert or_usual(usual, [usual], 8, 1) is usual
+
+
+@pytest.mark.parametrize(
+    ("n_scenarios", "options", "expected"),
+    [
+        (70, FitOptions(), 8),
+        (70, FitOptions(max_configs=12), None),
+        (70, FitOptions(prefer="small"), None),
+        (100, FitOptions(), None),
+    ],
+)
+def test_a_number_of_configs_is_usual_where_few_scenarios_and_no_caller_say_another(
+    n_scenarios: int, options: FitOptions, expected: int | None
+) -> None:
+    assert regime(problem(surface(n_scenarios, 12, 3)), options).usual == expected
+    if expected:
+        assert regime(problem(surface(n_scenarios, 3, 3)), options).usual == 3
