@@ -7,8 +7,6 @@ scenario. A file whose text equals an earlier one's is read once.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,11 +19,12 @@ from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import did_you_mean
 from heurgen.ir import MAX_TEXT, Value
 from heurgen.logs import frame
-from heurgen.logs.cells import ABSENT, Cells, Codes, Fault, Source, TableFile, listed, parse_cells, read_cells
+from heurgen.logs.cells import Cells, Codes, Fault, Source, TableFile, listed, parse_cells, read_cells
 from heurgen.logs.coded import Coded, combine, first_rows, sorted_codes
-from heurgen.logs.column_names import success_words
 from heurgen.logs.layout import arranged
-from heurgen.logs.outcomes import OK, UNTIMED, statuses, times
+from heurgen.logs.notes import notes
+from heurgen.logs.outcomes import UNTIMED, statuses, times
+from heurgen.logs.typed_columns import TypedColumns, content_hash
 from heurgen.spec.kernel_spec import Column, KernelSpec, cell_value, vendor_problem
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class TuningLog:
     config_row            int64 [C], a row of each config
     dropped               bool [S]: no config succeeded; in no cost table
     notes                 warnings for stderr, one line each
-    content_hash          sha256 (hex) of the measurements as parsed, see `_content_hash`
+    content_hash          sha256 (hex) of the measurements as parsed, see `content_hash`
     spec                  what it was read with
     """
 
@@ -162,8 +161,8 @@ def _typed(cells: Cells, spec: KernelSpec) -> TuningLog:
         scenario_id=ids,
         config_row=first_rows(config),
         dropped=dropped,
-        notes=tuple(map(printable, _notes(cells, spec, columns, scenario, scenario_row[dropped]))),
-        content_hash=_content_hash(spec, columns, scenario, scenario_row),
+        notes=tuple(map(printable, notes(cells, spec, columns, scenario, scenario_row[dropped]))),
+        content_hash=content_hash(spec, columns, scenario, scenario_row),
         spec=spec,
     )
 
@@ -200,19 +199,6 @@ def _check_present(file: TableFile, spec: KernelSpec, name: str) -> None:
 # --- cells -> values --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Columns:
-    """The columns of the log that have a role, typed. `scenario_id` holds None where a file has no ids."""
-
-    vendor: Coded
-    device: Coded
-    features: tuple[Coded, ...]
-    parameters: tuple[Coded, ...]
-    status: Coded
-    time: NDArray[np.float64]
-    scenario_id: Coded
-
-
 def _raise_first(cells: Cells, faults: Sequence[Fault], time: str | None = None) -> None:
     """Raise for the first offending line, and in it for the first column in the order given."""
     if faults:
@@ -223,13 +209,13 @@ def _raise_first(cells: Cells, faults: Sequence[Fault], time: str | None = None)
         raise LogError(fault.message, file=path, row=line, column=column, hint=fault.hint)
 
 
-def _read_columns(cells: Cells, spec: KernelSpec) -> _Columns:
+def _read_columns(cells: Cells, spec: KernelSpec) -> TypedColumns:
     faults: list[Fault] = []
     vendor = _parsed(cells, spec.log.vendor, _vendor, faults)
     # Which parameters a row may have depends on its vendor.
     _raise_first(cells, faults)
     _check_parameters_exist(cells, spec, vendor)
-    columns = _Columns(
+    columns = TypedColumns(
         vendor=vendor,
         device=_parsed(cells, spec.log.device, _device, faults),
         features=tuple(_parsed(cells, f.name, _value_of(f), faults) for f in spec.features),
@@ -322,7 +308,7 @@ def _parameter(cells: Cells, column: Column, vendor: Coded, faults: list[Fault])
 # --- scenarios --------------------------------------------------------------------------------------------
 
 
-def _scenarios(cells: Cells, spec: KernelSpec, columns: _Columns) -> tuple[Codes, Codes, tuple[str, ...]]:
+def _scenarios(cells: Cells, spec: KernelSpec, columns: TypedColumns) -> tuple[Codes, Codes, tuple[str, ...]]:
     """The scenario of each row, and a row and the id of each scenario; raises where its features vary."""
     ids = columns.scenario_id
     by_features = combine(columns.features)
@@ -336,7 +322,7 @@ def _scenarios(cells: Cells, spec: KernelSpec, columns: _Columns) -> tuple[Codes
     return scenario, first, tuple(str(ids.values[c] or "") for c in ids.codes[first].tolist())
 
 
-def _variation(cells: Cells, spec: KernelSpec, columns: _Columns, row: int, other: int) -> Fault:
+def _variation(cells: Cells, spec: KernelSpec, columns: TypedColumns, row: int, other: int) -> Fault:
     coded = zip(spec.features, columns.features, strict=True)
     feature = next(f for f, c in coded if c.codes[row] != c.codes[other])
     here, there = (cells.texts[feature.name][cells.codes[feature.name][r]] for r in (row, other))
@@ -360,87 +346,3 @@ def _without_success(scenario: Codes, config: Codes, time: NDArray[np.float64]) 
     dropped = np.ones(int(scenario.max()) + 1, dtype=np.bool_)
     dropped[(cells // (int(config.max()) + 1))[cell_succeeds(good, n)]] = False
     return dropped
-
-
-# --- notes ------------------------------------------------------------------------------------------------
-
-
-def _notes(
-    cells: Cells, spec: KernelSpec, columns: _Columns, scenario: Codes, dropped_rows: Codes
-) -> list[str]:
-    notes = [f"{path} has the same content as {earlier}: read once" for path, earlier in cells.copies]
-    notes += _ignored_notes(cells, spec, scenario)
-    for parameter in spec.parameters:
-        if parameter.name not in cells.codes and any(
-            map(parameter.exists_for, map(str, columns.vendor.values))
-        ):
-            notes.append(f"no file has a column {quoted(parameter.name)}: blank in every row")
-    for status in columns.status.values:
-        if status != OK and success_words("status", [str(status)]):
-            said = f"unless [log] says success = [{quoted(status)}]"
-            notes.append(f"the status {quoted(status)} counts as a failure, {said}")
-    if len(dropped_rows):
-        path, line = cells.place(int(dropped_rows.min()))
-        share = f"{len(dropped_rows)} of {int(scenario.max()) + 1} scenarios dropped"
-        notes.append(f"{share}: no config succeeded (the first is on line {line} of {path})")
-    return notes
-
-
-def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes) -> list[str]:
-    named = {*spec.log.names, *(c.name for c in (*spec.features, *spec.parameters))}
-    ignored = sorted(name for name in cells.codes if name not in named)
-    if not ignored:
-        return []
-    notes = [f"columns that the spec does not name are ignored: {', '.join(map(quoted, ignored))}"]
-    if varying := [quoted(name) for name in ignored if _varies(cells.codes[name], scenario)]:
-        notes.append(
-            f"ignored columns that vary inside a scenario: {', '.join(varying)} "
-            "(if the time depends on one, name it in the spec)"
-        )
-    return notes
-
-
-def _varies(codes: Codes, scenario: Codes) -> bool:
-    present = codes != ABSENT
-    codes, scenario = codes[present], scenario[present]
-    one = np.zeros(int(scenario.max()) + 1, dtype=np.int64)
-    one[scenario] = codes
-    return bool((codes != one[scenario]).any())
-
-
-# --- hash -------------------------------------------------------------------------------------------------
-
-
-def _content_hash(spec: KernelSpec, columns: _Columns, scenario: Codes, scenario_row: Codes) -> str:
-    """sha256 of what was measured: the values of the columns that the spec names, as parsed.
-
-    One digest a scenario, over its vendor, device, features, and sorted (config, status, time) rows; then one
-    over the sorted digests. File names, splits into files, the order of rows and columns, line ends, quotes,
-    number formats, times of failures and the texts of scenario ids do not matter; which rows make up a
-    scenario does.
-    """
-    features = sorted(zip((f.name for f in spec.features), columns.features, strict=True), key=lambda p: p[0])
-    knobs = sorted(
-        zip((p.name for p in spec.parameters), columns.parameters, strict=True), key=lambda p: p[0]
-    )
-    heads = [("vendor", columns.vendor), ("device", columns.device), *features]
-    config = combine([c for _, c in knobs])
-    table = np.column_stack([c.codes for _, c in knobs])[first_rows(config)]
-    whole = hashlib.sha256()
-    for role, members in (("head", heads), ("config", knobs), ("status", [("status", columns.status)])):
-        for name, coded in members:
-            whole.update(json.dumps([role, name, coded.values]).encode() + b"\n")
-    whole.update(table.astype("<i8").tobytes())
-
-    order = np.lexsort((columns.time, columns.status.codes, config, scenario))
-    rows = np.empty(len(order), dtype=[("config", "<i8"), ("status", "<i8"), ("time", "<f8")])
-    rows["config"], rows["status"] = config[order], columns.status.codes[order]
-    rows["time"] = np.nan_to_num(columns.time[order], nan=0.0)
-    head = np.column_stack([c.codes[scenario_row] for _, c in heads]).astype("<i8")
-    ends = np.searchsorted(scenario[order], np.arange(len(scenario_row) + 1)).tolist()
-    digests = sorted(
-        hashlib.sha256(head[s].tobytes() + rows[ends[s] : ends[s + 1]].tobytes()).digest()
-        for s in range(len(scenario_row))
-    )
-    whole.update(b"".join(digests))
-    return whole.hexdigest()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heurgen.base.errors import printable
-from heurgen.base.text import table
+from heurgen.base.text import counted, table
 from heurgen.ir import Value
 from heurgen.logs.costs import CostTable
 from heurgen.logs.groups import settings
@@ -363,15 +363,15 @@ def _spread_lines(found: Validation) -> list[str]:
         per_config = sorted(c.scenarios for c in found.configs if c.vendor == vendor)
         winners = sum(c.wins > 0 for c in found.configs if c.vendor == vendor)
         lines.append(
-            f"{vendor}: {_spread(per_scenario)} configs a scenario, "
-            f"{_spread(per_config)} scenarios a config, {winners} configs win somewhere"
+            f"{vendor}: {_spread(per_scenario, 'config')} a scenario, {_spread(per_config, 'scenario')} a config, "
+            f"{counted(winners, 'config')} win{'s' * (winners == 1)} somewhere"
         )
     return lines
 
 
-def _spread(counts: list[int]) -> str:
+def _spread(counts: list[int], noun: str) -> str:
     low, middle, high = counts[0], counts[len(counts) // 2], counts[-1]
-    return str(low) if low == high else f"{low} to {high} (median {middle})"
+    return counted(low, noun) if low == high else f"{low} to {high} (median {middle}) {noun}s"
 
 
 def _conflict_lines(conflict: Conflict) -> list[str]:

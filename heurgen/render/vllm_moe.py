@@ -117,9 +117,8 @@ def _size(fields: Mapping[str, Any], name: str) -> int:
     except ValueError:
         number = -1
     if number < 1:
-        raise UsageError(
-            f"a file of vLLM's is for one {name}, found {quoted(value)}", hint=f"say it: --at {name}=NUMBER"
-        )
+        found = "and none is said" if value is None else f"found {quoted(value)}"
+        raise UsageError(f"a file of vLLM's is for one {name}, {found}", hint=f"say it: --at {name}=NUMBER")
     return number
 
 

@@ -1,8 +1,7 @@
-"""Tuning logs: what a spec lets into a log, the first offending line otherwise, notes, content hash."""
+"""Tuning logs: what a spec lets into a log, the first offending line otherwise."""
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -10,66 +9,9 @@ import pytest
 
 from heurgen.base.errors import LogError
 from heurgen.logs.outcomes import BLANK_TIME
-from heurgen.logs.tuning_log import TuningLog, read_logs
+from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import Column, KernelSpec, LogColumns
-
-SPEC = KernelSpec(
-    name="k",
-    features=(
-        Column("n", "int", min=1),
-        Column("x", "float"),
-        Column("dtype", "category", values=("f16", "bf16")),
-    ),
-    parameters=(
-        Column("BM", "int"),
-        Column("wpe", "int", optional=True, vendors=("amd",)),
-        Column("mode", "category", optional=True),
-    ),
-)
-GOOD = {
-    "vendor": "nvidia",
-    "device": "H200",
-    "scenario": "s1",
-    "n": "1",
-    "x": "0.5",
-    "dtype": "f16",
-    "BM": "16",
-    "wpe": "",
-    "mode": "a",
-    "status": "ok",
-    "time_ms": "0.1",
-}
-Row = dict[str, str]
-
-
-def row(**cells: str) -> Row:
-    return GOOD | cells
-
-
-def without(*names: str) -> Row:
-    return {k: v for k, v in GOOD.items() if k not in names}
-
-
-def write(folder: Path, *rows: Row, name: str = "log.csv") -> Path:
-    path = folder / name
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
-def read(folder: Path, *rows: Row, spec: KernelSpec = SPEC) -> TuningLog:
-    return read_logs([write(folder, *rows)], spec)
-
-
-def refused(folder: Path, *rows: Row, spec: KernelSpec = SPEC) -> str:
-    """The error, with the file named FILE."""
-    path = write(folder, *rows)
-    with pytest.raises(LogError) as error:
-        read_logs([path], spec)
-    return str(error.value).replace(str(path), "FILE")
-
+from tests.logs.rows import GOOD, SPEC, read, refused, row, without, write
 
 # --- values -----------------------------------------------------------------------------------------------
 
@@ -328,107 +270,7 @@ def test_a_log_in_which_nothing_succeeded(tmp_path: Path) -> None:
     )
 
 
-# --- notes ------------------------------------------------------------------------------------------------
-
-
-def test_ignored_columns_are_noted_once(tmp_path: Path) -> None:
-    log = read(tmp_path, row(gpu_count="8", zone="a"), row(BM="32", gpu_count="8", zone="a"))
-    assert log.notes == ("columns that the spec does not name are ignored: 'gpu_count', 'zone'",)
-
-
-def test_ignored_columns_that_vary_are_named(tmp_path: Path) -> None:
-    log = read(
-        tmp_path,
-        row(fixed="8", per_scenario="1", **{"clock\x1b": "a"}),
-        row(fixed="8", per_scenario="1", **{"clock\x1b": "b"}),
-        row(scenario="s2", fixed="8", per_scenario="2", **{"clock\x1b": "a"}),
-    )
-    assert log.notes == (
-        "columns that the spec does not name are ignored: 'clock\\x1b', 'fixed', 'per_scenario'",
-        "ignored columns that vary inside a scenario: 'clock\\x1b' "
-        "(if the time depends on one, name it in the spec)",
-    )
-
-
-def test_a_column_that_only_one_file_has_does_not_vary(tmp_path: Path) -> None:
-    one = write(tmp_path, row(zone="a"), name="1.csv")
-    two = write(tmp_path, row(BM="32"), name="2.csv")
-    assert len(read_logs([one, two], SPEC).notes) == 1
-
-
-def test_other_notes(tmp_path: Path) -> None:
-    log = read(
-        tmp_path, row(), row(BM="32", status="OK"), row(BM="64", status=" ok"), row(BM="16", status="Passed")
-    )
-    assert log.notes == ("the status 'Passed' counts as a failure, unless [log] says success = ['Passed']",)
-    assert read(tmp_path, without("mode")).notes == ("no file has a column 'mode': blank in every row",)
-    one, two = write(tmp_path, row(), name="1.csv"), write(tmp_path, row(), name="2.csv")
-    assert read_logs([one, two], SPEC).notes == (f"{two} has the same content as {one}: read once",)
-
-
-def test_scenarios_without_success_are_dropped_and_told(tmp_path: Path) -> None:
-    bad = {"status": "oom", "time_ms": ""}
-    log = read(tmp_path, row(), row(scenario="s2", **bad), row(scenario="s3", **bad), row(scenario="s4"))
-    assert log.dropped.tolist() == [False, True, True, False]
-    assert log.notes == (
-        f"2 of 4 scenarios dropped: no config succeeded (the first is on line 3 of {tmp_path / 'log.csv'})",
-    )
-
-
 def test_a_file_may_lack_a_parameter_that_its_vendor_does_not_have(tmp_path: Path) -> None:
     amd = write(tmp_path, row(vendor="amd", device="MI300X", wpe="2"), name="amd.csv")
     nvidia = write(tmp_path, without("wpe"), name="nvidia.csv")
     assert read_logs([amd, nvidia], SPEC).parameters[1].codes.tolist() == [1, 0]
-
-
-# --- the content hash -------------------------------------------------------------------------------------
-
-BASE = (row(), row(BM="32", time_ms="0.2"), row(scenario="s2", time_ms="0.3"), row(n="2", scenario="s3"))
-SAME = {
-    "row order": BASE[::-1],
-    "column order": tuple(dict(reversed(r.items())) for r in BASE),
-    "number forms": tuple(
-        r | {"x": "0.500", "time_ms": r["time_ms"] + "0", "BM": "0" + r["BM"]} for r in BASE
-    ),
-    "ids": tuple(r | {"scenario": f"{9 - int(r['scenario'][1])}"} for r in BASE),
-    "no status column": tuple({k: v for k, v in r.items() if k != "status"} for r in BASE),
-    "no optional column": tuple({k: v for k, v in r.items() if k != "wpe"} for r in BASE),
-    "ignored columns": tuple(r | {"note": str(i)} for i, r in enumerate(BASE)),
-}
-OTHER = {
-    "time": (*BASE[:3], BASE[3] | {"time_ms": "0.5"}),
-    "feature": (*BASE[:3], BASE[3] | {"n": "3"}),
-    "parameter": (*BASE[:3], BASE[3] | {"BM": "17"}),
-    "optional parameter": (*BASE[:3], BASE[3] | {"mode": ""}),
-    "category": (*BASE[:3], BASE[3] | {"dtype": "bf16"}),
-    "device": (*BASE[:3], BASE[3] | {"device": "B200"}),
-    "vendor": (*BASE[:3], BASE[3] | {"vendor": "amd"}),
-    "failure": (*BASE[:3], row(n="2", scenario="s3", status="oom"), BASE[3] | {"BM": "32"}),
-    "reason": (*BASE[:3], row(n="2", scenario="s3", status="error"), BASE[3] | {"BM": "32"}),
-    "repeat": (*BASE, BASE[3]),
-    "row less": BASE[:3],
-    "scenarios merged": tuple(r | {"scenario": {"s2": "s1"}.get(r["scenario"], r["scenario"])} for r in BASE),
-    "rows swapped between scenarios": (
-        BASE[2] | {"scenario": "s1"},
-        BASE[1],
-        BASE[0] | {"scenario": "s2"},
-        BASE[3],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SAME)
-def test_equal_logs_have_equal_hashes(tmp_path: Path, case: str) -> None:
-    assert read(tmp_path, *SAME[case]).content_hash == read(tmp_path, *BASE).content_hash
-
-
-def test_other_logs_have_other_hashes(tmp_path: Path) -> None:
-    hashes = {case: read(tmp_path, *rows).content_hash for case, rows in OTHER.items()}
-    hashes["base"] = read(tmp_path, *BASE).content_hash
-    assert len(set(hashes.values())) == len(hashes), hashes
-
-
-def test_the_hash_is_stable_across_versions(tmp_path: Path) -> None:
-    """Models record it: a change here makes every shipped model look stale."""
-    assert read(tmp_path, *BASE).content_hash[:16] == "a9206c673b15eea7"
-    assert read(tmp_path, *OTHER["failure"]).content_hash[:16] == "875364a9d09d5b91"

@@ -180,7 +180,7 @@ nvidia               5        1        3            13         4  5 (33.3%)     
   amd, C             1        0        1             1         0   0 (0.0%)         0          0   5.0%
   nvidia, A          4        0        3             9         2  4 (33.3%)         1          1   5.0%
   nvidia, B          1        1        2             4         2   0 (0.0%)         0          0   5.0%
-amd: 1 configs a scenario, 1 scenarios a config, 1 configs win somewhere
+amd: 1 config a scenario, 1 scenario a config, 1 config wins somewhere
 nvidia: 2 configs a scenario, 1 to 5 (median 4) scenarios a config, 2 configs win somewhere
 failures: oom 2
 failures: o\\x1bom 1

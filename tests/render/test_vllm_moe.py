@@ -280,6 +280,10 @@ def test_values_that_vllm_does_not_read() -> None:
     with pytest.raises(EmitError) as caught:
         registry.emit(source, "vllm-moe", Request(at=({"E": "1", "N": "1"},)))
     assert str(caught.value) == "GROUP_SIZE_M takes the value 1.5, expected ints: vLLM reads nothing else"
+    with pytest.raises(
+        UsageError, match=r"a file of vLLM's is for one E, and none is said \(say it: --at E=NUMBER\)"
+    ):
+        registry.emit(source, "vllm-moe", Request(at=({"N": "1"},)))
     with pytest.raises(UsageError, match="does not say on which device it was trained"):
         registry.emit(module(devices=()), "vllm-moe", Request(at=(AT,)))
     selector = ir.Selector("nvidia", ("BLOCK_M",), ((16,),), LEAF(0))

@@ -1,0 +1,52 @@
+"""What reading a log leaves to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from heurgen.logs.tuning_log import read_logs
+from tests.logs.rows import SPEC, read, row, without, write
+
+
+def test_ignored_columns_are_noted_once(tmp_path: Path) -> None:
+    log = read(tmp_path, row(gpu_count="8", zone="a"), row(BM="32", gpu_count="8", zone="a"))
+    assert log.notes == ("columns that the spec does not name are ignored: 'gpu_count', 'zone'",)
+
+
+def test_ignored_columns_that_vary_are_named(tmp_path: Path) -> None:
+    log = read(
+        tmp_path,
+        row(fixed="8", per_scenario="1", **{"clock\x1b": "a"}),
+        row(fixed="8", per_scenario="1", **{"clock\x1b": "b"}),
+        row(scenario="s2", fixed="8", per_scenario="2", **{"clock\x1b": "a"}),
+    )
+    assert log.notes == (
+        "columns that the spec does not name are ignored: 'clock\\x1b', 'fixed', 'per_scenario'",
+        "ignored columns that vary inside a scenario: 'clock\\x1b' "
+        "(if the time depends on one, name it in the spec)",
+    )
+
+
+def test_a_column_that_only_one_file_has_does_not_vary(tmp_path: Path) -> None:
+    one = write(tmp_path, row(zone="a"), name="1.csv")
+    two = write(tmp_path, row(BM="32"), name="2.csv")
+    assert len(read_logs([one, two], SPEC).notes) == 1
+
+
+def test_other_notes(tmp_path: Path) -> None:
+    log = read(
+        tmp_path, row(), row(BM="32", status="OK"), row(BM="64", status=" ok"), row(BM="16", status="Passed")
+    )
+    assert log.notes == ("the status 'Passed' counts as a failure, unless [log] says success = ['Passed']",)
+    assert read(tmp_path, without("mode")).notes == ("no file has a column 'mode': blank in every row",)
+    one, two = write(tmp_path, row(), name="1.csv"), write(tmp_path, row(), name="2.csv")
+    assert read_logs([one, two], SPEC).notes == (f"{two} has the same content as {one}: read once",)
+
+
+def test_scenarios_without_success_are_dropped_and_told(tmp_path: Path) -> None:
+    bad = {"status": "oom", "time_ms": ""}
+    log = read(tmp_path, row(), row(scenario="s2", **bad), row(scenario="s3", **bad), row(scenario="s4"))
+    assert log.dropped.tolist() == [False, True, True, False]
+    assert log.notes == (
+        f"2 of 4 scenarios dropped: no config succeeded (the first is on line 3 of {tmp_path / 'log.csv'})",
+    )
