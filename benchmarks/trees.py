@@ -94,7 +94,7 @@ def comparison(write: bool) -> None:
 def shortlist(write: bool) -> None:
     """The best of the choice, and of shortlists of 2, 3 and 4, on the H200 log: nested, 5 folds x 10.
 
-    The first four divisions are those on which the rules for few scenarios were found.
+    The first four divisions are those of the other tables, which earlier rules for few scenarios were found on.
     """
     table = packaged("unified_attention.toml", "h200_unified_attention.csv")
     costs = []
