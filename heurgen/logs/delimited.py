@@ -1,5 +1,7 @@
 """CSV -> columns of codes: commas, semicolons or tabs; quotes as in RFC 4180; line ends \\n, \\r\\n or \\r.
 
+Where every name of the header but the first begins with a space, spaces after separators are none of the cells'.
+
 A table in which no cell needs quotes, and none or all have them, is split; any other is read record by record. Both
 give the same cells and the same errors.
 """
@@ -35,7 +37,10 @@ _DELIMITERS = "".join(_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Delimited:
-    """A table as it was read. `text` is kept where a record's line is not its number + 1."""
+    """A table as it was read. `text` is kept where a record's line is not its number + 1.
+
+    `delimiter` has a space at its end where cells begin after one.
+    """
 
     columns: dict[str, Ints]
     delimiter: str
@@ -52,7 +57,7 @@ def read_csv(path: str, text: str, interners: Interners) -> Delimited:
     if not text:
         raise LogError("the file is empty, expected a CSV header", file=path)
     delimiter = _delimiter(text)
-    plain = _read_plain(path, text, delimiter, interners)
+    plain = None if delimiter.endswith(" ") else _read_plain(path, text, delimiter, interners)
     return plain or _read_records(path, text, delimiter, interners)
 
 
@@ -116,22 +121,28 @@ def _joined(header: Sequence[str], chunks: Sequence[Sequence[Ints]]) -> dict[str
 def _records(text: str, delimiter: str) -> Reader:
     """The records of a text. A StringIO would hold it a second time, at four bytes a character."""
     lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", newline="")
-    return csv.reader(lines, delimiter=delimiter, strict=True)
+    return csv.reader(lines, delimiter=delimiter[0], skipinitialspace=delimiter.endswith(" "), strict=True)
 
 
 def _delimiter(text: str) -> str:
     """What parts the header into most cells, and the first record into as many; a comma where others do as well."""
     head = text[: 2**20]
 
-    def fit(delimiter: str) -> tuple[bool, int]:
+    def begun(delimiter: str) -> tuple[list[str], list[str]]:
+        """The header and the first record; empty where they are no CSV."""
         records = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
         try:
-            width, first = len(next(records, [])), len(next(records, []))
+            return next(records, []), next(records, [])
         except csv.Error:
-            return False, 0
-        return width == first > 1, width
+            return [], []
 
-    return max(_DELIMITERS, key=fit)  # of equals, the first
+    def fit(delimiter: str) -> tuple[bool, int]:
+        header, first = begun(delimiter)
+        return len(header) == len(first) > 1, len(header)
+
+    found = max(_DELIMITERS, key=fit)  # of equals, the first
+    names = begun(found)[0][1:]
+    return found + " " if names and all(name.startswith(" ") for name in names) else found
 
 
 def checked_header(path: str, header: list[str]) -> tuple[str, ...]:
@@ -169,12 +180,11 @@ def _without_empty_tail(
     line = record_line(text, delimiter, before + bad + 1)
     if not rows[bad]:
         raise LogError("the line is empty", file=path, row=line, hint="delete it")
-    raise LogError(
-        f"found {len(rows[bad])} cell{'s' * (len(rows[bad]) > 1)}, expected {width} as in the header",
-        file=path,
-        row=line,
-        hint=f"a cell that holds a {_NAMES[delimiter]} needs quotes" if len(rows[bad]) > width else None,
-    )
+    hint = f"a cell that holds a {_NAMES[delimiter[0]]} needs quotes" if len(rows[bad]) > width else None
+    if text.startswith("#"):
+        hint = "the first line is read as the header: delete comments above it"
+    said = f"found {len(rows[bad])} cell{'s' * (len(rows[bad]) > 1)}, expected {width} as in the header"
+    raise LogError(said, file=path, row=line, hint=hint)
 
 
 def record_line(text: str, delimiter: str, index: int) -> int:

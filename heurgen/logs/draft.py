@@ -16,7 +16,7 @@ from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells, Source, listed, read_cells
 from heurgen.logs.frame import is_frame
-from heurgen.logs.importers.common import described, only, safe_name
+from heurgen.logs.importers.common import column_type, described, only, safe_name
 from heurgen.logs.naming import names_for, plain, spellings, unit_in
 from heurgen.logs.numbers import numbers
 from heurgen.logs.roles import Guess, guesses_of, whole_config
@@ -31,6 +31,8 @@ _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
 # Times that do not say that they are, where no other column is one.
 _MIDDLES = ("p50", "median", "mean", "avg", "average", "q50")
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
+# Times of the host, where there is one of the device.
+_HOST = re.compile(r"(^|[^a-z])(cpu|host|wall)([^a-z]|$)")
 _OTHER_TIMES = re.compile(r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_")
 
 
@@ -125,6 +127,8 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     for key, names in column_names.BOOKKEEPING.items():
         fitting = {n: min(map(names.index, s)) for n in table.texts if (s := set(spellings(n)) & set(names))}
         fitting = {n: place for n, place in fitting.items() if n not in found.values()}
+        if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
+            fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
         if fitting and key not in found:
             found[key] = min(fitting, key=lambda n: (fitting[n], n))
     if "time" not in found and (time := _time_column(table)) is not None:
@@ -173,7 +177,11 @@ def _time_column(table: Cells) -> str | None:
     )
     return min(
         found,
-        key=lambda c: (not re.search("median|p50", c.lower()), not re.search("mean|avg", c.lower())),
+        key=lambda c: (
+            bool(_HOST.search(c.lower())),
+            not re.search("median|p50", c.lower()),
+            not re.search("mean|avg", c.lower()),
+        ),
         default=None,
     )
 

@@ -15,8 +15,10 @@ from heurgen.logs.cells import ABSENT, Cells, Fault
 from heurgen.logs.coded import Coded, sorted_codes
 from heurgen.logs.numbers import numbers
 from heurgen.spec.kernel_spec import MAX_TIME, MIN_TIME, NUMBER, KernelSpec, number
+from heurgen.spec.log_columns import unit_of
 
 OK = "ok"
+_WITH_UNIT = re.compile(rf"({NUMBER.pattern})\s*([a-zµμ]+)")
 _WORD = re.compile(r"-1|-?[A-Za-z][A-Za-z _-]{0,30}")
 # Why a measurement without a time failed, where the log has no status column.
 BLANK_TIME = "blank time"
@@ -115,6 +117,8 @@ def _said(cells: Cells, spec: KernelSpec, text: str, row: int) -> tuple[str, str
     hint = "a failure has another status than ok" if has_status else "a failure has a blank time"
     if text != text.strip():
         hint = "remove the spaces around the value"
+    elif (with_unit := _WITH_UNIT.fullmatch(text)) and (unit := unit_of(with_unit[2])):
+        hint = f'write the number alone, and unit = "{unit}" in [log]'
     elif text.count(",") == 1 and number(text.replace(",", ".")) is not None:
         hint = "write a decimal point"
     elif _WORD.fullmatch(text):

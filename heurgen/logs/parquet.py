@@ -6,6 +6,7 @@ The footer says how much there is before anything is read: what is beyond the bo
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from heurgen.base.errors import LogError
 from heurgen.logs.frame import cell_text
+from heurgen.logs.jsonl import MAX_DEPTH
 
 # Rows x columns: their codes take eight bytes each.
 MAX_CELLS = 2**27
@@ -37,20 +39,37 @@ def read_parquet(path: str | os.PathLike[str]) -> dict[str, tuple[list[str], NDA
         raise LogError("reading Parquet needs the package pyarrow", file=path, hint=hint) from error
     try:
         with parquet.ParquetFile(path) as file:
-            _check(path, file)
-            return {name: _column(path, name, file) for name in _names(file)}
+            leaves = list(_columns(path, file))
+            _check(path, file, [".".join(parts) for parts in leaves])
+            return {".".join(parts): _column(path, parts, file) for parts in leaves}
     except (pyarrow.ArrowException, OSError, ValueError, KeyError) as error:
         reason = str(error).partition("\n")[0]
         raise LogError(f"cannot be read as Parquet: {reason}", file=path) from error
 
 
-def _names(file: Any) -> list[str]:
-    """The columns, less the nameless index that pandas writes beside them."""
-    return [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
+def _columns(path: str | os.PathLike[str], file: Any) -> Iterator[tuple[str, ...]]:
+    """The columns, less the nameless index that pandas writes beside them; of objects, one for each key."""
+    names = file.schema_arrow.names
+    if twice := next((n for i, n in enumerate(names) if n in names[:i]), None):
+        raise LogError("two columns of the table have this name", file=path, column=twice)
+    for name in names:
+        if not name.startswith("__index_level_"):
+            yield from _leaves(name, file.schema_arrow.field(name).type, 1)
 
 
-def _check(path: str | os.PathLike[str], file: Any) -> None:
-    meta, names = file.metadata, _names(file)
+def _leaves(name: str, kind: Any, depth: int) -> Iterator[tuple[str, ...]]:
+    """A column, or of a column of objects their keys: ("config", "BLOCK_M")."""
+    from pyarrow import types
+
+    if not types.is_struct(kind) or depth >= MAX_DEPTH:
+        yield (name,)
+        return
+    for i in range(kind.num_fields):
+        yield from ((name, *rest) for rest in _leaves(kind.field(i).name, kind.field(i).type, depth + 1))
+
+
+def _check(path: str | os.PathLike[str], file: Any, names: list[str]) -> None:
+    meta = file.metadata
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     if not meta.num_rows or not names:
         raise LogError(f"the table has no {'rows' if names else 'columns'}", file=path)
@@ -68,14 +87,20 @@ def _check(path: str | os.PathLike[str], file: Any) -> None:
         raise LogError("two columns of the table have this name", file=path, column=twice)
 
 
-def _column(path: str | os.PathLike[str], name: str, file: Any) -> tuple[list[str], NDArray[np.int64]]:
+def _column(
+    path: str | os.PathLike[str], parts: tuple[str, ...], file: Any
+) -> tuple[list[str], NDArray[np.int64]]:
     import pyarrow
-    from pyarrow import types
+    from pyarrow import compute, types
 
-    kind = file.schema_arrow.field(name).type
-    if types.is_nested(kind):
-        raise LogError(f"the column holds {kind}, expected numbers or text", file=path, column=name)
+    name = parts[0]
     found = file.read(columns=[name]).column(name)
+    for part in parts[1:]:
+        found = compute.struct_field(found, part)
+    kind = found.type
+    if types.is_nested(kind):
+        said = f"the column holds {kind}, expected numbers or text"
+        raise LogError(said, file=path, column=".".join(parts))
     if types.is_binary(kind) or types.is_large_binary(kind):  # text of writers that do not mark it as such
         found = found.cast(pyarrow.string())
     if not types.is_dictionary(found.type):

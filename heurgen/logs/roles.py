@@ -17,7 +17,7 @@ from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type
 from heurgen.logs.naming import parents, plain
-from heurgen.spec.log_columns import LogColumns
+from heurgen.spec.log_columns import LogColumns, names_time
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ def _by_name(table: Cells, column: str) -> Guess | None:
     own, column = column, plain(column)
     if column_names.is_label(column):
         return Guess("none", "guess: a label or an id, not known at launch; confirm")
-    if column_names.is_result(column):
+    if column_names.is_result(column) or (type_ == "float" and names_time(own)):
         return Guess("none", "guess: a result, not known at launch; confirm")
     if type_ == "category" and any(printable(v) != v or v != v.strip() for v in values):
         return Guess("none", "left out: it holds control characters or spaces around values")

@@ -55,6 +55,18 @@ def test_what_parts_the_first_record_as_well_is_the_delimiter(delimiter: str) ->
     assert list(found.columns) == ["n", "BM=16,BN=32,w=4", "BM=16,BN=64,w=4"]
 
 
+def test_spaces_after_every_separator_are_none_of_the_cells() -> None:
+    text = 'n, m, o\n1, "x\ny", 3\n4, a b , 6\n'
+    found = read_csv("t", text, defaultdict(interner))
+    assert list(found.columns) == ["n", "m", "o"]
+    assert read(text)["m"] == ["x\ny", "a b "]
+    assert record_line(text, found.delimiter, 2) == 4
+    assert refused("n, m\n1, 2, 3\n") == (
+        "log.csv:2: found 3 cells, expected 2 as in the header (a cell that holds a comma needs quotes)"
+    )
+    assert list(read("n, m,o\n1, 2,3\n")) == ["n", " m", "o"]
+
+
 def test_lines_of_records_with_line_breaks_in_quotes() -> None:
     found, _ = table('a,"b\nb"\n1,"x\r\n\r\nx"\n2,y\n3,"\n"\n4,z\n')
     assert found.text is not None
@@ -92,6 +104,11 @@ BAD = {
     "header and empty lines": ("a,b\n\n\n", ": the file has a header and no measurements"),
     "empty line": ("a,b\n1,2\n\n1,2\n", ":3: the line is empty (delete it)"),
     "line of spaces": ("a,b\n1,2\n  \n1,2\n", ":3: found 1 cell, expected 2 as in the header"),
+    "comments above": (
+        "# tuned, yesterday, by me\na,b\n1,2\n",
+        ":2: found 2 cells, expected 3 as in the header "
+        "(the first line is read as the header: delete comments above it)",
+    ),
     "short row": ("a,b,c\n1,2,3\n1,2\n", ":3: found 2 cells, expected 3 as in the header"),
     "long row": (
         "a,b\n1,2,3\n",

@@ -427,3 +427,17 @@ def test_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:
         "# sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
         in draft_spec(path)
     )
+
+
+def test_what_nvbench_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    head = "Device,Device Name,Elements{io},BlockSize,Samples,CPU Time (sec),GPU Time (sec)"
+    rows = [
+        f"0,NVIDIA H100,{n},{b},{n + b},{n * b}.5e-6,{n + b}.5e-6" for n in (1024, 65536) for b in (64, 128)
+    ]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert (spec.log.device, spec.log.time) == ("Device Name", "GPU Time (sec)")
+    assert [(f.name, f.source) for f in spec.features] == [("Elements_io", "Elements{io}")]
+    assert [p.name for p in spec.parameters] == ["BlockSize"]
+    assert read_logs([path], spec).n_scenarios == 2

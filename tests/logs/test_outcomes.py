@@ -56,3 +56,10 @@ def test_decimal_commas(tmp_path: Path) -> None:
         LogError, match=r"found '1,250', expected a finite time above 0 \(write a decimal point\)"
     ):
         timed(tmp_path, "time_ms", "1,250", "12")
+
+
+def test_units_in_cells_are_told(tmp_path: Path) -> None:
+    with pytest.raises(
+        LogError, match=r'found \'1.5 us\', expected .* \(write the number alone, and unit = "us" in \[log\]'
+    ):
+        timed(tmp_path, "time", "1.5 us", "2 us")

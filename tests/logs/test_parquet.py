@@ -59,6 +59,13 @@ def refused(path: Path) -> str:
     return str(error.value).replace(str(path), "FILE")
 
 
+def test_objects_are_columns_of_their_own(tmp_path: Path) -> None:
+    rows = [{"M": 1, "more": {"x": "a"}}, None, {"M": 2, "more": None}]
+    cells = read_cells([write(tmp_path, {"problem": rows, "time": [1, 2, 3]})])
+    found = {n: [cells.texts[n][c] for c in codes] for n, codes in cells.codes.items()}
+    assert found == {"problem.M": ["1", "", "2"], "problem.more.x": ["a", "", ""], "time": ["1", "2", "3"]}
+
+
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, {"a": [1] * 100, "b": [2] * 100})
     monkeypatch.setattr(parquet, "MAX_CELLS", 199)
@@ -91,7 +98,15 @@ def test_a_few_bytes_that_stand_for_many_rows_are_refused(
             {"a": [[1], [2]]},
             "FILE: column 'a': the column holds list<element: int64>, expected numbers or text",
         ),
-        ({"a": [{"b": 1}]}, "FILE: column 'a': the column holds struct<b: int64>, expected numbers or text"),
+        (
+            {"a": [{"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}]},
+            "FILE: column 'a.b.c.d.e.f': the column holds struct<g: int64>, expected numbers or text",
+        ),
+        (
+            {"a": [{"b": [1]}]},
+            "FILE: column 'a.b': the column holds list<element: int64>, expected numbers or text",
+        ),
+        ({"a.b": [1], "a": [{"b": 1}]}, "FILE: column 'a.b': two columns of the table have this name"),
         ({"a": pyarrow.array([], pyarrow.int64())}, "FILE: the table has no rows"),
         ({"a": [b"\xff"]}, "FILE: cannot be read as Parquet: Invalid UTF8 payload"),
     ],
