@@ -188,7 +188,7 @@ class Sdpa:
 
     def look(self, a: Architecture, q: Tensor, new: Any, k: Tensor, v: Tensor, p: Place) -> Tensor:
         if p.new > 1:
-            q, k, v = (x.unflatten(0, (-1, p.new)).transpose(1, 2) for x in (q, *new))
+            q, k, v = [x.unflatten(0, (-1, p.new)).transpose(1, 2) for x in (q, *new)]
             out = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
             return out.transpose(1, 2).flatten(0, 1)
         # the query heads of a KV head as so many queries: its keys are read once
