@@ -64,7 +64,12 @@ def test_spaces_after_every_separator_are_none_of_the_cells() -> None:
     assert refused("n, m\n1, 2, 3\n") == (
         "log.csv:2: found 3 cells, expected 2 as in the header (a cell that holds a comma needs quotes)"
     )
+    assert read("n, m\n1,   2\n")["m"] == ["2"]
     assert list(read("n, m,o\n1, 2,3\n")) == ["n", " m", "o"]
+
+
+def test_line_breaks_in_quotes_are_kept_as_they_are() -> None:
+    assert read('n,m\r\n1,"x\r\ny"\r\n2,"x\ry"\r\n')["m"] == ["x\r\ny", "x\ry"]
 
 
 def test_lines_of_records_with_line_breaks_in_quotes() -> None:

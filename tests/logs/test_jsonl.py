@@ -69,6 +69,7 @@ def test_parts_of_another_form(tmp_path: Path, monkeypatch: Any) -> None:
     [
         ('{"n": 1}\n{"n": }\n', "FILE:2: this is no JSON line: Expecting value"),
         ('{"n": 1}\n[1]\n', "FILE:2: found no object, expected one on every line"),
+        ('{"n": [1, [2]]}\n', "FILE:1: column 'n': found another list, expected a list of at most 16 numbers or texts"),
         ('{"n": [[1]]}\n', "FILE:1: column 'n': found another list, expected a list of at most 16 numbers or texts"),
         ('{"n": [' + "1," * 16 + "1]}\n", "FILE:1: column 'n': found another list, expected a list of at most 16 "),
         ('{"n": 1}\n\n' + '{"n":' * 7 + "2" + "}" * 7, "FILE:3: column 'n.n.n.n.n.n': found objects in 6 objects, "

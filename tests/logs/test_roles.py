@@ -7,7 +7,7 @@ import json
 import pytest
 
 from heurgen.logs.cells import parse_cells
-from heurgen.logs.roles import guesses_of
+from heurgen.logs.roles import guesses_of, whole_config
 from heurgen.spec.log_columns import LogColumns
 
 
@@ -63,3 +63,61 @@ def test_the_object_that_a_key_lies_in_tells_its_role() -> None:
         "result.c": "none",
         "result.d": "none",
     }
+
+
+def why(text: str) -> dict[str, str]:
+    return {name: guess.why for name, guess in guesses_of(parse_cells([("t", text)]), LogColumns()).items()}
+
+
+def test_every_guess_says_why() -> None:
+    head = "M,BLOCK_M,tflops,torch,empty,alpha,_x,KNOB"
+    rows = [f"{m},{b},{m * b}.5,2.1,,7,{b},{m}" for m in (1, 2) for b in (16, 32)]
+    assert why(f"{head},time_ms\n" + "\n".join(f"{r},1" for r in rows)) == {
+        "M": "guess: a known feature; confirm",
+        "BLOCK_M": "guess: a known parameter; confirm",
+        "tflops": "guess: a result, not known at launch; confirm",
+        "torch": "guess: a label or an id, not known at launch; confirm",
+        "empty": "left out: always blank",
+        "alpha": "guess: constant",
+        "_x": "left out: no parameter's name starts with an underscore; rename the column",
+        "KNOB": "guess: named like a parameter; confirm",
+    }
+    rows = [f"s{s},{s},{x},{x / 8}" for s in (1, 2) for x in (5, 6)]
+    assert why("scenario,alpha,beta,gamma,time_ms\n" + "\n".join(f"{r},1" for r in rows)) == {
+        "alpha": "guess: constant inside each scenario; confirm",
+        "beta": "guess: varies inside a scenario; confirm",
+        "gamma": "guess: a float that varies inside a scenario is a result; confirm",
+    }
+
+
+@pytest.mark.parametrize(("n", "role"), [(100, "feature"), (101, "none")])
+def test_text_of_many_values_is_no_category(n: int, role: str) -> None:
+    lines = [f"1,16,x{i},1" for i in range(n)]
+    assert roles("M,BLOCK_M,dtype,time_ms\n" + "\n".join(lines))["dtype"] == role
+
+
+def test_text_with_spaces_around_it_is_no_category() -> None:
+    assert why("M,BLOCK_M,dtype,time_ms\n1,16,a ,1\n2,16,b,1\n")["dtype"] == (
+        "left out: it holds control characters or spaces around values"
+    )
+
+
+def test_ids_and_results_are_told_by_how_often_they_differ() -> None:
+    rows = [(m, b, 10 * m + b, m + b / 64 + 0.3) for m in range(1, 7) for b in (1, 2, 4)]
+    text = "M,BLOCK_M,ticket,score,time_ms\n" + "\n".join(f"{m},{b},{t},{s},1" for m, b, t, s in rows)
+    found = why(text)
+    assert found["ticket"] == "guess: different in every row: an id; confirm"
+    text = "M,batch,score,time_ms\n" + "\n".join(f"{m % 3},{m % 2},{m}.5,1" for m in range(18))
+    assert why(text)["score"] == "guess: a float that varies like a result; confirm"
+
+
+def test_the_column_of_a_whole_config() -> None:
+    def found(text: str) -> str | None:
+        cells = parse_cells([("t", text)])
+        return whole_config(cells, guesses_of(cells, LogColumns()), LogColumns())
+
+    assert found("M,name,config,time_ms\n1,a,x,1\n1,b,y,2\n2,a,x,1\n") == "config"
+    assert found("M,name,choice,time_ms\n1,a,x,1\n1,b,x,2\n2,a,x,1\n") == "name"
+    assert found("M,name,time_ms\n1,a,1\n1,,2\n") is None
+    assert found("M,name,time_ms\n1,a,1\n2,b,2\n") is None
+    assert found("name,time_ms\na,1\nb,2\n") is None
