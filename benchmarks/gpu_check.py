@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "gpu_check.json"
 PACKAGE = ROOT / "kernels" / "heurgen_kernels"
 # The selectors' trees choose among configs that are all launched here: of generated selectors the configs count.
-SELECTORS = ("heuristics/paged_attention.py", "heuristics/paged_attention_amd.py")
+SELECTORS = tuple(f"heuristics/{name}.py" for name in ("matmul", "paged_attention", "paged_attention_amd"))
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)
 LIMIT = 440  # seconds for the tests; the rest takes half a minute

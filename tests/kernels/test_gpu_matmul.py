@@ -181,6 +181,21 @@ def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu):
     assert all(plan.bound is not None for plan in _plans.values())
 
 
+@pytest.mark.parametrize("config", [Config("warp_specialized", 128, 64, 64, 4, 12), Config("stream_k", 16, 64)], ids=str)
+def test_bound_launches_go_past_tritons_launcher(gpu, config):
+    """The weight first or second; with a residual, whose descriptor is the fourth."""
+    import triton
+
+    if not triton.__version__.startswith("3.6.") or torch.version.hip is not None:
+        pytest.skip(f"Triton {triton.__version__}")
+    x, w, residual = draw(30, 512, device=gpu), draw(256, 512, device=gpu), draw(30, 256, device=gpu)
+    for given in (config, Config("warp_specialized", 32, 128, 64, 4, 12)):
+        for more in ({}, {"residual": residual}):
+            for _ in range(2):
+                matmul(x, w, config=given, **more)
+    assert all(type(plan.bound.launch).__name__ != "CudaLauncher" for plan in _plans.values())
+
+
 def test_the_op_compiles_whole(gpu):
     import heurgen_kernels.ops  # noqa: F401
 

@@ -98,9 +98,11 @@ def adapted(config: Config, call: Product) -> Config:
             )
         if call.gated:  # two sums for each row: 256 columns of both would spill
             return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=128)
-    elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and specialises(call):
-        # rows whose end lies inside 16 bytes: stream_k would load them one by one, descriptors need not
-        return Config("warp_specialized", config.BLOCK_M, 128, 64, 4, 12, 1, 1)
+    elif call.layout.size % 16 and call.layout.size % config.BLOCK_K:
+        # The last step's columns end inside 16 bytes: stream_k loads them one by one, descriptors need not.
+        if specialises(call):
+            return Config("warp_specialized", config.BLOCK_M, 128, 64, 4, 12, 1, 1)
+        return config._replace(BLOCK_K=32, num_stages=2)
     return config
 
 

@@ -63,7 +63,7 @@ class Bound:
 def bind(compiled: Any, sources: Sequence[Slots]) -> Bound:
     """sources: the slots of the descriptors that the kernel has."""
     run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
-    raw = _raw(run, [slot for slots in sources for slot in slots])
+    raw = _raw(run, sorted(slot for slots in sources for slot in slots))
     if raw is None:
         say_once(triton.__version__, type(run).__name__)
         return Bound(run, (function, packed, None, None, None))

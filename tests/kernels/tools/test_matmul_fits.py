@@ -1,0 +1,86 @@
+"""Cross-compilation of `matmul` without a GPU: what the selector and the defaults can return fits, and spills nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import product
+
+import pytest
+from heurgen_kernels.gemm.config import Config, normalise
+from heurgen_kernels.gemm.defaults import default_config
+from heurgen_kernels.heuristics import matmul
+
+ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
+STEP = 1 if ALL else 20
+SCRIPT = """
+import json, sys
+from heurgen_kernels.gemm.config import Config
+from heurgen_kernels.tools.matmul_fits import Shape, compile_config
+target = sys.argv[1]
+for config, shape in json.load(sys.stdin):
+    found = compile_config(Config(*config), target, Shape(**shape))
+    print(json.dumps([found.shared, found.registers, found.reason(target)]))
+"""
+FEATURES = [{}, {"bias": True, "residual": True}, {"gated": True, "bias": True}, {"K": 4104}]
+
+
+def shipped():
+    """How much K is cut in numbers is no part of a kernel: each config whole, cut and streamed as it can come to be."""
+    found = {normalise(value) for name, value in vars(matmul).items() if name.startswith("_CONFIG_")}
+    whole = {config._replace(num_splits=1, programs_per_sm=0) for config in found}
+    return sorted(found | whole, key=str)
+
+
+def defaults(vendor, processors):
+    sizes = product((1, 17, 33, 100, 300, 5000), (1024, 4096, 28672), (1024, 8192), (False, True))
+    found = {
+        default_config(vendor=vendor, M=m, N=n, K=k, gated=gated, multiprocessors=processors)
+        for m, n, k, gated in sizes
+    }
+    return sorted({config._replace(num_splits=min(config.num_splits, 2)) for config in found}, key=str)
+
+
+def cases(configs):
+    """Rows that one tile holds and rows of two; every feature."""
+    return [
+        (config, {"M": config.BLOCK_M + more, **features})
+        for config, more, features in product(configs, (0, 1), FEATURES)
+    ]
+
+
+def unfit(target, found):
+    """Lines that say which config fails where, and why; "" where all fit."""
+    found = found[::STEP]
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "kernels"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, target], input=json.dumps(found),
+        capture_output=True, text=True, env=environment, timeout=3000,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(results) == len(found) > 0
+    return "\n".join(
+        f"{' '.join(map(str, config))} {shape}: {reason}"
+        for (config, shape), (shared, registers, reason) in zip(found, results, strict=True)
+        if reason is not None or not registers or shared < 0
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90", "sm_80"])
+def test_what_the_selector_returns_fits(target):
+    assert unfit(target, cases(shipped() + defaults("nvidia", 132))) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "processors"), [("gfx942", 304), ("gfx90a", 104)])
+def test_what_amd_can_launch_fits(target, processors):
+    assert unfit(target, cases(defaults("amd", processors))) == ""
+
+
+def test_wide_tiles_of_a_stream_need_no_more_room_than_there_is():
+    config = Config("warp_specialized", 128, 256, 64, 4, 12)
+    assert unfit("sm_90", [(config, {"M": 300, "bias": True, "residual": True})]) == ""
