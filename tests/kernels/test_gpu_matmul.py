@@ -181,7 +181,9 @@ def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu):
     assert all(plan.bound is not None for plan in _plans.values())
 
 
-@pytest.mark.parametrize("config", [Config("warp_specialized", 128, 64, 64, 4, 12), Config("stream_k", 16, 64)], ids=str)
+@pytest.mark.parametrize(
+    "config", [Config("warp_specialized", 128, 64, 64, 4, 12), Config("stream_k", 16, 64)], ids=str
+)
 def test_bound_launches_go_past_tritons_launcher(gpu, config):
     """The weight first or second; with a residual, whose descriptor is the fourth."""
     import triton
