@@ -1,4 +1,4 @@
-"""Cross-compilation of `matmul` without a GPU: what the selector and the defaults can return fits, and spills nothing."""
+"""Cross-compilation of `matmul` without a GPU: what the selector and the defaults return fits and spills nothing."""
 
 from __future__ import annotations
 
