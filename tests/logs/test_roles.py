@@ -82,12 +82,32 @@ def test_every_guess_says_why() -> None:
         "_x": "left out: no parameter's name starts with an underscore; rename the column",
         "KNOB": "guess: named like a parameter; confirm",
     }
-    rows = [f"s{s},{s},{x},{x / 8}" for s in (1, 2) for x in (5, 6)]
-    assert why("scenario,alpha,beta,gamma,time_ms\n" + "\n".join(f"{r},1" for r in rows)) == {
+    rows = [f"s{s},{s},{s},{x},{x / 8}" for s in (1, 2) for x in (5, 6)]
+    assert why("scenario,M,alpha,beta,gamma,time_ms\n" + "\n".join(f"{r},1" for r in rows)) == {
+        "M": "guess: a known feature; confirm",
         "alpha": "guess: constant inside each scenario; confirm",
         "beta": "guess: varies inside a scenario; confirm",
         "gamma": "guess: a float that varies inside a scenario is a result; confirm",
     }
+
+
+def test_what_varies_in_one_scenario_alone_varies() -> None:
+    found = roles("scenario,beta,time_ms\ns,1,1\ns,2,1\nt,1,1\nu,1,1\n")
+    assert found == {"beta": "parameter"}
+
+
+def test_all_inputs_together_determine_a_feature() -> None:
+    rows = [f"{m},{n},{b},{10 * m + n},{b}" for m in (1, 2) for n in (3, 4) for b in (16, 32)]
+    text = "M,N,BLOCK_M,alpha,time_ms\n" + "\n".join(rows)
+    assert why(text)["alpha"] == "guess: the other columns determine it; confirm"
+    rows = [f"{a},{m},{b},{b}" for a in (7, 8) for m in (1, 2) for b in (16, 32)]
+    assert (
+        why("alpha,M,BLOCK_M,time_ms\n" + "\n".join(rows))["alpha"]
+        == "guess: an outer loop of the sweep; confirm"
+    )
+    assert why('{"problem": {"a": 1}, "time_ms": 1}\n{"problem": {"a": 2}, "time_ms": 1}')["problem.a"] == (
+        "guess: it stands in problem; confirm"
+    )
 
 
 @pytest.mark.parametrize(("n", "role"), [(100, "feature"), (101, "none")])
@@ -117,6 +137,7 @@ def test_the_column_of_a_whole_config() -> None:
         return whole_config(cells, guesses_of(cells, LogColumns()), LogColumns())
 
     assert found("M,name,config,time_ms\n1,a,x,1\n1,b,y,2\n2,a,x,1\n") == "config"
+    assert found("M,choice,config,time_ms\n1,a,x,1\n1,b,y,2\n2,a,x,1\n") == "config"
     assert found("M,name,choice,time_ms\n1,a,x,1\n1,b,x,2\n2,a,x,1\n") == "name"
     assert found("M,name,time_ms\n1,a,1\n1,,2\n") is None
     assert found("M,name,time_ms\n1,a,1\n2,b,2\n") is None
