@@ -345,7 +345,12 @@ def record(call: Callable[[], Tensor]) -> tuple[Callable[[], Any], Tensor]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = call()
-    return graph.replay, result
+
+    def replay(_alive: Callable[[], Tensor] = call) -> None:
+        """The call owns what the graph reads and writes: it lives as long as the graph."""
+        graph.replay()
+
+    return replay, result
 
 
 def main() -> None:
