@@ -8,6 +8,8 @@ from heurgen_kernels.gemm.api import matmul
 from heurgen_kernels.gemm.config import Config
 from heurgen_kernels.gemm.launch import _plans
 
+from tests.kernels.products import error, right
+
 pytestmark = pytest.mark.gpu
 
 LIMITS = {torch.bfloat16: 4e-3, torch.float16: 6e-4}
@@ -46,20 +48,6 @@ def apart(matrix):
     )
     wide[: matrix.shape[0], : matrix.shape[1]] = matrix
     return wide[: matrix.shape[0], : matrix.shape[1]]
-
-
-def right(x, w, bias=None, residual=None, gated=False):
-    product = x.double() @ w.double().T
-    if bias is not None:
-        product = product + bias.double()
-    if gated:
-        gate, up = product.chunk(2, dim=-1)
-        product = torch.nn.functional.silu(gate) * up
-    return product if residual is None else product + residual.double()
-
-
-def error(got, expected):
-    return float((got.double() - expected).norm() / expected.norm())
 
 
 def check(gpu, config, rows, width, size, dtype=torch.bfloat16, spread=False):

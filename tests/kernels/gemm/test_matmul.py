@@ -10,6 +10,8 @@ from heurgen_kernels.gemm.plan import adapted, share
 from heurgen_kernels.host import scratch
 from heurgen_kernels.host.hardware import Device
 
+from tests.kernels.products import error, right
+
 WHOLE = Config("stream_k", 32, 32, 32)
 CONFIGS = {
     "whole": WHOLE,
@@ -23,20 +25,6 @@ SHAPES = [(1, 40, 64), (3, 72, 100), (17, 33, 200), (70, 130, 33), (16, 16, 8), 
 
 def draw(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).half()
-
-
-def right(x, w, bias=None, residual=None, gated=False):
-    product = x.double() @ w.double().T
-    if bias is not None:
-        product = product + bias.double()
-    if gated:
-        gate, up = product.chunk(2, dim=-1)
-        product = torch.nn.functional.silu(gate) * up
-    return product if residual is None else product + residual.double()
-
-
-def error(got, expected):
-    return float((got.double() - expected).norm() / expected.norm())
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)

@@ -14,7 +14,7 @@ from heurgen_kernels.gemm.defaults import default_config
 from heurgen_kernels.heuristics import matmul
 
 ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
-STEP = 1 if ALL else 20
+STEP = 1 if ALL else 40
 SCRIPT = """
 import json, sys
 from heurgen_kernels.gemm.config import Config
