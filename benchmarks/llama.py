@@ -219,7 +219,7 @@ def write(record: Record, folder: Path) -> None:
 
 
 def plot(record: Record, path: Path) -> None:
-    """The post's figures 7 and 8 beside ours, as shares of the CUDA kernels' speed in the same run."""
+    """The post's figures 7 and, where its kernels were measured, 8 beside ours: shares of the CUDA kernels' speed."""
     try:
         import matplotlib
     except ImportError:
@@ -228,17 +228,32 @@ def plot(record: Record, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.2))
+    wide = 2 if record.kernels else 1
+    figure, panels = pyplot.subplots(1, wide, figsize=(6 * wide, 4.2), squeeze=False)
+    draw_steps(panels[0][0], record)
+    if record.kernels:
+        draw_kernels(panels[0][1], record)
+    for axes in panels[0]:
+        axes.axhline(1.0, color="black", linewidth=0.8)
+        axes.legend(fontsize=8, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def draw_steps(axes: Any, record: Record) -> None:
     lines = [line for line in summary(record) if "token_ms, best other / ours" in line]
     post = POST["ms a token"]
     bars = {"the post, batch 2\n(H100)": post["cuda"] / post["triton"]}
     bars |= {f"heurgen,\nbatch {line['batch']}": line["token_ms, best other / ours"] for line in lines}
-    drawn = left.bar(list(bars), list(bars.values()), color=["tab:gray", *["tab:orange"] * len(lines)])
-    left.bar_label(drawn, fmt="%.2f")
-    left.axhspan(*POST["speed, text"], color="tab:gray", alpha=0.3, label="the post's text")
-    left.set_title(
+    drawn = axes.bar(list(bars), list(bars.values()), color=["tab:gray", *["tab:orange"] * len(lines)])
+    axes.bar_label(drawn, fmt="%.2f")
+    axes.axhspan(*POST["speed, text"], color="tab:gray", alpha=0.3, label="the post's text")
+    axes.set_title(
         f"Figure 7: speed of a decode step, CUDA kernels = 1 ({record.facts['device']})", fontsize=9
     )
+
+
+def draw_kernels(axes: Any, record: Record) -> None:
     names = list(POST["kernels"])
     for place, (who, colour) in enumerate((("the post (H100)", "tab:gray"), ("heurgen", "tab:orange"))):
         heights = []
@@ -248,14 +263,9 @@ def plot(record: Record, path: Path) -> None:
             others = [value for key, value in us.items() if key in ("cuda", "sdpa", "fa3")]
             heights.append(min(others) / ours if ours and others else 0.0)
         at = [number + 0.4 * place for number in range(len(names))]
-        right.bar_label(right.bar(at, heights, 0.38, color=colour, label=who), fmt="%.2f", fontsize=8)
-    right.set_xticks([number + 0.2 for number in range(len(names))], names)
-    right.set_title("Figure 8: speed of a kernel, best CUDA kernel = 1 (batch 1, 44 tokens)", fontsize=9)
-    for axes in (left, right):
-        axes.axhline(1.0, color="black", linewidth=0.8)
-        axes.legend(fontsize=8, loc="lower right")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+        axes.bar_label(axes.bar(at, heights, 0.38, color=colour, label=who), fmt="%.2f", fontsize=8)
+    axes.set_xticks([number + 0.2 for number in range(len(names))], names)
+    axes.set_title("Figure 8: speed of a kernel, best CUDA kernel = 1 (batch 1, 44 tokens)", fontsize=9)
 
 
 def show(record: Record) -> None:
