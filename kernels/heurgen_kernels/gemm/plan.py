@@ -92,10 +92,11 @@ def adapted(config: Config, call: Product) -> Config:
     """The config, or the nearest one that this call and GPU can run."""
     if config.variant == "warp_specialized":
         if not specialises(call):
-            rows = min(config.BLOCK_M, 128)
-            return Config(
-                "stream_k", rows, 64, 32 if rows > 64 else 64, 4, 3, config.num_splits, config.programs_per_sm
-            )
+            if config.BLOCK_M >= 128:  # whole tiles: sums of parts beside a residual would spill
+                return Config("stream_k", 128, 64, 32, 8, 3)
+            warps, step = (8, 32) if config.BLOCK_M > 32 else (4, 64)
+            shared = (config.num_splits, config.programs_per_sm)
+            return Config("stream_k", config.BLOCK_M, 64, step, warps, 3, *shared)
         if call.gated:  # two sums for each row: 256 columns of both would spill
             return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=128)
     elif call.layout.size % 16 and call.layout.size % config.BLOCK_K:
