@@ -1,0 +1,182 @@
+"""The launch contract of `matmul`: what the selector or the default answers can be launched. Nothing runs on a device.
+
+Every config that they can return over layouts, and 2,000 random products per vendor: checked, chosen, adapted, shared,
+planned and laid out as for Hopper, for an older NVIDIA GPU and for AMD. Tensors are meta tensors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from itertools import product
+
+import pytest
+import torch
+from heurgen_kernels.gemm.call import Product, check
+from heurgen_kernels.gemm.config import normalise
+from heurgen_kernels.gemm.defaults import default_config
+from heurgen_kernels.gemm.device.arguments import Tensors
+from heurgen_kernels.gemm.launch import dispatched, numbers_of, scratch_of
+from heurgen_kernels.gemm.plan import (
+    SCRATCH_LIMIT,
+    SHARED_MEMORY,
+    adapted,
+    addresses_of,
+    aligned,
+    make_plan,
+    plan_key,
+    share,
+)
+from heurgen_kernels.gemm.select import choose
+from heurgen_kernels.heuristics import matmul as generated
+from heurgen_kernels.tools.fits import DEVICES
+
+TARGETS = {"nvidia": ("sm_90", "sm_80"), "amd": ("gfx942", "gfx90a")}
+ROWS = (1, 2, 16, 17, 33, 64, 65, 100, 128, 129, 300, 1000, 8192)
+WIDTHS = (1, 7, 8, 512, 768, 3000, 4096, 5000, 14336, 28672, 128256)
+SIZES = (1, 7, 8, 24, 63, 64, 100, 768, 2880, 3000, 4096, 14336, 28672)
+# Without bias and residual, with both; gated; apart: columns between the rows of x, weight, residual and out.
+KINDS = [
+    (bias, residual, gated, apart)
+    for bias, residual, gated, apart in product((False, True), (False, True), (False, True), (0, 3, 8))
+    if not (gated and residual)
+]
+DESCRIPTORS = ("a_desc", "b_desc", "out_desc", "residual_desc")
+
+
+def product_of(rows, width, size, kind, target):
+    """A checked call of tensors without memory; width: of the output."""
+    bias, residual, gated, apart = kind
+
+    def meta(height, columns):
+        return torch.empty((height, columns + apart), dtype=torch.bfloat16, device="meta")[:, :columns]
+
+    of_weight = 2 * width if gated else width
+    call = Product(
+        meta(rows, size), meta(of_weight, size), meta(1, of_weight)[0] if bias else None,
+        meta(rows, width) if residual else None, meta(rows, width), gated,
+    )  # fmt: skip
+    check(call, DEVICES[target])
+    return call
+
+
+def fits_the_signature(plan, call, shares):
+    """Each argument is where its name stands, and is what the name says."""
+    kernel = plan.kernel
+    arguments = dispatched(plan, call, shares, scratch_of(plan, call, 0, shares))
+    names = kernel.arg_names
+    assert len(arguments) == len(names)
+    constants = len(names) - len(plan.constants)
+    annotated = inspect.signature(kernel.fn).parameters.values()
+    assert [p.annotation != p.empty for p in annotated] == [i >= constants for i in range(len(names))]
+    assert arguments[constants:] == plan.constants
+    given = dict(zip(names, arguments, strict=True))
+    first = constants - len(numbers_of(plan, call, shares))
+    assert names[:first] == ["tensors", *(DESCRIPTORS if plan.specialised else ())]
+    assert all(type(value) is int for value in arguments[first:constants])
+    for name in ("m_tiles", "n_tiles", "units", "whole", "left", "splits", "items"):
+        assert given[name] == getattr(shares, name)
+    tensors = given["tensors"]
+    assert type(tensors) is Tensors
+    assert tensors[:5] == (call.x, call.weight, call.bias, call.residual, call.out)
+    assert (tensors.part is None) == (shares.slots == 0)
+    if shares.slots:
+        assert tensors.part.numel() == shares.slots * plan.slot
+        assert tensors.counters.numel() >= shares.m_tiles * shares.n_tiles * plan.counters
+    assert given["gate"] == (call.weight.shape[0] // 2 if call.gated else 0)
+    if plan.specialised:
+        sides = [(call.weight, call.out.shape[1]), (call.x, call.x.shape[0])]
+        (a, rows_a), (b, rows_b) = sides if plan.swap else sides[::-1]
+        assert given["a_desc"].base is a
+        assert given["b_desc"].base is b
+        assert given["out_desc"].base is call.out
+        assert (given["rows_a"], given["rows_b"]) == (rows_a, rows_b)
+        assert (given["residual_desc"] is None) == (call.residual is None)
+    else:
+        strides = [given[f"{name}_stride"] for name in ("x", "w", "out")]
+        assert strides == [call.x.stride(0), call.weight.stride(0), call.out.stride(0)]
+        assert (given["rows"], given["width"], given["size"]) == (*call.out.shape, call.x.shape[1])
+
+
+def lay_out(config, call, plans):
+    """What a launch does before it launches; plans: those that were made and examined."""
+    device, layout = call.layout.device, call.layout
+    assert normalise(config) is config
+    launched = adapted(config, call)
+    assert normalise(launched) == launched
+    shares = share(launched, layout.rows, layout.width, layout.size, call.gated, device.processors)
+    assert 1 <= shares.programs < 2**31
+    assert shares.left or shares.programs <= shares.items
+    assert 1 <= shares.splits <= shares.units
+    key = plan_key(launched, layout, shares, aligned(addresses_of(call)))
+    new = key not in plans
+    plan = plans[key] = make_plan(call, launched, shares) if new else plans[key]
+    assert 4 * shares.slots * plan.slot <= SCRATCH_LIMIT
+    assert not plan.specialised or device.hopper
+    if not new:
+        return
+    if plan.specialised:
+        block, stages = plan.constants[:2]
+        half, unit = 64, 64
+        held = stages * ((4 if call.gated else 2) * half + block) * unit * 2 + 2 * half * min(block, 128) * 2
+        assert stages >= 2
+        assert held <= SHARED_MEMORY
+        assert (call.out.shape[1] * 2) % 16 == 0
+    else:
+        assert plan.options["num_stages"] <= 6
+        assert not plan.swap or device.hopper
+    fits_the_signature(plan, call, shares)
+
+
+def configs_of(vendor):
+    """Of the generated module, its numbers of parts as they can come to be, and of the default."""
+    named = vars(generated).items() if vendor == "nvidia" else ()
+    found = {normalise(value) for name, value in named if name.startswith("_CONFIG_")}
+    for m, n, k, gated, target in product(ROWS, WIDTHS, SIZES, (False, True), TARGETS[vendor]):
+        processors = DEVICES[target].processors
+        found.add(default_config(vendor=vendor, M=m, N=n, K=k, gated=gated, multiprocessors=processors))
+    return sorted((normalise(config) for config in found), key=str)
+
+
+@pytest.mark.parametrize("target", [target for found in TARGETS.values() for target in found])
+def test_every_config_over_layouts(target):
+    """Each config meets each kind of tensors; rows, widths and sizes take turns."""
+    vendor = DEVICES[target].vendor
+    plans, turn = {}, 0
+    for config in configs_of(vendor):
+        for kind in KINDS:
+            shape = (ROWS[turn % len(ROWS)], WIDTHS[turn % len(WIDTHS)], SIZES[(turn // 3) % len(SIZES)])
+            lay_out(config, product_of(*shape, kind, target), plans)
+            lay_out(config, product_of(config.BLOCK_M, 4096, 4096, kind, target), plans)
+            turn += 1
+    assert len(plans) > 100
+
+
+def drawn(random_, most):
+    """A size between 1 and most, at times a multiple of what kernels divide by."""
+    found = int(2 ** random_.uniform(0, most))
+    unit = random_.choice((1, 1, 8, 64, 128))
+    return max(1, found // unit * unit)
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+def test_2000_random_products(vendor):
+    random_ = random.Random(16)
+    plans, reached = {}, set()
+    for number in range(2_000):
+        target = TARGETS[vendor][number % 2]
+        shape = (drawn(random_, 17), drawn(random_, 18), drawn(random_, 16))
+        call = product_of(*shape, random_.choice(KINDS), target)
+        config = choose(call, None, vendor)
+        lay_out(config, call, plans)
+        reached.add(config)
+    assert len(reached) >= 8
+
+
+def test_nvidia_is_answered_by_the_generated_selector_and_amd_by_the_default():
+    call = product_of(5, 6144, 4096, (False, False, False, 0), "gfx942")
+    rows, width, size, gated, processors = call.layout.features
+    given = {"M": rows, "N": width, "K": size, "gated": gated, "multiprocessors": processors}
+    assert choose(call, None, "nvidia") == normalise(generated.select(vendor="nvidia", **given))
+    assert choose(call, None, "amd") == normalise(default_config(vendor="amd", **given))
+    assert list(generated.SELECTORS) == ["nvidia"]
