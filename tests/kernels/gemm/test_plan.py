@@ -12,6 +12,7 @@ from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 
 SPECIAL = Config("warp_specialized", 128, 128, 64, 4, 12)
 FEW = Config("stream_k", 16, 64, 64)
+STREAM = FEW._replace(num_splits=0, programs_per_sm=2)
 
 
 def test_tiles_are_programs_of_their_own_unless_something_is_asked():
@@ -89,7 +90,7 @@ def test_stages_have_room():
         (FEW, Shape(K=4104), "sm_80", FEW._replace(BLOCK_K=32, num_stages=2)),
         (FEW, Shape(K=4100), "sm_90", FEW._replace(BLOCK_K=32, num_stages=2)),
         (FEW, Shape(K=4112), "sm_90", FEW),
-        (FEW._replace(num_splits=0, programs_per_sm=2), Shape(), "sm_80", FEW._replace(num_splits=0, programs_per_sm=2)),
+        (STREAM, Shape(), "sm_80", STREAM),
     ],
 )  # fmt: skip
 def test_the_nearest_config_that_a_call_can_run(config, shape, target, expected):

@@ -48,7 +48,7 @@ def test_a_callers_module_answers_for_its_vendors_alone():
 
 
 def test_an_answer_that_no_launch_knows_is_refused():
-    with pytest.raises(ValueError, match="config.BLOCK_M is 24; allowed"):
+    with pytest.raises(ValueError, match=r"config\.BLOCK_M is 24; allowed"):
         select.choose(call_of(*SHAPES[0]), lambda **_: {"BLOCK_M": 24}, "nvidia")
     with pytest.raises(ValueError, match="the heuristics ask for 'head_size'; a launch knows M, N, K"):
         select.bind(SimpleNamespace(SELECTORS={"nvidia": lambda head_size: Config()}), "nvidia")

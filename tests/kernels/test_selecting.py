@@ -1,0 +1,62 @@
+"""Selectors of any origin as callables of a launch's features in their order."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from heurgen_kernels import heuristics
+from heurgen_kernels.selecting import bind_given, generated, picker
+
+FEATURES = ("rows", "width", "size")
+
+
+def default(values):
+    return ("default", values)
+
+
+def test_generated_modules_are_found_by_name_and_an_absent_one_is_none():
+    assert generated("matmul").__name__ == f"{heuristics.__name__}.matmul"
+    assert generated("no_such_kernel") is None
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        (lambda rows, width, size: (rows, width, size), (1, 2, 3)),
+        (lambda rows, width: (rows, width), (1, 2)),
+        (lambda rows: rows, 1),
+        (lambda width: width, 2),
+        (lambda size, rows: (size, rows), (3, 1)),
+        (lambda: "nothing asked", "nothing asked"),
+    ],
+)
+def test_a_generated_selector_is_asked_what_it_takes_in_its_order(select, expected):
+    module = SimpleNamespace(SELECTORS={"nvidia": select})
+    assert bind_given(module, "nvidia", FEATURES, default)((1, 2, 3)) == expected
+
+
+def test_the_vendor_is_looked_up_once():
+    selectors = {"nvidia": lambda rows: rows}
+    bound = bind_given(SimpleNamespace(SELECTORS=selectors), "nvidia", FEATURES, default)
+    del selectors["nvidia"]
+    assert bound((4, 5, 6)) == 4
+
+
+def test_the_default_answers_for_a_vendor_that_the_module_has_not():
+    module = SimpleNamespace(SELECTORS={"nvidia": lambda rows: rows}, select=None)
+    assert bind_given(module, "amd", FEATURES, default) is default
+
+
+def test_callables_and_objects_with_select_are_told_everything_by_name():
+    def answer(**features):
+        return features
+
+    expected = {"vendor": "amd", "rows": 1, "width": 2, "size": 3}
+    for given in (answer, SimpleNamespace(select=answer)):
+        assert bind_given(given, "amd", FEATURES, default)((1, 2, 3)) == expected
+
+
+def test_a_selector_that_asks_for_what_no_launch_knows_is_refused_when_it_is_bound():
+    with pytest.raises(ValueError, match="the heuristics ask for 'depth'; a launch knows rows, width, size"):
+        picker(lambda rows, depth: None, FEATURES)
