@@ -12,6 +12,7 @@ from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 
 SPECIAL = Config("warp_specialized", 128, 128, 64, 4, 12)
 FEW = Config("stream_k", 16, 64, 64)
+INSTEAD = Config("stream_k", 128, 64, 32, 8, 3)  # of SPECIAL where descriptors can not
 STREAM = FEW._replace(num_splits=0, programs_per_sm=2)
 
 
@@ -79,11 +80,13 @@ def test_stages_have_room():
     ("config", "shape", "target", "expected"),
     [
         (SPECIAL, Shape(), "sm_90", SPECIAL),
-        (SPECIAL, Shape(), "sm_80", Config("stream_k", 128, 64, 32, 4, 3)),
-        (SPECIAL._replace(BLOCK_M=64), Shape(), "gfx942", Config("stream_k", 64, 64, 64, 4, 3)),
-        (SPECIAL._replace(BLOCK_M=256), Shape(), "sm_80", Config("stream_k", 128, 64, 32, 4, 3)),
-        (SPECIAL, Shape(N=4100), "sm_90", Config("stream_k", 128, 64, 32, 4, 3)),
-        (SPECIAL, Shape(K=4100), "sm_90", Config("stream_k", 128, 64, 32, 4, 3)),
+        (SPECIAL, Shape(), "sm_80", INSTEAD),
+        (SPECIAL._replace(programs_per_sm=1), Shape(residual=True), "sm_80", INSTEAD),
+        (SPECIAL._replace(BLOCK_M=64, num_splits=3), Shape(), "gfx942", Config("stream_k", 64, 64, 32, 8, 3, 3)),
+        (SPECIAL._replace(BLOCK_M=32, num_splits=2), Shape(), "sm_80", Config("stream_k", 32, 64, 64, 4, 3, 2)),
+        (SPECIAL._replace(BLOCK_M=256), Shape(), "sm_80", INSTEAD),
+        (SPECIAL, Shape(N=4100), "sm_90", INSTEAD),
+        (SPECIAL, Shape(K=4100), "sm_90", INSTEAD),
         (SPECIAL._replace(BLOCK_N=256), Shape(gated=True), "sm_90", SPECIAL),
         (SPECIAL._replace(BLOCK_M=256), Shape(gated=True), "sm_90", SPECIAL),
         (FEW, Shape(K=4104), "sm_90", Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1)),
