@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.choices import COMPARISON, LEARNING, h200, line
+from benchmarks.held_out import matmul_table
 from benchmarks.pictures import pictures
 from heurgen.logs.costs import CostTable
 
@@ -39,6 +40,12 @@ def test_every_row_stands_in_the_page(page: str, mark: str, rows: dict[str, obje
 @pytest.mark.parametrize("name", [n for n in COMPARISON if "joint" not in n])
 def test_quick_rows_are_what_the_code_gives(name: str, table: CostTable) -> None:
     assert line(name, COMPARISON[name], table) in marked("comparison", "tables"), AGAIN
+
+
+def test_the_selector_of_linear_layers_on_shapes_that_training_never_saw() -> None:
+    page = (ROOT / "kernels" / "README.md").read_text(encoding="utf-8")
+    again = "python -c 'from benchmarks.held_out import matmul_table; print(matmul_table())'"
+    assert f"<!-- matmul held out -->\n{matmul_table()}<!-- /matmul held out -->\n" in page, again
 
 
 def test_the_pictures_are_of_today() -> None:
