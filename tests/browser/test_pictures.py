@@ -77,9 +77,10 @@ def test_the_serving_picture_is_drawn_from_its_measurements(chromium: Any, tmp_p
     assert (DOCS / "serving.png").read_bytes() == (SERVING / "serving.png").read_bytes()
 
 
-def test_the_models_picture_is_the_one_that_was_measured() -> None:
-    """`benchmarks/models.py` draws it on the GPU machine."""
-    assert (DOCS / "models.png").read_bytes() == (SERVING / "models.png").read_bytes()
+@pytest.mark.parametrize("name", ["models.png", "llama.png"])
+def test_pictures_of_benchmarks_are_the_ones_that_were_measured(name: str) -> None:
+    """`benchmarks/models.py` and `benchmarks/llama.py` draw them."""
+    assert (DOCS / name).read_bytes() == (SERVING / name).read_bytes()
 
 
 def test_every_picture_of_readme_and_docs_is_one_of_them() -> None:
@@ -88,4 +89,4 @@ def test_every_picture_of_readme_and_docs_is_one_of_them() -> None:
         Path(name).name for t in texts for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", t.read_text("utf-8"))
     }
     drawn = {path.name for path in DOCS.glob("learning-*.svg")}  # compared by tests/test_figures.py
-    assert shown <= {shot.name for shot in SHOTS} | {"serving.png", "models.png"} | drawn
+    assert shown <= {shot.name for shot in SHOTS} | {"serving.png", "models.png", "llama.png"} | drawn
