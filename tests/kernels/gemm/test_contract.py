@@ -110,7 +110,10 @@ def lay_out(config, call, plans):
     assert 1 <= shares.splits <= shares.units
     key = plan_key(launched, layout, shares, aligned(addresses_of(call)))
     new = key not in plans
-    plan = plans[key] = make_plan(call, launched, shares) if new else plans[key]
+    plan = make_plan(call, launched, shares)
+    kept = plans.setdefault(key, plan)
+    assert (kept.kernel, kept.constants, kept.options) == (plan.kernel, plan.constants, plan.options)
+    assert (kept.swap, kept.slot, kept.sources) == (plan.swap, plan.slot, plan.sources)
     assert 4 * shares.slots * plan.slot <= SCRATCH_LIMIT
     assert not plan.specialised or device.hopper
     if not new:
