@@ -1,0 +1,108 @@
+"""A compiled kernel bound to its launcher, so that a launch neither dispatches nor encodes descriptors again.
+
+Triton 3.6's launcher encodes each tensor descriptor anew at every launch, in Python (about 4 us each). What it makes
+of one is an opaque CUtensorMap, by value: it holds no memory, so it may be kept by address and shape, and handed to
+the C function below. Where Triton's internals are not those of 3.6, or the kernel wants scratch of Triton's own, its
+launcher is called as it is, and the log says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import getclosurevars, isfunction
+from typing import Any
+
+import triton
+
+from ..caches import Cache
+
+# The versions of Triton that the kernels are tested with; others may run, through Triton's own launcher.
+SUPPORTED = ("3.6",)
+_log = logging.getLogger("heurgen_kernels")
+# What Triton 3.6's C function takes before a kernel's own arguments: grid, stream, function, two flags, two
+# scratches, packed metadata, launch metadata, two hooks.
+CONVENTION = "iiiKKppOOOOOO"
+# Sets of descriptors that a plan keeps of each source: more than a model has layers, about 1 KB each.
+ENCODED = 512
+# Where a kernel takes the descriptors of a source, such as those of K's and V's pages: numbers of arguments.
+Slots = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Bound:
+    """launch(x, y, z, stream, *head, *arguments of the kernel). encode: the arguments that stand for the descriptor
+    in a slot; None where the launcher encodes. encoded: by source, by its first slot.
+    """
+
+    launch: Callable[..., Any]
+    head: tuple[Any, ...]
+    encode: Callable[[int, Any], list[Any]] | None = None
+    encoded: dict[int, Cache[tuple[int, ...], tuple[Any, ...]]] = field(default_factory=dict)
+
+    def descriptors(
+        self, slots: Slots, key: tuple[int, ...], build: Callable[..., tuple[Any, ...]], *given: Any
+    ) -> tuple[Any, ...]:
+        """The arguments that stand for the descriptors of `build(*given)`, a source's, one for each of its slots.
+
+        key: addresses and rows, which is all that tells two descriptors of a plan's source apart.
+        """
+        if self.encode is None:
+            return build(*given)
+        kept = self.encoded[slots[0]]
+        known = kept.get(key)
+        if known is None:
+            made = zip(slots, build(*given), strict=True)
+            known = kept.keep(key, tuple(part for slot, one in made for part in self.encode(slot, one)))
+        return known
+
+
+def bind(compiled: Any, sources: Sequence[Slots]) -> Bound:
+    """sources: the slots of the descriptors that the kernel has."""
+    run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
+    raw = _raw(run, sorted(slot for slots in sources for slot in slots))
+    if raw is None:
+        say_once(triton.__version__, type(run).__name__)
+        return Bound(run, (function, packed, None, None, None))
+    launch, encode = raw
+    flags = (run.launch_cooperative_grid, run.launch_pdl)
+    encoded: dict[int, Cache[tuple[int, ...], tuple[Any, ...]]] = {
+        slots[0]: Cache(ENCODED) for slots in sources
+    }
+    return Bound(launch, (function, *flags, None, None, packed, None, None, None), encode, encoded)
+
+
+@cache
+def say_once(version: str, launcher: str) -> None:
+    """What is lost without the launcher that is known."""
+    _log.warning(
+        "launches go through Triton %s's own %s: they are right, but descriptors are encoded anew at each, which costs "
+        "microseconds of host time. Supported and tested, bound past that launcher: Triton %s on NVIDIA GPUs",
+        version, launcher, ", ".join(SUPPORTED),
+    )  # fmt: skip
+
+
+def _raw(run: Any, slots: list[int]) -> tuple[Any, Callable[[int, Any], list[Any]] | None] | None:
+    """(the C function, `Bound.encode`); None where anything is unknown."""
+    module = sys.modules.get(type(run).__module__)
+    if type(run).__name__ != "CudaLauncher" or getattr(module, "_BASE_ARGS_FORMAT", None) != CONVENTION:
+        return None
+    if not all(hasattr(run, name) for name in ("launch", "launch_cooperative_grid", "launch_pdl")):
+        return None
+    if getattr(run, "global_scratch_size", 1) or getattr(run, "profile_scratch_size", 1):
+        return None
+    launch = run.launch
+    if not slots:
+        return launch, None
+    inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
+    metadata: tuple[Any, ...] = tuple(inside.get("tensordesc_meta") or ())
+    make = getattr(module, "make_tensordesc_arg", None)
+    if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata) != len(slots):
+        return None
+    if "launcher" not in inside or make is None or None in metadata:
+        return None
+    of_slot = dict(zip(slots, metadata, strict=True))
+    return inside["launcher"], lambda slot, descriptor: make(descriptor, of_slot[slot])
