@@ -92,15 +92,15 @@ def parts(inputs: Any) -> dict[str, float]:
 
 def described(made: Any, call: Any, addresses: tuple[int, ...]) -> None:
     """The descriptors that a bound launch of a plan takes, as `launch` asks for them."""
-    from heurgen_kernels.host import descriptors
+    from heurgen_kernels.host import descriptors, launch
 
     _, k, v, new_k, new_v, *_ = addresses
     if made.tma[0]:
         key = (k, v, call.layout.pages)
-        made.bound.descriptors(0, key, descriptors.page_descriptors, made, call)
+        made.bound.descriptors(launch.SLOTS[0], key, descriptors.page_descriptors, made, call)
     if made.tma[1]:
         key = (new_k, new_v, call.layout.tokens)
-        made.bound.descriptors(1, key, descriptors.new_descriptors, made, call)
+        made.bound.descriptors(launch.SLOTS[1], key, descriptors.new_descriptors, made, call)
 
 
 def main() -> None:

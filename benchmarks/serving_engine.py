@@ -136,8 +136,13 @@ def serve(
     started = time.perf_counter()
     for number, (prompt, (_, output)) in enumerate(zip(prompts, requests, strict=True)):
         params = SamplingParams(
-            temperature=0.0, max_tokens=output, min_tokens=output, ignore_eos=True, detokenize=False, logprobs=logprobs
-        )  # fmt: skip
+            temperature=0.0,
+            max_tokens=output,
+            min_tokens=output,
+            ignore_eos=True,
+            detokenize=False,
+            logprobs=logprobs,
+        )
         engine.add_request(f"{seed}-{number}-{started}", {"prompt_token_ids": prompt}, params)
     first: dict[str, float] = {}
     last: dict[str, float] = {}

@@ -18,12 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import heurgen_kernels.gemm.ops  # noqa: F401 (registers torch.ops.heurgen.matmul)
+import heurgen_kernels.ops  # noqa: F401 (registers torch.ops.heurgen)
 import torch
 import triton
 import triton.language as tl
-from heurgen_kernels.api import paged_attention
-from heurgen_kernels.defaults import GRAPH
 from llama_weights import Architecture, Layer, Weights, load, random_weights
 from torch import Tensor
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
@@ -142,27 +140,10 @@ class Heurgen:
 
     def look(self, a: Architecture, q: Tensor, new: Any, k: Tensor, v: Tensor, p: Place) -> Tensor:
         """Attention, [T, query heads, head size]."""
-        return torch.ops.heurgen_llama.attention(
-            q, k, v, p.table, p.starts, p.lens, p.new, p.longest, a.head_size**-0.5, p.recorded
-        )
-
-
-@torch.library.custom_op("heurgen_llama::attention", mutates_args=())
-def attention(
-    q: Tensor, k: Tensor, v: Tensor, table: Tensor, starts: Tensor, lens: Tensor, new: int, longest: int,
-    scale: float, recorded: bool,
-) -> Tensor:  # fmt: skip
-    """As `paged_attention`. recorded: a CUDA graph will replay it after the lengths changed on the device."""
-    return paged_attention(
-        q, k, v, table, starts, lens, max_seqlen_q=new, max_seqlen_k=longest, scale=scale,
-        total_seqlen_k=None if recorded else len(q), config=GRAPH if recorded else None,
-        out=torch.empty(q.shape, dtype=q.dtype, device=q.device),
-    )  # fmt: skip
-
-
-@attention.register_fake
-def _attention(q: Tensor, *_: Any) -> Tensor:
-    return torch.empty(q.shape, dtype=q.dtype, device=q.device)
+        return torch.ops.heurgen.paged_attention(
+            q, k, v, p.table, p.starts, p.lens, p.new, p.longest, a.head_size**-0.5,
+            total_seqlen_k=None if p.recorded else len(q), recorded=p.recorded,
+        )  # fmt: skip
 
 
 class Sdpa:

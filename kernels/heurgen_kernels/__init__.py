@@ -1,4 +1,4 @@
-"""Triton paged-attention kernels that launch through generated selectors.
+"""Triton kernels, paged attention and linear layers, that launch through generated selectors.
 
 Names are looked up lazily, so that importing the package, or a generated heuristic inside it, needs neither torch nor
 triton.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Config", "Layout", "paged_attention", "unified_attention", "warm_up"]
+__all__ = ["Config", "Layout", "matmul", "paged_attention", "unified_attention", "warm_up"]
 _HOME = {
     "paged_attention": "api", "unified_attention": "api", "Config": "config", "Layout": "ahead.layouts",
-    "warm_up": "ahead.warm",
+    "warm_up": "ahead.warm", "matmul": "gemm.api",
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import llama
 import llama_weights
+from heurgen_kernels import ops
 
 TINY = llama.Architecture(2, 128, 4, 2, 64, 192, 256)
 SMALLER = llama.Architecture(2, 64, 2, 1, 64, 64, 256)  # for the interpreter
@@ -22,7 +23,7 @@ PROMPT, COUNT = 13, 5  # a token lies behind the end of a page
 @pytest.fixture(autouse=True)
 def few_programs(monkeypatch):
     """The interpreter runs the programs of a static grid one after another: as many as keys of 32 tokens need."""
-    monkeypatch.setattr(llama, "GRAPH", llama.GRAPH._replace(num_segments=2))
+    monkeypatch.setattr(ops, "GRAPH", ops.GRAPH._replace(num_segments=2))
 
 
 def reference(a, weights, tokens):

@@ -137,17 +137,32 @@ def not_on_disk(jobs: list[Job]) -> list[Job]:
     return missing
 
 
+def told(jobs: list[Job]) -> dict[str, str]:
+    """What processes must be told to find the cache keys that this one has.
+
+    A key holds what ptxas said of itself when this process first asked. Inductor asks, then puts PyTorch's own ptxas
+    in the place of Triton's (TRITON_PTXAS_PATH): whoever asks later would compile for keys that nobody here has.
+    """
+    if not jobs or jobs[0].target[0] != "cuda":
+        return {}
+    from triton.backends.nvidia.compiler import get_ptxas_version
+
+    return {"TRITON_MOCK_PTX_VERSION": get_ptxas_version(jobs[0].target[1])}
+
+
 def share(jobs: list[Job], processes: int) -> None:
     """Compiles into Triton's cache on disk, in so many processes; what one fails at is left to whoever launches it.
 
     The processes are programs of their own, which a server's daemonic workers may start too. They use no GPU.
     """
     waiting, lock = list(jobs), threading.Lock()
+    paths = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, **told(jobs), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
 
     def feed() -> None:
         child = subprocess.Popen(
             [sys.executable, "-m", "heurgen_kernels.ahead.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "CUDA_VISIBLE_DEVICES": ""},
+            env=environment,
         )  # fmt: skip
         assert child.stdin is not None
         assert child.stdout is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .parameters import Parameters
+from ..parameters import Parameters
 
 
 class Config(NamedTuple):

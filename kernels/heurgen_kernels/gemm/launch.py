@@ -10,13 +10,13 @@ from triton.experimental.gluon.language import NVMMASharedLayout
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from ..caches import Cache, shared
+from ..host.bound import bind
+from ..host.dispatch import bindable, binding, current_device, hash_in_turn
 from ..host.scratch import counters
-from .bound import bind
 from .call import Product, ProductLayout
 from .config import Config
 from .device import stream_k, warp_specialized, work
 from .device.arguments import Tensors
-from .dispatch import bindable, binding, current_device, hash_in_turn
 from .plan import (
     HALF,
     STORED,

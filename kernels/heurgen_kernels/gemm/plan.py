@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .bound import Bound, Slots
+from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
 from .config import Config
 from .device.stream_k import stream_k_matmul

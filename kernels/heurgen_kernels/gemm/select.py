@@ -6,10 +6,10 @@ from typing import Any
 
 from ..caches import Cache, shared
 from ..host.hardware import VENDOR
+from ..selecting import Selector, bind_given, generated
 from .call import Product
 from .config import Config, normalise
 from .defaults import default_config
-from .selecting import Selector, bind_given, generated
 
 # N: columns of the output, half the weight's rows for a gated product.
 FEATURES = ("M", "N", "K", "gated", "multiprocessors")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import getclosurevars, isfunction
@@ -26,55 +26,53 @@ _log = logging.getLogger("heurgen_kernels")
 # What Triton 3.6's C function takes before a kernel's own arguments: grid, stream, function, two flags, two
 # scratches, packed metadata, launch metadata, two hooks.
 CONVENTION = "iiiKKppOOOOOO"
-# Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
-SLOTS = ((1, 2), (3, 4))
-# Pairs of descriptors that a plan keeps of each source: more than a model has layers, about 1 KB each.
+# Sets of descriptors that a plan keeps of each source: more than a model has layers, about 1 KB each.
 ENCODED = 512
-
-
-def _encoded() -> tuple[Cache[tuple[int, ...], tuple[Any, ...]], ...]:
-    """Of pages, of new tokens."""
-    return Cache(ENCODED), Cache(ENCODED)
+# Where a kernel takes the descriptors of a source, such as those of K's and V's pages: numbers of arguments.
+Slots = tuple[int, ...]
 
 
 @dataclass(slots=True)
 class Bound:
-    """launch(x, y, z, stream, *head, *arguments of the kernel). encode: the arguments that stand for a descriptor of
-    pages (source 0) or new tokens (1), K's or V's (0 or 1); None where the launcher encodes.
+    """launch(x, y, z, stream, *head, *arguments of the kernel). encode: the arguments that stand for the descriptor
+    in a slot; None where the launcher encodes. encoded: by source, by its first slot.
     """
 
     launch: Callable[..., Any]
     head: tuple[Any, ...]
-    encode: Callable[[int, int, Any], list[Any]] | None = None
-    encoded: tuple[Cache[tuple[int, ...], tuple[Any, ...]], ...] = field(default_factory=_encoded)
+    encode: Callable[[int, Any], list[Any]] | None = None
+    encoded: dict[int, Cache[tuple[int, ...], tuple[Any, ...]]] = field(default_factory=dict)
 
     def descriptors(
-        self, source: int, key: tuple[int, ...], build: Callable[..., tuple[Any, Any]], *given: Any
+        self, slots: Slots, key: tuple[int, ...], build: Callable[..., tuple[Any, ...]], *given: Any
     ) -> tuple[Any, ...]:
-        """The arguments that stand for the two descriptors of `build(*given)`. source: 0 pages, 1 new tokens.
+        """The arguments that stand for the descriptors of `build(*given)`, a source's, one for each of its slots.
 
         key: addresses and rows, which is all that tells two descriptors of a plan's source apart.
         """
         if self.encode is None:
             return build(*given)
-        known = self.encoded[source].get(key)
+        kept = self.encoded[slots[0]]
+        known = kept.get(key)
         if known is None:
-            k, v = build(*given)
-            flat = (*self.encode(source, 0, k), *self.encode(source, 1, v))
-            known = self.encoded[source].keep(key, flat)
+            made = zip(slots, build(*given), strict=True)
+            known = kept.keep(key, tuple(part for slot, one in made for part in self.encode(slot, one)))
         return known
 
 
-def bind(compiled: Any, tma: tuple[bool, bool]) -> Bound:
-    """tma: whether the kernel has descriptors of pages, of new tokens."""
+def bind(compiled: Any, sources: Sequence[Slots]) -> Bound:
+    """sources: the slots of the descriptors that the kernel has."""
     run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
-    raw = _raw(run, tma)
+    raw = _raw(run, sorted(slot for slots in sources for slot in slots))
     if raw is None:
         say_once(triton.__version__, type(run).__name__)
         return Bound(run, (function, packed, None, None, None))
     launch, encode = raw
     flags = (run.launch_cooperative_grid, run.launch_pdl)
-    return Bound(launch, (function, *flags, None, None, packed, None, None, None), encode)
+    encoded: dict[int, Cache[tuple[int, ...], tuple[Any, ...]]] = {
+        slots[0]: Cache(ENCODED) for slots in sources
+    }
+    return Bound(launch, (function, *flags, None, None, packed, None, None, None), encode, encoded)
 
 
 @cache
@@ -87,7 +85,7 @@ def say_once(version: str, launcher: str) -> None:
     )  # fmt: skip
 
 
-def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, Callable[[int, int, Any], list[Any]] | None] | None:
+def _raw(run: Any, slots: list[int]) -> tuple[Any, Callable[[int, Any], list[Any]] | None] | None:
     """(the C function, `Bound.encode`); None where anything is unknown."""
     module = sys.modules.get(type(run).__module__)
     if type(run).__name__ != "CudaLauncher" or getattr(module, "_BASE_ARGS_FORMAT", None) != CONVENTION:
@@ -97,10 +95,9 @@ def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, Callable[[int, int, Any
     if getattr(run, "global_scratch_size", 1) or getattr(run, "profile_scratch_size", 1):
         return None
     launch = run.launch
-    if not any(tma):
+    if not slots:
         return launch, None
     inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
-    slots = [slot for has, pair in zip(tma, SLOTS, strict=True) if has for slot in pair]
     metadata: tuple[Any, ...] = tuple(inside.get("tensordesc_meta") or ())
     make = getattr(module, "make_tensordesc_arg", None)
     if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata) != len(slots):
@@ -108,6 +105,4 @@ def _raw(run: Any, tma: tuple[bool, bool]) -> tuple[Any, Callable[[int, int, Any
     if "launcher" not in inside or make is None or None in metadata:
         return None
     of_slot = dict(zip(slots, metadata, strict=True))
-    return inside["launcher"], lambda source, which, descriptor: make(
-        descriptor, of_slot[SLOTS[source][which]]
-    )
+    return inside["launcher"], lambda slot, descriptor: make(descriptor, of_slot[slot])

@@ -8,15 +8,10 @@ dispatch (about 20 us for this many arguments) and go straight to the compiled k
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
 import torch
-from triton import knobs
-from triton.runtime.jit import JITFunction
 
 from ..caches import Cache, shared
 from ..config import Config
@@ -25,9 +20,10 @@ from ..device.arguments import Tensors
 from ..device.split_kv import reduce_kernel, split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
 from . import plan as plan_module
-from .bound import Bound, bind
+from .bound import Bound, Slots, bind
 from .call import Call
 from .descriptors import new_descriptors, page_descriptors
+from .dispatch import bindable, binding, current_device, hash_in_turn
 from .occupancy import resident_programs
 from .plan import (
     Plan,
@@ -46,25 +42,13 @@ SPECIALISED = (items, produce, attend, consume, kernel)
 
 @cache
 def settle_cache_keys() -> None:
-    """Hash all kernels in one order, callees first, before the first of them is compiled: 24 ms.
-
-    Triton 3.6 takes the constexpr globals of a callee into the hash of its caller only where the callee was hashed
-    before: the key in the disk cache then depends on which kernel a process compiled first, and kernels compiled in
-    parallel by a tuner's workers would be compiled again.
-    """
-    for module in (tiles, block, q_block, split_kv, static_grid, mixed, naive, *SPECIALISED):
-        for function in vars(module).values():
-            if isinstance(function, JITFunction):
-                function.cache_key  # noqa: B018
+    """See `hash_in_turn`: 24 ms."""
+    hash_in_turn((tiles, block, q_block, split_kv, static_grid, mixed, naive, *SPECIALISED))
 
 
+# Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
+SLOTS = ((1, 2), (3, 4))
 _plans: Cache[tuple[Any, ...], Plan] = shared()
-# Whether launches of this thread or task go past Triton's dispatch where they can.
-_binding: ContextVar[bool] = ContextVar("binding", default=True)
-# Triton's launch hooks: a profiler adds to these chains, or puts something else in their place. The settings are read
-# through their dict, since Triton's own attributes cost half a microsecond.
-_ENTER, _EXIT, _KNOBS = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook, vars(knobs.runtime)
-_current_device = getattr(torch._C, "_cuda_getDevice", lambda: -1)  # torch for a CPU has none
 _said: Cache[tuple[str, int], bool] = shared()
 _log = logging.getLogger("heurgen_kernels")
 
@@ -72,7 +56,7 @@ _log = logging.getLogger("heurgen_kernels")
 def launch(call: Call, config: Config) -> torch.Tensor:
     """Run one config, on the device of the tensors, whichever is the current one. Nothing is read back from it."""
     layout = call.layout
-    if layout.index >= 0 and layout.index != _current_device():
+    if layout.index >= 0 and layout.index != current_device():
         with torch.cuda.device(layout.index):
             return launch(call, config)
     if layout.tokens == 0 or layout.num_seqs == 0:
@@ -137,22 +121,12 @@ def _run(
     index = call.layout.index
     stream = torch._C._cuda_getCurrentRawStream(index) if index >= 0 else 0
     rest, numbers = arguments_of(plan, call, stream, items, blocks)
-    if plan.bound is not None and _binding.get() and not hooked():
+    if plan.bound is not None and bindable():
         _launch_bound(plan.bound, plan, call, addresses, (*grid, stream), rest, numbers)
     else:
         _dispatch(plan, call, grid, rest, numbers)
     if plan.kernel is split_kv_kernel and plan.segments > 1 and not call.fused:
         _reduce(plan, call, grid, rest, numbers[0])
-
-
-def hooked() -> bool:
-    """Whether a profiler wants to be told of launches: then they are Triton's own."""
-    return bool(
-        _ENTER.calls
-        or _EXIT.calls
-        or _KNOBS.get("launch_enter_hook", _ENTER) is not _ENTER
-        or _KNOBS.get("launch_exit_hook", _EXIT) is not _EXIT
-    )
 
 
 def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...], rows: int) -> None:
@@ -165,23 +139,16 @@ def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...]
     )  # fmt: skip
 
 
+def sources_of(tma: tuple[bool, bool]) -> list[Slots]:
+    """Where a kernel takes the descriptors that it has. tma: of pages, of new tokens."""
+    return [slots for has, slots in zip(tma, SLOTS, strict=True) if has]
+
+
 def tensors_of(call: Call, rest: tuple[Any, ...]) -> Tensors:
     """rest: the members from `alibi` on."""
     return Tensors(
         call.q, call.k, call.v, call.new_k, call.new_v, call.out, call.table, call.cu, call.blocks, call.lens, *rest
     )  # fmt: skip
-
-
-@contextmanager
-def unbound() -> Iterator[None]:
-    """Inside, launches of this thread or task go through Triton's own dispatch: for tools that turn it into
-    compilation alone.
-    """
-    token = _binding.set(False)
-    try:
-        yield
-    finally:
-        _binding.reset(token)
 
 
 def dispatched(plan: Plan, call: Call, rest: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -197,13 +164,8 @@ def _dispatch(
     """Triton's own dispatch, which compiles and launches; later launches are bound."""
     settle_cache_keys()
     compiled = plan.kernel[grid](*dispatched(plan, call, rest, numbers), **plan.options)
-    if (
-        plan.bound is None
-        and _binding.get()
-        and compiled is not None
-        and hasattr(compiled, "packed_metadata")
-    ):
-        plan.bound = bind(compiled, plan.tma)
+    if plan.bound is None and binding.get() and compiled is not None and hasattr(compiled, "packed_metadata"):
+        plan.bound = bind(compiled, sources_of(plan.tma))
         if plan.variant == "static_grid":
             plan.resident = resident_programs(compiled, plan.options["num_warps"], call.layout.place)
 
@@ -222,8 +184,8 @@ def _launch_bound(
     pages: tuple[Any, ...] = (None, None)
     new: tuple[Any, ...] = (None, None)
     if plan.tma[0]:
-        pages = bound.descriptors(0, (k, v, call.layout.pages), page_descriptors, plan, call)
+        pages = bound.descriptors(SLOTS[0], (k, v, call.layout.pages), page_descriptors, plan, call)
     if plan.tma[1]:
-        new = bound.descriptors(1, (new_k, new_v, call.layout.tokens), new_descriptors, plan, call)
+        new = bound.descriptors(SLOTS[1], (new_k, new_v, call.layout.tokens), new_descriptors, plan, call)
     tensors = (q, k, v, new_k, new_v, out, table, cu, call.blocks, lens, *rest)
     bound.launch(*head, *bound.head, tensors, *pages, *new, *numbers, *plan.constants)

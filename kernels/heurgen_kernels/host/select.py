@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from inspect import signature
-from operator import itemgetter
 from typing import Any
 
-from .. import heuristics as heuristics_folder
 from ..caches import Cache, shared
 from ..config import Config, normalise, normalised
 from ..defaults import CHOICE, default_config
 from ..device.static_grid import default_segments
 from ..heuristics import static_grid
+from ..selecting import bind_given, generated, picker
 from .call import Call
 from .hardware import VENDOR
 
@@ -91,13 +87,16 @@ def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
 
 def bind(heuristics: Any, vendor: str) -> Callable[[tuple[Any, ...]], Any]:
     """The selector of heuristics (None: the shipped ones) for a vendor, as a callable of the values of FEATURES."""
-    return bind_shipped(vendor) if heuristics is None else _bind(heuristics, vendor)
+    return (
+        bind_shipped(vendor)
+        if heuristics is None
+        else bind_given(heuristics, vendor, FEATURES, _default(vendor))
+    )
 
 
 def shipped(vendor: str) -> Any:
     """The generated module of this package, or None where there is none (then the default chooses)."""
-    name = f"{heuristics_folder.__name__}.{SHIPPED[vendor]}"
-    return import_module(name) if find_spec(name) else None
+    return generated(SHIPPED[vendor])
 
 
 def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
@@ -109,7 +108,7 @@ def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
     default, module = _default(vendor), shipped(vendor)
     if module is None:
         return default
-    select, pick = module.SELECTORS[vendor], _picker(module.SELECTORS[vendor])
+    select, pick = module.SELECTORS[vendor], picker(module.SELECTORS[vendor], FEATURES)
     head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
 
     def choose(values: tuple[Any, ...]) -> Any:
@@ -139,34 +138,6 @@ def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
     if type(given) is not int and (names is None or tuple(names) != CHOICE):
         raise ValueError(f"choose_segments takes {names}, expected a @triton.jit function of {CHOICE}")
     return given
-
-
-def _bind(heuristics: Any, vendor: str) -> Callable[[tuple[Any, ...]], Any]:
-    """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable.
-
-    The default answers for a vendor that the module has no selector for.
-    """
-    selectors = getattr(heuristics, "SELECTORS", None)
-    if selectors is not None and vendor not in selectors:
-        return _default(vendor)
-    if selectors is not None:
-        generated, pick = selectors[vendor], _picker(selectors[vendor])
-        return lambda values: generated(*pick(values))
-    select = getattr(heuristics, "select", heuristics)
-    return lambda values: select(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))
-
-
-def _picker(select: Callable[..., Any]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """A generated selector takes its features by position; where they are in FEATURES is found once."""
-    names = list(signature(select).parameters)
-    unknown = [name for name in names if name not in FEATURES]
-    if unknown:
-        known = ", ".join(FEATURES)
-        raise ValueError(f"the heuristics ask for {unknown[0]!r}; a launch knows {known}")
-    if names == list(FEATURES[: len(names)]):
-        return itemgetter(slice(len(names)))
-    positions = [FEATURES.index(name) for name in names]
-    return lambda values: tuple(values[position] for position in positions)
 
 
 __all__ = ["FEATURES", "Config", "bind_shipped", "choose", "shipped"]

@@ -11,8 +11,8 @@ import torch
 
 from ..gemm.api import matmul
 from ..gemm.config import normalise
-from ..gemm.dispatch import unbound
 from ..gemm.plan import share
+from ..host.dispatch import unbound
 from ..host.hardware import device_of
 
 PACKAGE = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ import torch
 
 from ..api import paged_attention
 from ..config import normalise
-from ..host.launch import unbound
+from ..host.dispatch import unbound
 from ..host.segments import cutter, seen_keys
 from ..host.select import NO_WINDOW
 from .reference import reference_attention

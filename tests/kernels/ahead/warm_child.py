@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from tests.kernels.ahead.hopper import pretend, watching
 
@@ -22,6 +26,7 @@ from heurgen_kernels.ahead import warm  # noqa: E402
 from heurgen_kernels.ahead.compiling import compiling, not_on_disk, share  # noqa: E402
 from heurgen_kernels.ahead.layouts import example  # noqa: E402
 from heurgen_kernels.defaults import GRAPH  # noqa: E402
+from triton import knobs  # noqa: E402
 
 LIMITS = {"max_num_seqs": 128, "max_num_batched_tokens": 4096, "max_seqlen": 65536}
 FP8 = torch.float8_e4m3fn
@@ -99,8 +104,24 @@ def shared():
     warm.share = real
     jobs = [job for job in jobs if job.kernel[1] == "q_block_kernel"][:2]
     before = len(jobs) - len(not_on_disk(jobs))
-    share(jobs, 2)
+    with another_ptxas():
+        share(jobs, 2)
     return before, len(jobs) - len(not_on_disk(jobs))
+
+
+@contextmanager
+def another_ptxas():
+    """Inside, Triton is told of another ptxas, after it has asked its own what it is: as Inductor does it."""
+    with TemporaryDirectory() as folder:
+        path, own = Path(folder, "ptxas"), knobs.nvidia.ptxas
+        said = f"another, release {own.version}, V{own.version}.999"
+        path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "{said}" || exec "{own.path}" "$@"\n')
+        path.chmod(0o755)
+        os.environ["TRITON_PTXAS_PATH"] = str(path)
+        try:
+            yield
+        finally:
+            del os.environ["TRITON_PTXAS_PATH"]
 
 
 def peaks():

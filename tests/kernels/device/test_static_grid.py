@@ -74,13 +74,25 @@ def edges(module):
     for node in splits:
         if node.feature in near:
             continue
-        numerator = {"items_per_processor": 0, "keys_per_processor": 3}[node.feature]
         for heads, processors, d in itertools.product((1, 8), (80, 132), (-1, 0, 1)):
             row = [random_.choice(sorted(near[name])) for name in CHOICE]
             row[4], row[5] = heads, processors
-            row[numerator] = max(1, math.floor(node.threshold * processors / heads) + d)
+            place, factor = derived(node.feature, row)
+            row[place] = max(1, math.floor(node.threshold * factor) + d)
             rows.append(row)
     return rows
+
+
+def derived(name, row):
+    """(place in the row of what a derived feature of the spec is proportional to, by what it is divided)."""
+    seqs, _, _, total, heads, processors = row
+    return {
+        "items_per_processor": (0, processors / heads),
+        "keys_per_processor": (3, processors / heads),
+        "keys_per_item": (2, seqs * heads / processors),
+        "mean_seqlen_k": (3, seqs),
+        "spread": (2, total / max(seqs, 1)),
+    }[name]
 
 
 def test_the_generated_function_is_the_tree(device):

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from heurgen_kernels.caches import Cache
-from heurgen_kernels.gemm import dispatch, launch
+from heurgen_kernels.gemm import launch
 from heurgen_kernels.gemm.call import Product, check
 from heurgen_kernels.gemm.config import Config
+from heurgen_kernels.host import dispatch
 
 CONFIG = Config("stream_k", 16, 32, 32)
 

@@ -38,7 +38,7 @@ def encoded(monkeypatch):
 def compiled(tma, changes=(), metadata=True):
     """A compiled kernel with Triton's launcher, and the list of what its C function was given."""
     given = []
-    indices = [slot for has, pair in zip(tma, bound.SLOTS, strict=True) if has for slot in pair]
+    indices = [slot for pair in launch.sources_of(tma) for slot in pair]
     signature = {i: "tensordesc<fp16[16,32]>" if i in indices else "*fp16" for i in range(60)}
     block = {"swizzle": 3, "elem_size": 2, "elem_type": 6, "block_size": [16, 32], "fp4_padded": False}
     run = object.__new__(driver.CudaLauncher)
@@ -60,7 +60,7 @@ def launched(monkeypatch, batch, kernel, tma, config=CONFIG):
 
     def make(call, config):
         made.append(plan.make_plan(call, config))
-        made[-1].bound = bound.bind(kernel, tma)
+        made[-1].bound = bound.bind(kernel, launch.sources_of(tma))
         return made[-1]
 
     monkeypatch.setattr(launch, "make_plan", make)
@@ -138,7 +138,7 @@ def test_encoded_descriptors_hold_no_memory(monkeypatch, encoded):
     call, made = launched(monkeypatch, batch, kernel, (True, True))
     storage = [weakref.ref(batch[name]) for name in ("key_cache", "value_cache", "key", "value")]
     del batch, call
-    assert made[0].bound.encoded[0]
+    assert made[0].bound.encoded[1]
     assert [ref() for ref in storage] == [None] * 4
 
 
@@ -150,7 +150,7 @@ def test_what_is_kept_is_bounded(monkeypatch, encoded):
     for _ in range(8):
         batch["key_cache"] = batch["key_cache"].clone()
         launch.launch(checked(batch), CONFIG)
-        assert len(made[0].bound.encoded[0]) <= 3
+        assert len(made[0].bound.encoded[1]) <= 3
 
 
 @pytest.mark.parametrize(
@@ -166,20 +166,20 @@ def test_what_is_kept_is_bounded(monkeypatch, encoded):
 )
 def test_an_unknown_launcher_is_called_as_triton_calls_it(monkeypatch, changes, metadata):
     kernel, _ = compiled((True, True), changes, metadata)
-    made = bound.bind(kernel, (True, True))
+    made = bound.bind(kernel, launch.SLOTS)
     assert made.launch is kernel.run
     assert made.head == (77, (4, 1, 0), None, None, None)
     pair = (object(), object())
-    assert made.descriptors(0, (1, 2, 3), lambda: pair) is pair
+    assert made.descriptors((1, 2), (1, 2, 3), lambda: pair) is pair
 
 
 def test_another_convention_is_not_relied_on(monkeypatch):
     kernel, _ = compiled((False, False))
-    assert bound.bind(kernel, (False, False)).launch is kernel.run.launch
+    assert bound.bind(kernel, ()).launch is kernel.run.launch
     monkeypatch.setattr(driver, "_BASE_ARGS_FORMAT", "iiiKKpOOOOO")
-    assert bound.bind(kernel, (False, False)).launch is kernel.run
+    assert bound.bind(kernel, ()).launch is kernel.run
     foreign = SimpleNamespace(run=lambda *_: None, function=1, packed_metadata=())
-    assert bound.bind(foreign, (False, False)).launch is foreign.run
+    assert bound.bind(foreign, ()).launch is foreign.run
 
 
 def test_kernels_take_their_descriptors_where_they_are_expected():
@@ -192,5 +192,5 @@ def test_kernels_take_their_descriptors_where_they_are_expected():
 
     kernels = (naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel)
     for kernel in (*kernels, warp_specialized_kernel):
-        names = [[kernel.arg_names[slot] for slot in pair] for pair in bound.SLOTS]
+        names = [[kernel.arg_names[slot] for slot in pair] for pair in launch.SLOTS]
         assert names == [["k_desc", "v_desc"], ["new_k_desc", "new_v_desc"]]

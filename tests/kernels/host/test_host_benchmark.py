@@ -24,7 +24,7 @@ def test_every_part_is_called_and_descriptors_are_those_that_the_launch_kept(mon
 
     def make(call, config):
         made = plan.make_plan(call, config)
-        made.bound = bound.bind(kernel, tma)
+        made.bound = bound.bind(kernel, launch.sources_of(tma))
         return made
 
     def microseconds(call, launches=False):

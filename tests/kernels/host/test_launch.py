@@ -12,7 +12,7 @@ import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.caches import Cache
 from heurgen_kernels.config import Config
-from heurgen_kernels.host import launch
+from heurgen_kernels.host import dispatch, launch
 from heurgen_kernels.host.plan import launch_grid, make_plan
 
 from tests.kernels.batches import LIMITS, checked, error_of, make_batch
@@ -151,15 +151,15 @@ def test_a_bound_launch_is_taken_where_no_profiler_listens(gone, monkeypatch):
     monkeypatch.setattr(launch, "_plans", Cache())
     launch.launch(call, setting)
     next(iter(launch._plans.values())).bound = object()
-    hooks = {"launch_enter_hook": launch._ENTER, "launch_exit_hook": launch._EXIT}
+    hooks = {"launch_enter_hook": dispatch._ENTER, "launch_exit_hook": dispatch._EXIT}
     for knobs in (*({**hooks, name: None} for name in hooks), hooks, {}):
-        monkeypatch.setattr(launch, "_KNOBS", knobs)
+        monkeypatch.setattr(dispatch, "_KNOBS", knobs)
         launch.launch(call, setting)
-    for chain in (launch._ENTER, launch._EXIT):
+    for chain in (dispatch._ENTER, dispatch._EXIT):
         monkeypatch.setattr(chain, "calls", [print])
         launch.launch(call, setting)
         monkeypatch.setattr(chain, "calls", [])
-    with launch.unbound():
+    with dispatch.unbound():
         launch.launch(call, setting)
     launch.launch(call, setting)
     bound, dispatched = ["_launch_bound"], ["_dispatch"]
@@ -177,7 +177,7 @@ def test_the_first_launch_is_bound_and_a_static_grid_learns_its_size(monkeypatch
     monkeypatch.setattr(launch, "resident_programs", lambda *given: asked.append(given) or 5)
     monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
     launch._dispatch(plan, call, (1, 1, 1), (None,) * 8, (0,))
-    assert plan.bound == ("bound", compiled, plan.tma)
+    assert plan.bound == ("bound", compiled, launch.sources_of(plan.tma))
     assert plan.resident == resident
     assert asked == [plan.options, (compiled, 4, call.layout.place)][: 2 if variant == "static_grid" else 1]
 
@@ -194,7 +194,7 @@ def test_another_gpu_is_entered_and_its_stream_asked_for(gone, monkeypatch):
         yield
         current.pop()
 
-    monkeypatch.setattr(launch, "_current_device", lambda: current[-1])
+    monkeypatch.setattr(launch, "current_device", lambda: current[-1])
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 70 + index, raising=False)
     monkeypatch.setattr(launch, "arguments_of", lambda plan, call, stream, *_: ((stream,), (0,)))

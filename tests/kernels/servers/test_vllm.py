@@ -70,6 +70,17 @@ def test_the_layer_finds_the_backend_by_its_name(version):
     assert "AttentionBackendEnum[self.attn_backend.get_name()]" in text
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_flash_attention_writes_pages_of_the_same_layout_with_the_kernel_that_we_call(version):
+    had(version)
+    assert "from vllm._custom_ops import reshape_and_cache_flash" in source(
+        version, "vllm/v1/attention/backends/fa_utils.py"
+    )
+    views = "kv_cache.transpose(1, 2).split(self.head_size, dim=-1)"
+    for name in ("flash_attn", "triton_attn"):
+        assert views in source(version, f"vllm/v1/attention/backends/{name}.py")
+
+
 @pytest.mark.parametrize("version", ["0.26.0", "0.29.1rc2", "0.33.0", "0.33.4.dev3+gabc"])
 def test_versions_in_the_tested_range_are_taken(version):
     assert plugin.refused(version) is None

@@ -174,6 +174,48 @@ def check_every_batch_is_right_in_both_layouts():
             assert len(calls) == 1
 
 
+def slots_of(batch):
+    """Where each row of new K and V goes; -1 for padding."""
+    found = [
+        int(batch.table[row, at // PAGE]) * PAGE + at % PAGE
+        for row, (new, total) in enumerate(batch.lengths)
+        for at in range(total - new, total)
+    ]
+    return torch.tensor(found + [-1] * (len(batch.key) - len(found)))
+
+
+def check_new_tokens_are_written_where_they_are_read():
+    for layout in ("NHD", "HND"):
+        batch, impl = Batch(MIXED, layout, padding=3), impl_of()
+        expected = batch.kv_cache.clone()
+        for token, slot in enumerate(slots_of(batch)[: batch.tokens].tolist()):
+            batch.kv_cache[slot // PAGE, :, slot % PAGE] = 7.0 + token
+        written = sum(int((a != b).any()) for a, b in zip(batch.kv_cache, expected, strict=True))
+        assert written >= len(MIXED)
+        calls, restore = inherited_writes()
+        layer = SimpleNamespace(_k_scale=torch.ones(()), _v_scale=torch.ones(()))
+        impl.do_kv_cache_update(layer, batch.key, batch.value, batch.kv_cache, slots_of(batch))
+        restore()
+        assert calls == []
+        assert torch.equal(batch.kv_cache, expected)
+
+
+def check_other_pages_are_written_by_the_inherited_kernel():
+    for traits in ({"kv_cache_dtype": "fp8"}, {"use_alibi_sqrt": True}):
+        batch, impl = Batch(DECODES), impl_of(**traits)
+        calls, restore = inherited_writes()
+        impl.do_kv_cache_update(None, batch.key, batch.value, batch.kv_cache, slots_of(batch))
+        restore()
+        assert len(calls) == 1, traits
+
+
+def inherited_writes():
+    calls = []
+    real = triton_attn.TritonAttentionImpl.do_kv_cache_update
+    triton_attn.TritonAttentionImpl.do_kv_cache_update = lambda *given: calls.append(given)
+    return calls, lambda: setattr(triton_attn.TritonAttentionImpl, "do_kv_cache_update", real)
+
+
 def check_pages_are_read_where_they_are():
     batch, impl = Batch(DECODES), impl_of()
     with Spied() as calls:

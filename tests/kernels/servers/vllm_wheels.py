@@ -140,7 +140,28 @@ PLATFORM = SimpleNamespace(
     is_device_capability=lambda _: False, fp8_dtype=lambda: torch.float8_e4m3fn, num_compute_units=lambda: 132,
     is_device_capability_family=lambda _: False, opaque_attention_op=lambda: True,
 )  # fmt: skip
+
+
+def reshape_and_cache_flash(
+    key: Any,
+    value: Any,
+    key_cache: Any,
+    value_cache: Any,
+    slots: Any,
+    kv_cache_dtype: str,
+    k_scale: Any,
+    v_scale: Any,
+) -> None:
+    """What vLLM's C++ kernel of this name does to caches [pages, tokens, heads, head size] that are not quantised."""
+    assert kv_cache_dtype == "auto"
+    for token, slot in enumerate(slots.tolist()):
+        if slot >= 0:  # a server's padding has none
+            page, place = divmod(slot, key_cache.shape[1])
+            key_cache[page, place], value_cache[page, place] = key[token], value[token]
+
+
 CONTENTS: dict[str, dict[str, Any]] = {
+    "vllm._custom_ops": {"reshape_and_cache_flash": reshape_and_cache_flash},
     "vllm.config": {"CUDAGraphMode": CUDAGraphMode, "get_current_vllm_config_or_none": lambda: None},
     "vllm.config.cache": {"get_kv_cache_dtype_handler": lambda _: None},
     "vllm.platforms": {"current_platform": PLATFORM},

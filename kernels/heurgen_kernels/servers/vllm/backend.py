@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 import torch
-from vllm import envs
+from vllm import _custom_ops, envs
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
 from vllm.v1.attention.backends import registry
@@ -102,6 +102,27 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             output_scale=output_scale, has_prefix=None if new_k is None else False, out=out, config=config,
         )  # fmt: skip
         return output
+
+    def do_kv_cache_update(
+        self,
+        layer: Any,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        kv_cache: torch.Tensor,
+        slot_mapping: torch.Tensor,
+    ) -> None:
+        """As TritonAttentionImpl's, by the kernel that vLLM's FlashAttention backend writes the same pages with.
+
+        It is launched from C++: of a prompt, whose layers are launched one by one, the inherited Triton kernel costs
+        the host tens of microseconds a layer. Quantised pages stay with it, which rounds as their readers expect.
+        """
+        if self.stock is not None or self.kv_cache_dtype in FP8:
+            super().do_kv_cache_update(layer, key, value, kv_cache, slot_mapping)
+            return
+        pages_k, pages_v = self.pages(kv_cache)
+        _custom_ops.reshape_and_cache_flash(
+            key, value, pages_k, pages_v, slot_mapping, self.kv_cache_dtype, layer._k_scale, layer._v_scale
+        )
 
     def pages(self, kv_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """K's and V's pages [pages, tokens, KV heads, head size], views of vLLM's one tensor for both."""

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from heurgen_kernels.gemm import dispatch
+from heurgen_kernels.host import dispatch
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from heurgen_kernels import heuristics
-from heurgen_kernels.gemm.selecting import bind_given, generated, picker
+from heurgen_kernels.selecting import bind_given, generated, picker
 
 FEATURES = ("rows", "width", "size")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from operator import index
 from typing import Any, Generic, TypeVar
 
-from ..caches import Cache, shared
+from .caches import Cache, shared
 
 C = TypeVar("C", bound=tuple[Any, ...])
 

@@ -9,7 +9,7 @@ from inspect import signature
 from operator import itemgetter
 from typing import Any
 
-from .. import heuristics as heuristics_folder
+from . import heuristics as heuristics_folder
 
 Selector = Callable[[tuple[Any, ...]], Any]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy
 import pytest
 from heurgen_kernels.caches import Cache
-from heurgen_kernels.gemm.parameters import Parameters
+from heurgen_kernels.parameters import Parameters
 
 
 class Launch(NamedTuple):
