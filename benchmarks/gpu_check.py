@@ -2,6 +2,9 @@
 
     python benchmarks/gpu_check.py [--whole-table] [-o FILE.json]
 
+Interrupted, it goes on where it was: FILE.json.journal has the tests that passed, as long as code, device and versions
+are the same.
+
 Runs the GPU tests (a fixed random tenth of the table of shapes, or all of it; every config that the shipped selector
 or the default can return, launched and compared with the reference), then a short benchmark. At most 8 minutes on one
 H200; several GPUs share the tests (tests/kernels/conftest.py).
@@ -25,6 +28,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from gpu_journal import noted
+
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "gpu_check.json"
 PACKAGE = ROOT / "kernels" / "heurgen_kernels"
@@ -32,6 +37,7 @@ PACKAGE = ROOT / "kernels" / "heurgen_kernels"
 SELECTORS = tuple(f"heuristics/{name}.py" for name in ("matmul", "paged_attention", "paged_attention_amd"))
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)
+NOTHING_LEFT = 5  # of pytest: no test was collected
 LIMIT = 450  # seconds for the tests; the rest takes half a minute
 BATCHES = {
     "decode": ((1, 700),) * 12,
@@ -97,19 +103,23 @@ def workers(gpus: int, cores: int) -> int:
     return gpus * max(1, min(14, cores // gpus))
 
 
-def run_tests(whole_table: bool) -> dict[str, Any]:
-    """Counts of the GPU tests; SystemExit where one fails, or where they take too long."""
+def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
+    """Counts of the GPU tests; SystemExit where one fails, or where they take too long. proof: of what they are one."""
     import torch
 
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
+    passed = noted(journal, proof)
+    environment = os.environ | {
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}{os.pathsep}{ROOT / 'benchmarks'}"
+    }
     environment["HEURGEN_WHOLE_TABLE"] = "1" if whole_table else ""
+    environment |= {"GPU_JOURNAL": str(journal), "GPU_PASSED": str(len(passed))}
     gpus = torch.cuda.device_count()
     environment.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
-            "no:cacheprovider", f"--junitxml={report}", "tests/kernels/test_gpu.py",
+            "no:cacheprovider", "-p", "gpu_journal", f"--junitxml={report}", "tests/kernels/test_gpu.py",
             "tests/kernels/test_gpu_matmul.py", "tests/kernels/test_gpu_llama.py",
         ]  # fmt: skip
         started = time.monotonic()
@@ -128,13 +138,15 @@ def run_tests(whole_table: bool) -> dict[str, Any]:
         if case.find("failure") is not None or case.find("error") is not None
     ]
     skipped = [case.get("name") for case in cases if case.find("skipped") is not None]
-    configs = [case for case in cases if str(case.get("name")).startswith("test_every_config")]
-    if bad or done.returncode or len(configs) < 10 or len(skipped) > 2:
-        names = ", ".join(map(str, (*bad[:20], *skipped[:5])))
-        fail(f"{len(bad)} of {len(cases)} GPU tests failed, {len(skipped)} were skipped: {names}")
+    names = [str(case.get("name")) for case in cases] + [name.rpartition("::")[2] for name in passed]
+    configs = [name for name in names if name.startswith("test_every_config")]
+    if bad or done.returncode not in (0, NOTHING_LEFT) or len(configs) < 10 or len(skipped) > 2:
+        which = ", ".join(map(str, (*bad[:20], *skipped[:5])))
+        fail(f"{len(bad)} of {len(names)} GPU tests failed, {len(skipped)} were skipped: {which}")
     return {
-        "passed": len(cases) - len(skipped), "skipped": skipped, "configs_launched": len(configs), "gpus": gpus,
-        "whole_table": whole_table, "seconds": round(time.monotonic() - started),
+        "passed": len(names) - len(skipped), "in_runs_before": len(passed), "skipped": skipped,
+        "configs_launched": len(configs), "gpus": gpus, "whole_table": whole_table,
+        "seconds": round(time.monotonic() - started),
     }  # fmt: skip
 
 
@@ -200,20 +212,22 @@ def main() -> None:
         print("gpu-check needs a GPU: torch sees none", file=sys.stderr)
         raise SystemExit(2)
     code = code_hash()
-    record = {
+    ran = {
         "device": torch.cuda.get_device_name(),
         "versions": {
             "python": sys.version.split()[0],
             "torch": torch.__version__,
             "triton": triton.__version__,
         },
-        "tests": run_tests(arguments.whole_table),
-        "microseconds": benchmark(),
-        "code": code,
     }
+    journal = arguments.output.with_name(arguments.output.name + ".journal")
+    proof = json.dumps({"code": code, "whole_table": arguments.whole_table, **ran})
+    tests = run_tests(arguments.whole_table, journal, proof)
+    record = {**ran, "tests": tests, "microseconds": benchmark(), "code": code}
     if code_hash() != code:
         fail("the code changed meanwhile")
     arguments.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    journal.unlink()
     print(json.dumps(record, indent=2))
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from tests.kernels.conftest import turned
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
 _SPEC = importlib.util.spec_from_file_location("gpu_check", ROOT / "benchmarks/gpu_check.py")
 gpu_check = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(gpu_check)
@@ -78,3 +82,24 @@ def test_the_workers_are_shared_among_the_gpus():
     assert gpu_check.workers(4, 64) == 56
     assert gpu_check.workers(4, 2) == 4
     assert [turned("0,1,2", f"gw{k}") for k in range(4)] == ["0,1,2", "1,2,0", "2,0,1", "0,1,2"]
+
+
+def test_an_interrupted_check_goes_on_where_it_was(tmp_path):
+    ran = "import os\n" + "".join(
+        f"def test_{name}(): open(os.environ['RAN'], 'a').write('{name}')\n" for name in "abcd"
+    )
+    (tmp_path / "test_some.py").write_text(ran)
+    journal = tmp_path / "check.json.journal"
+    journal.write_text("proof\ntest_some.py::test_b\ntest_some.py::test_c\ntest_some.py::te")
+    passed = gpu_check.noted(journal, "proof")
+    assert passed == ["test_some.py::test_b", "test_some.py::test_c"]
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT / "benchmarks"), "GPU_JOURNAL": str(journal), "GPU_PASSED": "2",
+        "RAN": str(tmp_path / "ran"),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "gpu_journal", "test_some.py"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert sorted((tmp_path / "ran").read_text()) == ["a", "d"]
+    assert sorted(gpu_check.noted(journal, "proof")) == [f"test_some.py::test_{name}" for name in "abcd"]
+    assert gpu_check.noted(journal, "proof of other code") == []
+    assert journal.read_text() == "proof of other code\n"
