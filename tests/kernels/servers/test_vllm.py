@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from heurgen_kernels.servers import vllm as plugin
 
-from tests.kernels.servers.vllm_wheels import VERSIONS, fetch, source
+from tests.kernels.servers.vllm_wheels import VERSIONS, fetch, reshape_and_cache_flash, source
 
 CHILD = Path(__file__).with_name("vllm_child.py")
 
@@ -79,6 +80,11 @@ def test_flash_attention_writes_pages_of_the_same_layout_with_the_kernel_that_we
     views = "kv_cache.transpose(1, 2).split(self.head_size, dim=-1)"
     for name in ("flash_attn", "triton_attn"):
         assert views in source(version, f"vllm/v1/attention/backends/{name}.py")
+    (op,) = (
+        node for node in ast.parse(source(version, "vllm/_custom_ops.py")).body
+        if isinstance(node, ast.FunctionDef) and node.name == "reshape_and_cache_flash"
+    )  # fmt: skip
+    assert [argument.arg for argument in op.args.args] == list(signature(reshape_and_cache_flash).parameters)
 
 
 @pytest.mark.parametrize("version", ["0.26.0", "0.29.1rc2", "0.33.0", "0.33.4.dev3+gabc"])

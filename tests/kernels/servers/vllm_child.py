@@ -200,6 +200,23 @@ def check_new_tokens_are_written_where_they_are_read():
         assert torch.equal(batch.kv_cache, expected)
 
 
+def check_pages_of_the_model_s_type_by_its_name_are_ours():
+    batch = Batch(MIXED)
+    torch.set_default_dtype(torch.float16)  # as vLLM sets it while it builds a model
+    try:
+        impl = impl_of(kv_cache_dtype="float16")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert impl.stock is None
+    expected = batch.kv_cache.clone()
+    batch.kv_cache.zero_()
+    layer = SimpleNamespace(_k_scale=torch.ones(()), _v_scale=torch.ones(()))
+    impl.do_kv_cache_update(layer, batch.key, batch.value, batch.kv_cache, slots_of(batch))
+    written = (batch.kv_cache != 0).any(-1)
+    assert int(written.sum()) == batch.tokens * HEADS_KV
+    assert torch.equal(batch.kv_cache[written], expected[written])
+
+
 def check_other_pages_are_written_by_the_inherited_kernel():
     for traits in ({"kv_cache_dtype": "fp8"}, {"use_alibi_sqrt": True}):
         batch, impl = Batch(DECODES), impl_of(**traits)
@@ -322,6 +339,7 @@ def check_layers_that_we_lack_are_vllms_from_the_start():
     for traits in (
         {"head_size": 320}, {"kv_cache_dtype": "int8_per_token_head"}, {"kv_cache_dtype": "fp8_e5m2"},
         {"use_alibi_sqrt": True}, {"chunk_lookback": 1, "sliding_window": 64}, {"attn_type": "encoder_only"},
+        {"kv_cache_dtype": "bfloat16"},  # of a model in float32
     ):  # fmt: skip
         SAID.clear()
         assert impl_of(**traits).stock is not None, traits

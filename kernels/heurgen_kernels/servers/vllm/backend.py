@@ -43,8 +43,8 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         self.stock = why_stock(
             LayerTraits(
                 self.head_size, self.kv_cache_dtype, str(getattr(self.attn_type, "value", self.attn_type)),
-                None if found is None else (found.major, found.minor), bool(self.use_alibi_sqrt),
-                self.chunk_lookback, bool(envs.VLLM_BATCH_INVARIANT),
+                None if found is None else (found.major, found.minor), torch.get_default_dtype(),
+                bool(self.use_alibi_sqrt), self.chunk_lookback, bool(envs.VLLM_BATCH_INVARIANT),
             )
         )  # fmt: skip
         self.seen = Seen()
@@ -120,8 +120,9 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             super().do_kv_cache_update(layer, key, value, kv_cache, slot_mapping)
             return
         pages_k, pages_v = self.pages(kv_cache)
+        # "auto": as they are. Older kernels know no other name for pages that are not quantised
         _custom_ops.reshape_and_cache_flash(
-            key, value, pages_k, pages_v, slot_mapping, self.kv_cache_dtype, layer._k_scale, layer._v_scale
+            key, value, pages_k, pages_v, slot_mapping, "auto", layer._k_scale, layer._v_scale
         )
 
     def pages(self, kv_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -8,6 +8,8 @@ import torch
 
 DTYPES = (torch.float16, torch.bfloat16)
 CACHES = ("auto", "float16", "bfloat16", "fp8", "fp8_e4m3")
+# Pages of the model's own type by another name than "auto".
+PLAIN = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 # Causal self-attention, and decoders' attention over an encoder's output, which lies in pages too.
 LAYERS = ("decoder", "encoder_decoder")
 # What fp8 caches need; bfloat16's matrix products came with 8.0.
@@ -18,13 +20,15 @@ CAPABILITY, FP8_CAPABILITY = (8, 0), (8, 9)
 class LayerTraits:
     """An attention layer, as vLLM builds it. kv_cache_dtype and attn_type in vLLM's words.
 
-    capability: of the CUDA device, None for others. batch_invariant: results must not depend on the batch around.
+    capability: of the CUDA device, None for others. dtype: the model's. batch_invariant: results must not depend on the
+    batch around.
     """
 
     head_size: int
     kv_cache_dtype: str
     attn_type: str
     capability: tuple[int, int] | None
+    dtype: torch.dtype
     alibi_sqrt: bool = False
     chunk_lookback: int = -1
     batch_invariant: bool = False
@@ -44,6 +48,8 @@ def why_stock(layer: LayerTraits) -> str | None:
         return f"heads of {layer.head_size}: multiples of 8 up to 256 are supported"
     if layer.kv_cache_dtype not in CACHES:
         return f"a {layer.kv_cache_dtype} cache: {', '.join(CACHES)} are supported"
+    if layer.dtype != PLAIN.get(layer.kv_cache_dtype, layer.dtype):
+        return f"a {layer.kv_cache_dtype} cache of a model in {layer.dtype}"
     if layer.kv_cache_dtype.startswith("fp8") and layer.capability < FP8_CAPABILITY:
         return "fp8 caches need compute capability 8.9"
     if layer.alibi_sqrt:
