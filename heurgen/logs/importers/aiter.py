@@ -1,14 +1,17 @@
 """AITER's tuned CSVs and Triton JSON -> winners.
 
 A CSV has a row a shape: arch or gfx (with cu_num: the device), the shape, the winner's parameters, `us` or
-`duration` in microseconds, and what followed (kernelName, tflops, bw, errRatio). A JSON file
-`<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for each bound of M: `M_LEQ_64`, `M_GEQ_4096`, `any`.
+`duration` in microseconds, and what followed (kernelName, tflops, bw, errRatio). From the first column known to be
+a parameter to the time all are parameters; kernelName is one where no number says the kernel. Lines that begin with #
+are comments. A JSON file `<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for each bound of M: `M_LEQ_64`,
+`M_GEQ_4096`, `any`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from heurgen.base.errors import UsageError, quoted
@@ -19,21 +22,13 @@ from heurgen.logs.importers.devices import amd_device, device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, csv_rows, parse_json, time_of
 
 _TIMES = ("us", "duration")
-_RESULTS = frozenset(
-    (
-        *_TIMES,
-        "us1",
-        "us2",
-        "kernelName",
-        "kernelName1",
-        "kernelName2",
-        "tflops",
-        "bw",
-        "errRatio",
-        "err_ratio",
-    )
-) | {"err1", "err2", "_tag"}
-_PARAMETERS = frozenset("libtype kernelId solidx splitK block_m ksplit run_1stage BV".split())
+# Of the winner: never the choice itself.
+_RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio tflops bw _tag".split())
+_PARAMETERS = frozenset(
+    "libtype kernelId solidx splitK block_m ksplit run_1stage BV kernelName kernelName1 kernelName2".split()
+)
+_PARAMETER = re.compile(r"(?:tile|wave|warp|block)_[a-z]+|(?!T_FLAT)[A-Z][A-Z0-9_]{2,}")
+_COMMENT = re.compile(r"^#[^\r\n]*", re.MULTILINE)
 _PLACE = ("gfx", "arch", "cu_num")
 _BOUND = re.compile(r"M_(LEQ|GEQ)_([0-9]{1,9})|any")
 _NAME = re.compile(r"(gfx[0-9a-f]{3,4})-(.+?)((?:-[A-Z]+=[0-9]{1,9})*)\.json")
@@ -43,8 +38,8 @@ _FOLDER = re.compile(r"gfx[0-9a-f]{3,4}")
 def recognises(file: Foreign) -> bool:
     if _is_json(file):
         return re.search(r'"(M_LEQ_[0-9]+|M_GEQ_[0-9]+|any)"\s*:\s*\{', file.text[:65536]) is not None
-    header = file.text[:4096].split("\n", 1)[0].strip().split(",")
-    return any(p in header for p in _PLACE) and any(t in header for t in _TIMES)
+    header = _COMMENT.sub("", file.text[:65536]).strip().partition("\n")[0].strip().split(",")
+    return any(t in header for t in _TIMES) and any(n in header for n in (*_PLACE, *_PARAMETERS))
 
 
 def import_aiter(files: Sequence[Foreign], options: Options) -> Imported:
@@ -74,24 +69,23 @@ def _kernel(file: Foreign) -> str:
     if _is_json(file):
         name = _NAME.fullmatch(file.name)
         return name[2] if name else "kernel"
-    return re.sub(r"_tuned.*", "", file.name.partition(".")[0])
+    said = re.fullmatch(r"(.+?)_tuned(?:_(?:gemm|(?P<other>fmoe|bmm)))?(?:_.*)?", file.name.partition(".")[0])
+    return file.name.partition(".")[0] if said is None else "_".join(filter(None, (said[1], said["other"])))
 
 
 # --- CSV --------------------------------------------------------------------------------------------------
 
 
 def _csv(file: Foreign, options: Options, found: Collected) -> None:
+    file = replace(file, text=_COMMENT.sub("", file.text))
     header, rows = csv_rows(file)
     time = next((t for t in _TIMES if t in header), None)
     if time is None:
         raise file.error(
             f"found none of the columns {' and '.join(_TIMES)}", row=1, hint="an untuned list of shapes?"
         )
-    parameters = [n for n in header if n in _PARAMETERS or (len(n) > 2 and n.isupper() and n != "T_FLAT")]
-    if not parameters:
-        raise file.error(f"found no parameter, such as {', '.join(sorted(_PARAMETERS))}", row=1)
-    left_out = [n for n in header if n in _RESULTS and n != time]
-    if left_out:
+    features, parameters = _roles(file, header, header.index(time))
+    if left_out := [n for n in header if n not in (time, *features, *parameters, *_PLACE)]:
         found.notes.append(f"left out, results of the winner: {', '.join(left_out)}")
     skipped = 0
     for line, cells in rows:
@@ -104,18 +98,27 @@ def _csv(file: Foreign, options: Options, found: Collected) -> None:
             continue
         told, units = _device(file, line, row)
         device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
-        features = {
-            n: v for n, v in row.items() if n not in _RESULTS and n not in _PLACE and n not in parameters
-        }
-        features = {n: v or "none" for n, v in features.items()} | units
         config = {n: row[n] for n in parameters}
         found.add(
-            found.scenario(vendor, device, features),
+            found.scenario(vendor, device, {n: row[n] or "none" for n in features} | units),
             config,
             time_of(file, value, f"line {line}", factor=1e-3),
         )
     if skipped:
         found.notes.append(f"{counted(skipped, 'shape')} without a time left out: nothing ran")
+
+
+def _roles(file: Foreign, header: list[str], time: int) -> tuple[list[str], list[str]]:
+    """Features and parameters, by their places before (or, of known parameters, after) the time."""
+    told = [n for n in header if n in _PARAMETERS or _PARAMETER.fullmatch(n)]
+    first = min((i for i, n in enumerate(header[:time]) if n in told), default=time)
+    numbered = "kernelId" in header or "solidx" in header
+    parameters = [n for n in header[first:time] if n not in _RESULTS and n not in _PLACE]
+    parameters += [n for n in header[time + 1 :] if n in told and (n != "kernelName" or not parameters)]
+    parameters = [n for n in parameters if n != "kernelName" or not numbered]
+    if not parameters:
+        raise file.error(f"found no parameter, such as {', '.join(sorted(_PARAMETERS))}", row=1)
+    return [n for n in header[:first] if n not in _RESULTS and n not in _PLACE], parameters
 
 
 def _device(file: Foreign, line: int, row: dict[str, str]) -> tuple[str | None, dict[str, str]]:
@@ -135,7 +138,10 @@ def _device(file: Foreign, line: int, row: dict[str, str]) -> tuple[str | None, 
 
 
 def _json(file: Foreign, options: Options, found: Collected) -> None:
-    """A winner for each bound, at the bound itself: the largest M of `M_LEQ_`, the smallest of `M_GEQ_`."""
+    """A winner for each bound, at the bound itself: the largest M of `M_LEQ_`, the smallest of `M_GEQ_`.
+
+    `any` is for what neither serves; it stands at the smallest such M.
+    """
     name = _NAME.fullmatch(file.name)
     folder = next((p for p in reversed(re.split(r"[/\\]", file.file)) if _FOLDER.fullmatch(p)), None)
     told = name[1] if name else folder
@@ -147,7 +153,9 @@ def _json(file: Foreign, options: Options, found: Collected) -> None:
         if not _BOUND.fullmatch(key):
             raise file.error(f"found the key {quoted(key)}, expected M_LEQ_<M>, M_GEQ_<M> or any", at=key)
         bounds[key] = config
-    largest = max((int(k.split("_")[2]) for k in bounds if k != "any"), default=0)
+    largest = max((int(k.split("_")[2]) for k in bounds if k.startswith("M_LEQ")), default=0)
+    if any(int(k.split("_")[2]) <= largest + 1 for k in bounds if k.startswith("M_GEQ")):
+        bounds.pop("any", None)
     for key, config in bounds.items():
         m = largest + 1 if key == "any" else int(key.split("_")[2])
         given = a(file, config, dict, key, key)

@@ -185,6 +185,18 @@ def cell(file: Foreign, value: Any, path: str, at: str = "") -> str:
     return value
 
 
+def setting(file: Foreign, value: Any, path: str, at: str = "") -> str:
+    """What a config sets a parameter to: a scalar as `cell`, a list of plain values as JSON text; "" is blank, as null.
+
+    Raises:
+        LogError: as `cell`, or the list holds objects.
+    """
+    if value == "":
+        return ""
+    plain = isinstance(value, list | tuple) and not any(isinstance(v, dict) for v in value)
+    return cell(file, json.dumps(value, separators=(",", ":")) if plain else value, path, at)
+
+
 def time_of(file: Foreign, value: Any, path: str, *, factor: float = 1.0, at: str = "") -> float | None:
     """A time in ms (`value` times `factor`); None for infinity, which is how tools write a failure.
 
@@ -227,7 +239,7 @@ def csv_rows(file: Foreign) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
             raise file.error(f"is no CSV: {error}", row=line) from error
 
     try:
-        header = [h.strip() for h in next(reader, [])]
+        header = [h.strip() for h in next(filter(None, reader), [])]
     except csv.Error as error:
         raise file.error(f"is no CSV: {error}", row=1) from error
     if twice := next((h for i, h in enumerate(header) if h in header[:i]), None):

@@ -9,7 +9,6 @@ The JSON names neither dtype nor device: `--const dtype=bfloat16 --device NAME`.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor
-from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, setting, time_of
 
 _MM = ("M", "K", "N")
 _FLEX = ("B", "Hq", "Hkv", "seq_len_q", "seq_len_kv", "qk_head_dim", "v_head_dim")
@@ -144,16 +143,10 @@ def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[tuple[di
         if choice is None:  # a choice that could not be described
             continue
         row = a(file, choice, dict, f"{path}[{i}]", key)
-        config = {k: _value(file, v, f"{path}[{i}].{k}", key) for k, v in row.items() if k not in _OWN}
+        config = {k: setting(file, v, f"{path}[{i}].{k}", key) for k, v in row.items() if k not in _OWN}
         if not config:
             raise file.error("the choice names no parameter", at=key, path=f"{path}[{i}]")
         yield config, time_of(file, row.get("time"), f"{path}[{i}].time", at=key)
-
-
-def _value(file: Foreign, value: Any, path: str, key: str) -> str:
-    """A scalar; a list, such as the tile of a convolution's template, as JSON text."""
-    plain = isinstance(value, list) and not any(isinstance(v, dict) for v in value)
-    return cell(file, json.dumps(value, separators=(",", ":")) if plain else value, path, key)
 
 
 # --- what max-autotune prints -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from heurgen.base.errors import UsageError, quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor
-from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
 
 
 def recognises(file: Foreign) -> bool:
@@ -70,6 +70,6 @@ def _line(
     told = cell(file, environment.get("device_name"), f"line {row}: device_name") or None
     device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
     problem = {n: cell(file, v, f"line {row}: problem_size") for n, v in zip(features, sizes, strict=True)}
-    config = {n: cell(file, v, f"line {row}: {n}") for n, v in zip(names, values, strict=True)}
+    config = {n: setting(file, v, f"line {row}: {n}") for n, v in zip(names, values, strict=True)}
     time = time_of(file, data.get("time"), f"line {row}: time")
     found.add(found.scenario(vendor, device, problem), config, time, "ok" if time is not None else "invalid")

@@ -1,7 +1,9 @@
 """Kernel Tuner's cache files and T4 results -> measurements; one problem a file.
 
 A cache may lack its last brackets: Kernel Tuner appends to it while it runs. `problem_size` is the only thing
-that is known of the problem; `--feature` names its numbers.
+that is known of the problem; `--feature` names its numbers. Where a function computed it ("callable") the file's
+name tells the problem. A failure is the name of its kind, in place of a time or as `__error__`. Whatever a tuning
+optimised, its times are read.
 
 T4 holds neither kernel nor problem nor device. Its device is what a file's name tells (`convolution_A100_T4.json`), or
 `--device`; its problem that of the caches beside it, where they agree in one, else the rest of the name, as a
@@ -20,7 +22,7 @@ from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor, device_in
-from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, setting, time_of
 
 _MS = {
     "": 1.0,
@@ -33,6 +35,9 @@ _MS = {
     "ns": 1e-6,
 }
 _MS |= {"microseconds": 1e-3, "nanoseconds": 1e-6}
+_ERRORS = ("ErrorConfig", "InvalidConfig", "CompilationFailedConfig", "RuntimeFailedConfig")
+# What old versions gave a config that failed for a time.
+_FAILED = 1e20
 # T4's word for a measurement that counts.
 _CORRECT = "correct"
 
@@ -90,8 +95,9 @@ def _run(file: Foreign, options: Options, notes: list[str]) -> _Run:
     if "cache" in data:
         names = a(file, data.get("tune_params_keys"), list, "tune_params_keys")
         objective = data.get("objective", "time")
-        if objective != "time":
-            raise file.error(f"the objective is {quoted(objective)}, expected 'time'", at="objective")
+        if objective not in ("time", ["time"]):
+            said = ", ".join(map(str, objective)) if isinstance(objective, list) else str(objective)
+            notes.append(f"{printable(file.file)}: tuned for {printable(said)}; its times are read")
         return _Run(
             file,
             cell(file, data.get("device_name"), "device_name", "device_name"),
@@ -195,10 +201,13 @@ def _cached(
         for name in names:
             if name not in row:
                 raise file.error(f"the parameter {quoted(name)} is missing", at=key, path=f"cache[{key}]")
-            config[name] = cell(file, row[name], f"cache[{key}].{name}", key)
+            config[name] = setting(file, row[name], f"cache[{key}].{name}", key)
         time = row.get("time")
-        if isinstance(time, str):
-            yield config, None, cell(file, time, f"cache[{key}].time", key)
+        why = time if isinstance(time, str) else next((v for v in row.values() if v in _ERRORS), None)
+        if why is not None:
+            yield config, None, cell(file, why, f"cache[{key}].time", key)
+        elif time == _FAILED:
+            yield config, None, "invalid"
         else:
             yield config, *_or_failure(time_of(file, time, f"cache[{key}].time", at=key))
 
@@ -208,6 +217,8 @@ def _or_failure(time: float | None) -> tuple[float | None, str]:
 
 
 def _problem(file: Foreign, size: Any, options: Options) -> dict[str, str]:
+    if size == "callable":
+        return {"problem": device_in(_stem(file))[1] or "unknown"}
     values = size if isinstance(size, list) else [] if size is None else [size]
     texts = [cell(file, v, "problem_size", "problem_size") for v in values]
     names = options.features or tuple(f"problem_size_{i}" for i in range(len(texts)))
@@ -228,7 +239,7 @@ def _results(file: Foreign, data: dict[str, Any]) -> Iterator[tuple[dict[str, st
         path = f"results[{i}]"
         row = a(file, entry, dict, path)
         given = a(file, row.get("configuration"), dict, f"{path}.configuration")
-        config = {k: cell(file, v, f"{path}.configuration.{k}") for k, v in given.items()}
+        config = {k: setting(file, v, f"{path}.configuration.{k}") for k, v in given.items()}
         if not config:
             raise file.error("the configuration is empty", path=path)
         why = cell(file, row.get("invalidity", _CORRECT), f"{path}.invalidity")

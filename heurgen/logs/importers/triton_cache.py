@@ -20,13 +20,15 @@ from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.decorator import decorator_keys, split_place
 from heurgen.logs.importers.devices import device_and_vendor
-from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
 
 _ENDING = ".autotune.json"
 _DTYPE = re.compile(r"torch\.[a-z][a-z0-9_]*|[a-z][a-z0-9_]*[0-9]+[a-z0-9_]*|bool")
-# Fields of a config beside its kwargs; those that are null in a file do not apply.
+# Fields of a config beside its kwargs: these first, then what other versions and forks of Triton have.
 _FIELDS = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
-_DEFAULT = {"num_ctas": "1"}
+_NO_FIELDS = ("kwargs", "pre_hook")
+# A field that is null does not apply; one that every config leaves off (num_ctas: at 1) says nothing.
+_OFF = {"num_ctas": ("1",)}
 # p80 - p20 of a normal distribution, in standard deviations.
 _SPREAD = 1.6832
 Config = tuple[tuple[str, str], ...]
@@ -38,12 +40,13 @@ def recognises(file: Foreign) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Tuning:
-    """One file: (time, noise) by config; a time of None is a failure."""
+    """One file: (time, noise) by config; a time of None is a failure. `fields` of a config are none of its kwargs."""
 
     file: str
     age: tuple[float, str]
     kernel: str
     key: tuple[str, ...]
+    fields: frozenset[str]
     timings: Mapping[Config, tuple[float | None, float | None]]
 
 
@@ -71,7 +74,7 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
         own.update(tuning.timings)
     if replaced:
         found.notes.append(f"{counted(replaced, 'measurement')} of older files gave way to newer ones")
-    dropped = _at_default(merged)
+    dropped = _left_off(tunings)
     features = _features(tunings, names)
     for key, timings in merged.items():
         scenario = found.scenario(vendor, device, features[key])
@@ -92,10 +95,10 @@ def _one_kernel(tunings: Sequence[_Tuning], wanted: str | None) -> str:
     return wanted or kernels[0]
 
 
-def _at_default(merged: Mapping[tuple[str, ...], Mapping[Config, object]]) -> set[str]:
-    """Fields that hold Triton's default in every config: they say nothing."""
-    configs = [dict(c) for timings in merged.values() for c in timings]
-    return {n for n, default in _DEFAULT.items() if all(c.get(n, default) == default for c in configs)}
+def _left_off(tunings: Sequence[_Tuning]) -> set[str]:
+    """Fields that no config turns on."""
+    on = {n for t in tunings for c in t.timings for n, value in c if value not in _OFF.get(n, ("0", "false"))}
+    return {n for t in tunings for n in t.fields} - on - (set(_FIELDS) - _OFF.keys())
 
 
 # --- one file ---------------------------------------------------------------------------------------------
@@ -108,11 +111,14 @@ def _read(file: Foreign) -> _Tuning:
             raise file.error(f"the key {quoted(name)} is missing", hint="expected Triton's *.autotune.json")
     key = tuple(cell(file, v, f"key[{i}]", "key") for i, v in enumerate(a(file, data["key"], list, "key")))
     timings: dict[Config, tuple[float | None, float | None]] = {}
+    fields: set[str] = set()
     for i, entry in enumerate(a(file, data["configs_timings"], list, "configs_timings")):
         path = f"configs_timings[{i}]"
         if len(a(file, entry, list, path)) != 2:
             raise file.error(f"found {len(entry)} entries, expected a config and its timings", path=path)
-        timings[_config(file, entry[0], path)] = _timing(file, entry[1], path)
+        kwargs, own = _config(file, entry[0], path)
+        fields.update(own)
+        timings[tuple({**kwargs, **own}.items())] = _timing(file, entry[1], path)
     if not timings:
         raise file.error("no config was timed", path="configs_timings")
     name = file.name.removesuffix(_ENDING) if file.name.endswith(_ENDING) else "kernel"
@@ -120,21 +126,21 @@ def _read(file: Foreign) -> _Tuning:
         changed = os.stat(file.file).st_mtime
     except OSError:
         changed = 0.0
-    return _Tuning(file.file, (changed, file.digest), name, key, timings)
+    return _Tuning(file.file, (changed, file.digest), name, key, frozenset(fields), timings)
 
 
-def _config(file: Foreign, data: Any, path: str) -> Config:
+def _config(file: Foreign, data: Any, path: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Its kwargs and its other fields."""
     config = a(file, data, dict, path)
-    kwargs = a(file, config.get("kwargs", {}), dict, f"{path}.kwargs")
-    pairs = [(k, cell(file, v, f"{path}.kwargs.{k}", k)) for k, v in kwargs.items()]
-    pairs += [
-        (k, cell(file, config[k], f"{path}.{k}", k))
-        for k in _FIELDS
-        if config.get(k) is not None and k not in kwargs
+    given = a(file, config.get("kwargs", {}), dict, f"{path}.kwargs")
+    kwargs = {k: setting(file, v, f"{path}.kwargs.{k}", k) for k, v in given.items()}
+    names = [
+        n for n in (*_FIELDS, *(n for n in config if n not in _FIELDS)) if n not in (*_NO_FIELDS, *kwargs)
     ]
-    if not pairs:
+    own = {n: setting(file, config[n], f"{path}.{n}", n) for n in names if config.get(n) is not None}
+    if not kwargs and not own:
         raise file.error("the config is empty", path=path)
-    return tuple(pairs)
+    return kwargs, own
 
 
 def _timing(file: Foreign, data: Any, path: str) -> tuple[float | None, float | None]:
@@ -152,8 +158,12 @@ def _timing(file: Foreign, data: Any, path: str) -> tuple[float | None, float | 
 
 
 def _features(tunings: Sequence[_Tuning], names: Sequence[str]) -> dict[tuple[str, ...], dict[str, str]]:
-    """Each key as features: the decorator's names, then dtypes; a dtype that never varies is left out."""
+    """Each key as features: the decorator's names, then dtypes; a dtype that never varies is left out.
+
+    What was not given is `none`: a value of the key that is null, the dtype of an optional tensor.
+    """
     found = {}
+    most = max(len(t.key) for t in tunings) - len(names)
     for tuning in tunings:
         extra = tuning.key[len(names) :]
         if len(tuning.key) < len(names) or (bad := next((t for t in extra if not _DTYPE.fullmatch(t)), None)):
@@ -164,11 +174,9 @@ def _features(tunings: Sequence[_Tuning], names: Sequence[str]) -> dict[tuple[st
                 column="key",
                 hint="--keys names the decorator's key in its order",
             )
-        if any(not text for text in tuning.key):
-            raise LogError("its key holds null, which no feature can", file=tuning.file, column="key")
         found[tuning.key] = {
-            **dict(zip(names, tuning.key, strict=False)),
-            **{f"dtype_{i}": text for i, text in enumerate(extra)},
+            **{n: text or "none" for n, text in zip(names, tuning.key, strict=False)},
+            **{f"dtype_{i}": text for i, text in enumerate((*extra, *["none"] * (most - len(extra))))},
         }
     rows = list(found.values())
     constant = {n for r in rows for n in r if n.startswith("dtype_") and len({o.get(n) for o in rows}) == 1}

@@ -20,8 +20,8 @@ AITER = "gfx,cu_num,M,kernelId,us\n"
 WRONG: Wrong = {
     "aiter": [
         ("a_tuned.csv", H, "gfx,M\n", "FILE:1: found none of the columns us and duration (an untuned list of shapes?)"),
-        ("a_tuned.csv", H, "gfx,M,us\n", "FILE:1: found no parameter, such as BV, block_m, kernelId, ksplit, libtype, run_1stage, "
-         "solidx, splitK"),
+        ("a_tuned.csv", H, "gfx,M,us\n", "FILE:1: found no parameter, such as BV, block_m, kernelId, kernelName, "
+         "kernelName1, kernelName2, ksplit, libtype, run_1stage, solidx, splitK"),
         ("a_tuned.csv", H, AITER + "gfx942,304,1,2\n", "FILE:2: found 4 cells, expected 5"),
         ("a_tuned.csv", H, AITER + "gfx942,304,1,2,fast\n", "FILE:2: column 'us': found 'fast', expected a number"),
         ("a_tuned.csv", H, AITER + "gfx942,many,1,2,3\n", "FILE:2: column 'cu_num': found 'many', expected a number of compute units"),
@@ -62,7 +62,51 @@ def test_aiter_triton_json(tmp_path: Path) -> None:
     body = {"M_LEQ_64": {"BLOCK_SIZE_M": 16}, "M_GEQ_4096": {"BLOCK_SIZE_M": 64}, "any": {"BLOCK_SIZE_M": 32}}
     file = write(tmp_path, "gfx942-GEMM-A16W16-N=4096-K=512.json", json.dumps(body))
     rows = columns(import_logs("auto", [file], Options()), "M", "N", "K", "BLOCK_SIZE_M")
-    assert rows == [("64", "4096", "512", "16"), ("4096", "4096", "512", "64"), ("4097", "4096", "512", "32")]
+    assert rows == [("64", "4096", "512", "16"), ("65", "4096", "512", "32"), ("4096", "4096", "512", "64")]
+
+
+def test_any_that_no_size_reaches_is_left_out(tmp_path: Path) -> None:
+    body = {"M_LEQ_64": {"BLOCK_SIZE_M": 16}, "M_GEQ_65": {"BLOCK_SIZE_M": 64}, "any": {"BLOCK_SIZE_M": 32}}
+    file = write(tmp_path, "gfx942-GEMM-A16W16.json", json.dumps(body))
+    assert columns(import_logs("auto", [file], Options()), "M", "BLOCK_SIZE_M") == [
+        ("64", "16"),
+        ("65", "64"),
+    ]
+
+
+# The columns of AITER's tables, of one row each: what its launch is told, and what the winner sets.
+ROLES = {
+    "a8w8_tuned_gemm": ("gfx,cu_num,M,N,K,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio",
+                        "M N K q_dtype_w cu_num", "libtype kernelId splitK"),
+    "tuned_fmoe": ("cu_num,token,expert,dtype,use_g1u1,block_m,ksplit,us1,kernelName1,err1,us2,kernelName2,err2,us,run_1stage,bw,_tag",
+                   "token expert dtype use_g1u1 cu_num", "block_m ksplit kernelName1 kernelName2 run_1stage"),
+    "a_tuned_bmm": ("gfx,cu_num,B,M,N,K,layout,kernelName,splitK,us,tflops", "B M N K layout cu_num", "kernelName splitK"),
+    "conv3d_tuned": ("gfx,N,C,kT,stride_d,bias,tile_m,tile_n,wave_m,wgm,splitK,us,kernelName,err_ratio",
+                     "N C kT stride_d bias", "tile_m tile_n wave_m wgm splitK"),
+    "moe_tuned": ("gfx,tp,token,act,block_m,nsk,xb,ll,us,model", "tp token act", "block_m nsk xb ll"),
+    "gdr_decode_tuned": ("arch,dtype,b,sq,num_k_heads,head_k_dim,NUM_BLOCKS_PER_V_DIM,NUM_WARPS,WARP_THREADS_K,duration",
+                         "dtype b sq num_k_heads head_k_dim", "NUM_BLOCKS_PER_V_DIM NUM_WARPS WARP_THREADS_K"),
+    "gdn_tuned": ("arch,K,V,BT,H,T_flat,BV,us", "K V BT H T_flat", "BV"),
+    "asm_gemm": ("M,N,K,bias,splitK,us", "M N K bias", "splitK"),
+    "by_name_tuned": ("gfx,M,N,us,kernelName,tflops", "M N", "kernelName"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_roles_of_the_columns(tmp_path: Path, name: str) -> None:
+    header, features, parameters = ROLES[name]
+    rows = [",".join(str(i + at) for at in range(header.count(",") + 1)) for i in (1, 2)]
+    text = "\n".join(["# measured, by hand", header, *rows])
+    imported = import_logs("auto", [write(tmp_path, f"{name}.csv", text)], Options(device="MI300X"))
+    expected = ["vendor", "device", *features.split(), *parameters.split(), "status", "time_ms"]
+    assert list(imported.columns) == expected
+
+
+def test_kernels_of_other_kinds_are_other_kernels(tmp_path: Path) -> None:
+    for kind in ("gemm", "gemm_of_a_model", "fmoe", "bmm"):
+        write(tmp_path, f"a8w8_tuned_{kind}.csv", AITER + f"gfx942,304,{len(kind)},2,3\n")
+    with pytest.raises(UsageError, match="--kernel a8w8 or a8w8_bmm or a8w8_fmoe"):
+        import_logs("auto", [str(tmp_path)], Options())
 
 
 def test_one_kernel_of_a_folder(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def t4(**changes: Any) -> str:
 WRONG: Wrong = {
     "kernel-tuner": [
         ("c.json", H, "{}", "FILE: found neither 'cache' nor 'results' (expected Kernel Tuner's cache or T4)"),
-        ("c.json", H, tuner(objective="GFLOP/s"), "FILE:1: the objective is 'GFLOP/s', expected 'time'"),
+        ("c.json", H, tuner(cache={"16": {"b": 16, "GFLOP/s": 3.5}}), "FILE:1: column 'cache[16].time': found 'None', expected a finite "
+         "time above 0, or Infinity"),
         ("c.json", H, tuner(tune_params_keys=None), "FILE: column 'tune_params_keys': found null, expected a list"),
         ("c.json", H, tuner(cache={"16": {"time": 1.0}}), "FILE:1: column 'cache[16]': the parameter 'b' is missing"),
         ("c.json", H, tuner(cache={"16": {"b": 16, "time": -2}}), "FILE:1: column 'cache[16].time': found '-2', expected a finite "
@@ -205,3 +206,45 @@ def test_files_of_several_kernels(tmp_path: Path) -> None:
     files = [write(tmp_path, "x_A100_T4.json", timed(1.0)), write(tmp_path, "y_A100_T4.json", other)]
     with pytest.raises(UsageError, match="tune other parameters"):
         import_logs("auto", files, Options())
+
+
+@pytest.mark.parametrize("objective", ["time", ["time"], "GFLOP/s", ["GFLOP/s", "time"], None])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"time": "RuntimeFailedConfig"},
+        {"__error__": "RuntimeFailedConfig"},  # 1.4 and later
+        {"GFLOP/s": "RuntimeFailedConfig"},  # another objective, to 1.3
+    ],
+)
+def test_caches_of_every_version_and_objective(
+    tmp_path: Path, objective: Any, failure: dict[str, str]
+) -> None:
+    cache = {"16": {"b": 16, "time": 1.5, "GFLOP/s": 7.0}, "32": {"b": 32, **failure}}
+    file = write(tmp_path, "c.json", tuner(cache=cache, objective=objective))
+    imported = import_logs("auto", [file], Options())
+    assert columns(imported, "b", "status", "time_ms") == [
+        ("16", "ok", "1.5"),
+        ("32", "RuntimeFailedConfig", ""),
+    ]
+    assert any("GFLOP/s" in note for note in imported.notes) == ("GFLOP/s" in (objective or ""))
+
+
+def test_the_time_that_old_versions_gave_to_failures(tmp_path: Path) -> None:
+    cache = {"16": {"b": 16, "time": 1.5}, "32": {"b": 32, "time": 1e20}}
+    imported = import_logs("auto", [write(tmp_path, "c.json", tuner(cache=cache))], Options())
+    assert columns(imported, "b", "status", "time_ms") == [("16", "ok", "1.5"), ("32", "invalid", "")]
+
+
+def test_a_problem_size_that_a_function_computed_is_the_name_of_the_file(tmp_path: Path) -> None:
+    files = [write(tmp_path, f"{n}.json", tuner(problem_size="callable", cache={"16": {"b": 16, "time": t}}))
+             for n, t in (("small_A100", 1.5), ("large_A100", 2.5))]  # fmt: skip
+    assert columns(import_logs("auto", files, Options()), "problem", "time_ms") == [
+        ("large", "2.5"),
+        ("small", "1.5"),
+    ]
+
+
+def test_parameters_that_are_lists(tmp_path: Path) -> None:
+    file = write(tmp_path, "c.json", tuner(cache={"(16, 2)": {"b": [16, 2], "time": 1.5}}))
+    assert columns(import_logs("auto", [file], Options()), "b") == [("[16,2]",)]

@@ -47,8 +47,8 @@ WRONG: Wrong = {
         ("k.autotune.json", KEYS, triton(key=[8, 16, 3.5]), "FILE: column 'key': its key (8, 16, 3.5) is not M, N, then dtypes: "
          "'3.5' is no dtype (--keys names the decorator's key in its order)"),
         ("k.autotune.json", KEYS, triton(config={}), "FILE: column 'configs_timings[0]': the config is empty"),
-        ("k.autotune.json", KEYS, triton(config={"kwargs": {"BLOCK": [1]}}), "FILE:1: column 'configs_timings[0].kwargs.BLOCK': "
-         "found '[1]', expected a number or text"),
+        ("k.autotune.json", KEYS, triton(config={"kwargs": {"BLOCK": {"x": 1}}}), "FILE:1: column 'configs_timings[0].kwargs.BLOCK': "
+         "found \"{'x': 1}\", expected a number or text"),
         ("k.autotune.json", KEYS, triton(timing=[-1.0]), "FILE:1: column 'configs_timings[0]': found '-1.0', expected a finite "
          "time above 0, or Infinity"),
         ("k.autotune.json", KEYS, triton(timing=[]), "FILE: column 'configs_timings[0]': found no time"),
@@ -105,3 +105,44 @@ def test_noise_is_taken_from_the_quantiles(tmp_path: Path) -> None:
     file = write(tmp_path, "k.autotune.json", json.dumps({"key": [8], "configs_timings": [timing]}))
     imported = import_logs("triton", [file], Options(device="NVIDIA H200", keys=("n",)))
     assert parse_spec(imported.spec_text()).log.noise == pytest.approx(0.2 / 1.6832, rel=1e-4)
+
+
+def tunings(
+    folder: Path, *keys: list[Any], configs: Any = ({"kwargs": {"BLOCK": 16}, "num_warps": 4},)
+) -> list[str]:
+    timings = [[config, [1.0 + i] * 3] for i, config in enumerate(configs)]
+    for i, key in enumerate(keys):
+        (folder / str(i)).mkdir()
+        write(folder, f"{i}/k.autotune.json", json.dumps({"key": key, "configs_timings": timings}))
+    return [str(folder)]
+
+
+def test_a_value_of_the_key_that_is_null_and_the_dtype_of_a_tensor_that_is_not_given_are_none(
+    tmp_path: Path,
+) -> None:
+    keys = ([8, None, "torch.float16"], [8, 4, "torch.float16", "torch.float16"])
+    imported = import_logs("triton", tunings(tmp_path, *keys), KEYS)
+    assert columns(imported, "M", "N", "dtype_1") == [("8", "4", "torch.float16"), ("8", "none", "none")]
+
+
+def test_fields_of_other_versions_tell_configs_apart_and_say_nothing_where_all_leave_them_off(
+    tmp_path: Path,
+) -> None:
+    config = {
+        "kwargs": {"BLOCK": 16},
+        "num_warps": 4,
+        "num_stages": 3,
+        "num_consumer_groups": 0,
+        "pingpong": False,
+    }
+    configs = (config, config | {"num_consumer_groups": 2})
+    imported = import_logs("triton", tunings(tmp_path, [8, 16], configs=configs), KEYS)
+    assert columns(imported, "num_consumer_groups", "time_ms") == [("0", "1.0"), ("2", "2.0")]
+    assert "pingpong" not in imported.columns
+
+
+def test_meta_parameters_that_are_lists_or_empty_texts(tmp_path: Path) -> None:
+    kwargs = ({"TILE": [16, 32], "MODIFIER": ""}, {"TILE": [32, 32], "MODIFIER": ".cg"})
+    configs = [{"kwargs": k, "num_warps": 4} for k in kwargs]
+    imported = import_logs("triton", tunings(tmp_path, [8, 16], configs=configs), KEYS)
+    assert columns(imported, "TILE", "MODIFIER") == [("[16,32]", ""), ("[32,32]", ".cg")]
