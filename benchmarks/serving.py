@@ -14,11 +14,13 @@ other, where memory does not hold two. --merge: the results of several calls in 
     long      one request, 30000 + 64: time to first token, and a step after it
     mix64, mix256   so many requests at once, 100 to 4000 + 64 to 256
     chunked   eight prompts of 12000 to 20000 at once, cut into chunks by vLLM: time to first token
+    prompt500, prompt8000   one request of so many tokens + 1, ten times a run: time to first token
     decode16  sixteen requests of 30000: a step once all have their first token (63 GB of cache at 32 layers)
     load      500 requests with prompts of 1 to 8000: what vLLM's monitor of compilation sees
 
-prompt_host_s and decode_host_s: host time of a step in the backend's code, its metadata and launches of all layers (a
-recorded decode has metadata alone); medians over steps until everyone had a first token, and after.
+prompt_host_s and decode_host_s: host time of a step in the backend's code: its metadata, and of all layers the writes
+to pages and the launches (a recorded decode has metadata alone); medians over steps until everyone had a first token,
+and after.
 
 Writes serving.csv (a row a run), serving.json (medians, ratios, first tokens compared), serving.png where matplotlib
 is installed; prints the ratios.
@@ -48,7 +50,7 @@ CHECKED = [(37, 8), (500, 8), (3000, 8)]
 @dataclass(frozen=True, slots=True)
 class Line:
     """A workload. warm: what is asked before the first run. marks: numbers of output tokens of its one request, each
-    a line of its own. once: it is measured in the first run alone.
+    a line of its own. once: it is measured in the first run alone. times: asked so often in a run, engines in turn.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Line:
     warm: list[tuple[int, int]]
     marks: tuple[int, ...] = ()
     once: bool = False
+    times: int = 1
 
 
 def lines(outputs: list[int], count: int) -> dict[str, Line]:
@@ -73,6 +76,8 @@ def lines(outputs: list[int], count: int) -> dict[str, Line]:
     return {
         "latency": Line("500 + {}", [(500, max(outputs, default=1))], [(500, 100)], tuple(outputs)),
         "long": Line("30000 + 64", [(30000, 64)], [(30000, 8)]),
+        "prompt500": Line("500 + 1", [(500, 1)], [(500, 1)], times=10),
+        "prompt8000": Line("8000 + 1", [(8000, 1)], [(8000, 1)], times=10),
         "mix64": Line("64 at once", mix64, mix64),
         "chunked": Line("8 long prompts", chunked, chunked),
         "mix256": Line("256 at once", drawn(256, (100, 4000), (64, 256), 8), []),
@@ -160,7 +165,9 @@ def measured(engines: list[Engine], given: argparse.Namespace, deadline: float) 
             if began + took[kind] > deadline:
                 say("no time left for", kind, "run", run)
                 continue
-            for engine in list(engines):
+            for engine in list(engines) * (line.times if run else 1):
+                if engine not in engines:
+                    continue
                 try:
                     found = engine.ask(requests, run, marks=line.marks if run else ())
                 except (RuntimeError, OSError) as error:  # the others go on

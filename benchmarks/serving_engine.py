@@ -44,8 +44,11 @@ KERNELS = ("naive_kernel", "q_block_kernel", "split_kv_kernel", "static_grid_ker
 
 def build(given: dict[str, Any]) -> Any:
     from vllm import LLM
+    from vllm.model_executor.models import registry
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
+    # vLLM asks a process of its own what the model is, which imports everything again: up to 20 s of a cold start
+    registry._run_in_subprocess = lambda inspect: inspect()
     folder = os.path.join(tempfile.gettempdir(), f"heurgen_serving_{given['layers']}")
     os.makedirs(folder, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
@@ -91,15 +94,16 @@ def attention_of(model: Any) -> list[str]:
 
 
 class HostTime:
-    """Seconds that the host has spent in a backend's code: metadata of batches, launches of layers."""
+    """Seconds that the host has spent in a backend's code: metadata of batches, writes to pages, launches of layers."""
 
     def __init__(self) -> None:
         self.spent = 0.0
 
     def watch(self, model: Any) -> int:
-        """Puts a clock around both; for an engine in this process."""
+        """Puts a clock around each; for an engine in this process."""
         layer = next(module for module in model.modules() if hasattr(module, "impl"))
-        for owner, name in ((type(layer.impl), "forward"), (layer.attn_backend.get_builder_cls(), "build")):
+        impl, builder = type(layer.impl), layer.attn_backend.get_builder_cls()
+        for owner, name in ((impl, "forward"), (impl, "do_kv_cache_update"), (builder, "build")):
             setattr(owner, name, self._clocked(getattr(owner, name)))
         return 0
 
