@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from heurgen.base.errors import UsageError, quoted
+from heurgen.base.errors import quoted
 from heurgen.base.text import counted
-from heurgen.logs.importers.collect import Collected, Options
+from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device, device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, csv_rows, parse_json, time_of
@@ -44,16 +44,7 @@ def recognises(file: Foreign) -> bool:
 
 def import_aiter(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("aiter", winners_only=True)
-    kernels = sorted({_kernel(file) for file in files})
-    if options.kernel is not None and options.kernel not in kernels:
-        raise UsageError(
-            f"no file is of the kernel {quoted(options.kernel)}", hint=f"found: {', '.join(kernels)}"
-        )
-    if options.kernel is None and len(kernels) > 1:
-        raise UsageError(
-            f"the files are of {len(kernels)} kernels", hint=f"say which: --kernel {' or '.join(kernels)}"
-        )
-    found.kernel = options.kernel or kernels[0]
+    found.kernel = one_kernel(map(_kernel, files), options.kernel)
     for file in files:
         if _kernel(file) == found.kernel:
             (_json if _is_json(file) else _csv)(file, options, found)

@@ -39,6 +39,22 @@ class Options:
     kernel: str | None = None
 
 
+def one_kernel(kernels: Iterable[str], wanted: str | None) -> str:
+    """The kernel that files of several are imported for.
+
+    Raises:
+        UsageError: there is none of that name, or none is named.
+    """
+    known = sorted(set(kernels))
+    if wanted is not None and wanted not in known:
+        found = ", ".join(map(printable, known))
+        raise UsageError(f"no file is of the kernel {quoted(wanted)}", hint=f"found: {found}")
+    if wanted is None and len(known) > 1:
+        which = " or ".join(map(printable, known))
+        raise UsageError(f"the files are of {len(known)} kernels", hint=f"say which: --kernel {which}")
+    return wanted or known[0]
+
+
 class Collected:
     """Measurements as they are found. Scenarios and configs are kept once, however often they occur."""
 

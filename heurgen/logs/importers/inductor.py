@@ -35,17 +35,27 @@ _SHAPES = {
     ),
 }
 _OWN = ("time", "kernel_type", *_FLEX)
-_TITLE = re.compile(r"^\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
-_CHOICE = re.compile(r"^\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) ([0-9.]+|inf|nan) ms(?: [0-9.]+%)?(.*)$")
+# What launchers and loggers write before a line ends in "]" or ":".
+_TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
+_DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+)")
+_CHOICE = re.compile(
+    r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) ([0-9.]+|inf|nan) ms(?: [0-9.]+%)?( .*|)\s*$"
+)
+_SYMBOL = re.compile(r"\bs[0-9]+\b")
 _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=('[^']*'|\"[^\"]*\"|[^,]+)(?:, |$)")
 _MM_NAMES = ("mm", "addmm", "bmm", "baddbmm", "int_mm", "scaled_mm", "_scaled_mm", "_int_mm")
 
 
 def recognises(file: Foreign) -> bool:
     head = file.text[:65536]
-    if not head.lstrip().startswith("["):
-        return re.search(r"^\s*AUTOTUNE [a-z_0-9.]+\(", head, re.MULTILINE) is not None
+    if _is_printed(file):
+        return re.search(r"(?:^|[\]:])[ \t]*AUTOTUNE [a-z_0-9.]+\(", file.text, re.MULTILINE) is not None
     return re.search(r'"\(\s*(\'|[0-9s])|"invoke"|"(query|input)_shape"', head) is not None
+
+
+def _is_printed(file: Foreign) -> bool:
+    """Whether it is text, such as "[rank0]: AUTOTUNE mm(...)", rather than JSON."""
+    return not file.text.lstrip().startswith("[") or "AUTOTUNE " in file.text
 
 
 def import_inductor(files: Sequence[Foreign], options: Options) -> Imported:
@@ -53,8 +63,7 @@ def import_inductor(files: Sequence[Foreign], options: Options) -> Imported:
     kinds: set[str] = set()
     for file in files:
         device, vendor = device_and_vendor(file.file, None, options.device, options.vendor)
-        printed = not file.text.lstrip().startswith("[")
-        read = _printed(file) if printed else _logged(file, found)
+        read = _printed(file, found) if _is_printed(file) else _logged(file, found)
         for kind, features, config, time in read:
             if options.kernel in (None, kind):
                 kinds.add(kind)
@@ -77,17 +86,27 @@ Row = tuple[str, dict[str, str], dict[str, str], float | None]
 
 
 def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
-    calls = 0
+    calls, symbolic, concrete = 0, list[tuple[str, str]](), 0
     for i, element in enumerate(a(file, parse_json(file), list, "")):
         entry = a(file, element, dict, f"[{i}]")
         if "invoke" in entry:
             calls += 1
         elif "choices" in entry:
+            concrete += 1
             yield from _by_shapes(file, entry, f"[{i}]")
         else:
-            for key, choices in entry.items():
-                if key != "kernel_type":
-                    yield from _by_key(file, key, choices, entry, f"[{i}]")
+            for key in (k for k in entry if k != "kernel_type"):
+                if _SYMBOL.search(key):
+                    symbolic.append((key, f"[{i}]"))
+                else:
+                    concrete += 1
+                    yield from _by_key(file, key, entry[key], entry, f"[{i}]")
+    if symbolic and not concrete:
+        key, path = symbolic[0]
+        said = f"found the key {quoted(key)}, expected a tuple of sizes"
+        raise file.error(said, at=key, path=path, hint="a symbolic size? compile with dynamic=False")
+    if symbolic:
+        found.notes.append(f"{counted(len(symbolic), 'tuning')} of symbolic sizes left out")
     if calls:
         found.notes.append(f"{counted(calls, 'record')} of calls without timings left out")
 
@@ -98,10 +117,7 @@ def _by_key(file: Foreign, key: str, choices: Any, entry: Mapping[str, Any], pat
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         parts = None
     if not isinstance(parts, tuple):
-        hint = "a symbolic size? compile with dynamic=False" if re.search(r"\bs[0-9]+\b", key) else None
-        raise file.error(
-            f"found the key {quoted(key)}, expected a tuple of sizes", at=key, path=path, hint=hint
-        )
+        raise file.error(f"found the key {quoted(key)}, expected a tuple of sizes", at=key, path=path)
     flex = bool(parts) and isinstance(parts[0], str)
     names, sizes = (_FLEX, parts[1:]) if flex else (_MM, parts)
     if len(sizes) != len(names) or not all(type(s) is int and 0 < s < 2**53 for s in sizes):
@@ -152,26 +168,25 @@ def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[tuple[di
 # --- what max-autotune prints -----------------------------------------------------------------------------
 
 
-def _printed(file: Foreign) -> Iterator[Row]:
+def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
     """Blocks of `AUTOTUNE mm(64x4096, 4096x128)`, `strides: ...`, `dtypes: ...` and a line for each choice."""
-    kind, features, any_choice = "", dict[str, str](), False
+    kind, features, any_choice, unread = "", dict[str, str](), False, 0
     for row, line in enumerate(file.text.split("\n"), 1):
-        text = (
-            re.sub(r"^.*?\] ?(?=\s*(AUTOTUNE|strides:|dtypes:))", "", line[:4000])
-            if "]" in line[:200]
-            else line
-        )
-        if title := _TITLE.match(text[:1000]):
-            kind, features = title[1], _shape(file, row, title[1], title[2])
-        elif kind and text.strip().startswith("dtypes:"):
-            first = text.partition(":")[2].split(",")[0].strip().removeprefix("torch.")
-            features["dtype"] = cell(file, first, f"line {row}: dtypes")
-        elif kind and (choice := _CHOICE.match(text[:4000])):
+        text = line[:4000]
+        if "AUTOTUNE " in text:
+            title = _TITLE.search(text)
+            kind, features = (title[1], _shape(file, row, title[1], title[2])) if title else ("", {})
+            unread += title is None and "AUTOTUNE benchmarking" not in text
+        elif kind and (dtypes := _DTYPES.search(text)):
+            features["dtype"] = cell(file, dtypes[1].removeprefix("torch."), f"line {row}: dtypes")
+        elif kind and (choice := _CHOICE.search(text)):
             any_choice = True
             config = {"type": "triton" if choice[1].startswith("triton_") else choice[1]}
             config |= {f[1]: f[2].strip("'\" ") for f in _FIELD.finditer(choice[3].strip())}
             time = time_of(file, csv_number(file, choice[2], row, choice[1]), f"line {row}")
             yield kind, features, {k: v for k, v in config.items() if v != "None"}, time
+    if unread:
+        found.notes.append(f"{counted(unread, 'tuning')} of symbolic sizes left out")
     if not any_choice:
         raise file.error("found no block that max-autotune prints", hint="AUTOTUNE mm(...), then its choices")
 

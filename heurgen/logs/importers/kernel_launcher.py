@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heurgen.base.errors import UsageError, quoted
-from heurgen.logs.importers.collect import Collected, Options
+from heurgen.base.errors import quoted
+from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
@@ -22,27 +22,23 @@ def recognises(file: Foreign) -> bool:
 
 def import_kernel_launcher(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("kernel-launcher")
-    kernels = set()
-    for file in files:
-        lines = [(i, t) for i, t in enumerate(file.text.split("\n"), 1) if t.strip() and t.strip()[0] != "#"]
-        if not lines:
-            raise file.error("holds comments alone")
-        head = a(file, parse_json(file, lines[0][1], row=lines[0][0]), dict, "the first line")
-        names = _names(file, head)
-        kernels.add(cell(file, head.get("key", "kernel"), "key", "key"))
-        for row, text in lines[1:]:
-            _line(
-                file,
-                row,
-                a(file, parse_json(file, text, row=row), dict, f"line {row}"),
-                names,
-                options,
-                found,
-            )
-    if len(kernels) > 1:
-        raise UsageError(f"the files are of the kernels {', '.join(sorted(map(quoted, kernels)))}")
-    found.kernel = kernels.pop()
+    heads = [(file, *_head(file)) for file in files]
+    found.kernel = one_kernel((kernel for _, kernel, _, _ in heads), options.kernel)
+    for file, kernel, names, lines in heads:
+        if kernel == found.kernel:
+            for row, text in lines:
+                data = a(file, parse_json(file, text, row=row), dict, f"line {row}")
+                _line(file, row, data, names, options, found)
     return found.imported(options)
+
+
+def _head(file: Foreign) -> tuple[str, list[str], list[tuple[int, str]]]:
+    """The kernel, the names of its parameters, and the other lines with their numbers."""
+    lines = [(i, t) for i, t in enumerate(file.text.split("\n"), 1) if t.strip() and t.strip()[0] != "#"]
+    if not lines:
+        raise file.error("holds comments alone")
+    head = a(file, parse_json(file, lines[0][1], row=lines[0][0]), dict, "the first line")
+    return cell(file, head.get("key", "kernel"), "key", "key"), _names(file, head), lines[1:]
 
 
 def _names(file: Foreign, head: dict[str, Any]) -> list[str]:

@@ -2,7 +2,8 @@
 
 `in_c-in_h-in_w-FHxFW-out_c-out_h-out_w-batch-PHxPW-SHxSW-DHxDW-bias-layout-dtype-direction[_gG]=solver:ms,workspace,
 algorithm;...`, 17 fields for three dimensions (sizes DxHxW). A solver that is not listed was not among the best or
-does not apply: not measured. The file's name says architecture and compute units: gfx942130 has 0x130 = 304.
+does not apply: not measured. The file's name says architecture and compute units: gfx942130 has 0x130 = 304, gfx906_60
+(as older versions write it) 60. Types that tensors are cast to (`_ciFP8`) are part of `dtype`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device, device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, csv_number, time_of
 
-_NAME = re.compile(r"(gfx[0-9a-f]{3,4}?)([0-9a-f]{2,3})\.")
+_NAME = re.compile(
+    r"(gfx(?:1[0-9]{3}|[2-9][0-9][0-9a-f]))(?:_(?P<units>[0-9]{1,4})|(?P<hex>[0-9a-f]{2,3}))\."
+)
 _KEY = re.compile(
     r"(?P<in_c>[0-9]+)-(?:(?P<in_d>[0-9]+)-)?(?P<in_h>[0-9]+)-(?P<in_w>[0-9]+)-(?P<fil>[0-9]+(?:x[0-9]+){1,2})-"
     r"(?P<out_c>[0-9]+)-(?:(?P<out_d>[0-9]+)-)?(?P<out_h>[0-9]+)-(?P<out_w>[0-9]+)-(?P<batch>[0-9]+)-"
     r"(?P<pad>[0-9]+(?:x[0-9]+){1,2})-(?P<stride>[0-9]+(?:x[0-9]+){1,2})-(?P<dil>[0-9]+(?:x[0-9]+){1,2})-"
-    r"(?P<bias>[0-9]+)-(?P<layout>[A-Z0-9]+(?:-[A-Z]+)*?)-(?P<dtype>[A-Z0-9]+)-(?P<direction>[FBW])(?:_g(?P<groups>[0-9]+))?"
+    r"(?P<bias>[0-9]+)-(?P<layout>[A-Z0-9]+(?:-[A-Z]+)*?)-(?P<dtype>[A-Z0-9]+)-(?P<direction>[FBW])(?P<rest>(?:_g[0-9]+|_c[iwo][A-Z0-9]+)*)"
 )
 _LINE = re.compile(r"[0-9]+-[0-9]+-[0-9]+-[^=\n]{10,200}=[A-Za-z]")
 _ALGORITHM = re.compile(r"miopenConvolution[A-Za-z]+")
@@ -29,7 +32,7 @@ _SOLVER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")
 
 
 def recognises(file: Foreign) -> bool:
-    return ".fdb.txt" in file.name or _LINE.match(file.text[:400]) is not None
+    return "fdb.txt" in file.name or _LINE.match(file.text[:400]) is not None
 
 
 def import_miopen(files: Sequence[Foreign], options: Options) -> Imported:
@@ -37,7 +40,7 @@ def import_miopen(files: Sequence[Foreign], options: Options) -> Imported:
     found.kernel = "convolution"
     for file in files:
         name = _NAME.match(file.name)
-        units = int(name[2], 16) if name else None
+        units = (int(name["hex"], 16) if name["hex"] else int(name["units"])) if name else None
         told = amd_device(name[1], units) if name else None
         device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
         for row, line in enumerate(file.text.split("\n"), 1):
@@ -90,8 +93,15 @@ def problem(file: Foreign, row: int, key: str) -> dict[str, str]:
     numbers = {n: str(int(v)) for n, v in features.items() if len(v) < 16}
     if len(numbers) < len(features):
         raise file.error("found a size of more than 15 digits", row=row)
-    groups = (match["groups"] or "1")[:15]
-    words = {n: match[n] for n in ("bias", "layout", "dtype", "direction")}
+    rest = [part for part in match["rest"].split("_") if part]
+    groups = next((part[1:16] for part in rest if part[0] == "g"), "1")
+    dtype = "_".join([match["dtype"], *(part for part in rest if part[0] == "c")])
+    words = {
+        "bias": match["bias"],
+        "layout": match["layout"],
+        "dtype": dtype,
+        "direction": match["direction"],
+    }
     return {**numbers, "groups": groups, **words}
 
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from heurgen.base.errors import UsageError, quoted
-from heurgen.logs.importers.collect import Collected, Options
+from heurgen.base.errors import quoted
+from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
@@ -37,18 +37,16 @@ def recognises(file: Foreign) -> bool:
 
 def import_vllm(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("vllm", winners_only=True)
-    kinds = set()
-    for file in files:
-        kind, device, features = _name(file)
-        kinds.add(kind)
+    named = [(file, *_name(file)) for file in files]
+    found.kernel = one_kernel((kind for _, kind, _, _ in named), options.kernel)
+    for file, kind, device, features in named:
+        if kind != found.kernel:
+            continue
         place = device_and_vendor(file.file, device, options.device, options.vendor)
         data = a(file, parse_json(file), dict, "")
         rows = _nested(file, data, (), 0) if kind.startswith("lora") else _flat(file, data, kind)
         for size, config in rows:
             found.add(found.scenario(place[1], place[0], {**features, **size}), config, None)
-    if len(kinds) > 1:
-        raise UsageError(f"the files are of {', '.join(sorted(kinds))}", hint="import one kernel at a time")
-    found.kernel = kinds.pop()
     return found.imported(options)
 
 

@@ -134,3 +134,33 @@ def test_what_max_autotune_prints(tmp_path: Path) -> None:
         ("64", "4096", "128", "bfloat16", "mm", "", "0.0312"),
         ("64", "4096", "128", "bfloat16", "triton", "64", "0.0297"),
     ]
+
+
+@pytest.mark.parametrize(
+    "prefix", ["[rank0]: ", "[default3]:", "I0101 10:00:00.123 12 torch/_inductor/select.py:5] [0/0] "]
+)
+def test_what_launchers_and_loggers_write_before_each_line(tmp_path: Path, prefix: str) -> None:
+    text = "".join(prefix + line + "\n" for line in ["started", *PRINTED.splitlines()])
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    assert columns(imported, "M", "dtype", "type", "BLOCK_K", "num_warps") == [
+        ("64", "bfloat16", "mm", "", ""),
+        ("64", "bfloat16", "triton", "64", "4"),
+    ]
+
+
+def test_printed_choices_of_symbolic_sizes_are_not_taken_for_those_of_the_shape_before(
+    tmp_path: Path,
+) -> None:
+    symbolic = PRINTED.replace("64x4096,", "s77x4096,").replace("0.02", "0.01")
+    for text in (PRINTED + symbolic, PRINTED.replace("SingleProcess", "SubProcess") + symbolic + PRINTED):
+        imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+        assert set(columns(imported, "M", "time_ms")) == {("64", "0.0312"), ("64", "0.0297")}
+        assert "1 tuning of symbolic sizes left out" in imported.notes
+
+
+def test_logged_tunings_of_symbolic_sizes_are_left_out(tmp_path: Path) -> None:
+    choices = [{"type": "cublas", "time": 0.5}]
+    log = [{"(s0, 16, 32)": choices}, {"(8, 16, 32)": choices}, {"(s7 + 1, 16, 32)": choices}]
+    imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
+    assert columns(imported, "M", "K", "N") == [("8", "16", "32")]
+    assert "2 tunings of symbolic sizes left out" in imported.notes

@@ -9,9 +9,21 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from heurgen.base.errors import UsageError
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import import_logs
-from tests.logs.importers.helpers import Case, H, Table, Wrong, cases, check_refusal, read_back, tables, write
+from tests.logs.importers.helpers import (
+    Case,
+    H,
+    Table,
+    Wrong,
+    cases,
+    check_refusal,
+    columns,
+    read_back,
+    tables,
+    write,
+)
 
 
 def wisdom(
@@ -58,3 +70,16 @@ def test_kernel_launcher(tmp_path_factory: pytest.TempPathFactory, table: Table)
         text += json.dumps(line | {"environment": {"device_name": "NVIDIA A100"}}) + "\n# a comment\n"
     file = write(tmp_path_factory.mktemp("launcher"), "add.wisdom", text)
     assert read_back(import_logs("auto", [file], Options(features=("M", "N"))), "M", "N") == table
+
+
+def test_one_kernel_of_a_folder(tmp_path: Path) -> None:
+    for key in ("add", "mul"):
+        write(
+            tmp_path,
+            f"{key}.wisdom",
+            wisdom().replace('"add"', f'"{key}"').replace("[8]", f"[{len(key) + ord(key[0])}]"),
+        )
+    with pytest.raises(UsageError, match=r"the files are of 2 kernels \(say which: --kernel add or mul\)"):
+        import_logs("kernel-launcher", [str(tmp_path)], Options())
+    imported = import_logs("kernel-launcher", [str(tmp_path)], Options(kernel="mul"))
+    assert columns(imported, "problem_size_0") == [("112",)]

@@ -66,3 +66,28 @@ def test_miopen(tmp_path_factory: pytest.TempPathFactory, table: Table) -> None:
     wanted = {(str(m), str(n), f"S{b}x{w}"): t for (m, n, b, w), t in table.items() if t}
     assert {r[:3]: float(r[3]) for r in rows} == wanted
     assert {r[4:] for r in rows} == {("gfx942, 304 CUs", "2", "16")}
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("gfx90a68.HIP.fdb.txt", "gfx90a, 104 CUs"),
+        ("gfx906_60.HIP.fdb.txt", "gfx906, 60 CUs"),
+        ("gfx1030_36.OpenCL.fdb.txt", "gfx1030, 36 CUs"),
+        ("gfx110030.HIP.fdb.txt", "gfx1100, 48 CUs"),
+        ("gfx950100.HIP.3_5_0_fb3cf5c-dirty.ufdb.txt", "gfx950, 256 CUs"),
+    ],
+)
+def test_the_name_tells_the_device(tmp_path: Path, name: str, device: str) -> None:
+    write(tmp_path, name, FIND + "=A:1,0,x\n")
+    for kind in ("miopen", "auto"):
+        assert columns(import_logs(kind, [str(tmp_path)], Options()), "device") == [(device,)]
+
+
+@pytest.mark.parametrize(
+    ("rest", "groups", "dtype"),
+    [("", "1", "FP16"), ("_g2", "2", "FP16"), ("_coFP32", "1", "FP16_coFP32"), ("_g4_ciFP8_cwBF8", "4", "FP16_ciFP8_cwBF8")],
+)  # fmt: skip
+def test_what_may_follow_a_problem(tmp_path: Path, rest: str, groups: str, dtype: str) -> None:
+    file = write(tmp_path, "gfx942130.HIP.fdb.txt", FIND + rest + "=A:1,0,x\n")
+    assert columns(import_logs("auto", [file], Options()), "groups", "dtype") == [(groups, dtype)]

@@ -29,7 +29,9 @@ def test_options_of_another_kind_are_refused(tmp_path: Path) -> None:
     (tmp_path / MOE).write_text('{"1": {"B": 1}}')
     with pytest.raises(HeurgenError) as error:
         import_logs("vllm", [str(tmp_path / MOE)], KEYS)
-    assert str(error.value) == "vllm takes no --keys (it takes --device, --vendor, --rename, --const)"
+    assert (
+        str(error.value) == "vllm takes no --keys (it takes --device, --vendor, --rename, --const, --kernel)"
+    )
 
 
 def test_auto_says_what_it_does_not_know(tmp_path: Path) -> None:

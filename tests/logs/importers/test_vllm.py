@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from heurgen.base.errors import UsageError
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import import_logs
 from tests.logs.importers.helpers import Case, H, Wrong, cases, check_refusal, columns, winners, write
@@ -90,3 +91,19 @@ def test_files_that_their_names_tell_apart_are_no_copies(tmp_path: Path) -> None
         ("NVIDIA H100", "8"), ("NVIDIA H100", "16"), ("NVIDIA H200", "8"), ("NVIDIA H200", "16")
     ]  # fmt: skip
     assert sum("has the content of" in note for note in imported.notes) == 1
+
+
+def test_one_kernel_of_a_folder(tmp_path: Path) -> None:
+    for i, ending in enumerate(("", "_down"), 1):
+        write(
+            tmp_path, f"E=8,N=64,device_name=NVIDIA_H200{ending}.json", f'{{"{i}": {{"BLOCK_SIZE_M": 16}}}}'
+        )
+    message = r"the files are of 2 kernels \(say which: --kernel fused_moe or fused_moe_down\)"
+    with pytest.raises(UsageError, match=message):
+        import_logs("sglang", [str(tmp_path)], Options())
+    imported = import_logs("sglang", [str(tmp_path)], Options(kernel="fused_moe_down"))
+    assert columns(imported, "M") == [("2",)]
+    with pytest.raises(
+        UsageError, match=r"no file is of the kernel 'moe' \(found: fused_moe, fused_moe_down\)"
+    ):
+        import_logs("vllm", [str(tmp_path)], Options(kernel="moe"))
