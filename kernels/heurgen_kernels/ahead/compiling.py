@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from triton._C.libtriton import get_cache_invalidating_env_vars
@@ -153,9 +154,10 @@ def told(jobs: list[Job]) -> dict[str, str]:
 def share(jobs: list[Job], processes: int) -> None:
     """Compiles into Triton's cache on disk, in so many processes; what one fails at is left to whoever launches it.
 
-    The processes are programs of their own, which a server's daemonic workers may start too. They use no GPU.
+    The processes are programs of their own, which a server's daemonic workers may start too. They use no GPU. The order
+    differs from caller to caller: the workers of a model on several GPUs, which all begin now, find much of it done.
     """
-    waiting, lock = list(jobs), threading.Lock()
+    waiting, lock = Random(os.getpid()).sample(jobs, len(jobs)), threading.Lock()
     paths = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, **told(jobs), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
 

@@ -224,6 +224,11 @@ def check_other_pages_are_written_by_the_inherited_kernel():
         impl.do_kv_cache_update(None, batch.key, batch.value, batch.kv_cache, slots_of(batch))
         restore()
         assert len(calls) == 1, traits
+    batch, impl = Batch(DECODES), impl_of()
+    calls, restore = inherited_writes()
+    impl.do_kv_cache_update(None, batch.key.float(), batch.value.float(), batch.kv_cache, slots_of(batch))
+    restore()
+    assert len(calls) == 1
 
 
 def inherited_writes():
@@ -402,6 +407,27 @@ def check_the_warm_up_knows_the_layers():
     assert (layout.window, layout.fresh, layout.dtype) == (True, (False,), torch.float16)
     configs = warm.graphs_of(layout, [1, 8, 512], 256)
     assert {config.variant for config in configs} == {"static_grid"}
+
+
+def check_workers_of_one_model_share_the_processors_while_they_warm_up():
+    batch, impl = Batch(PROMPTS), impl_of()
+    batch.forward(impl, None)
+    asked, real = [], (warm.warm_up, os.sched_getaffinity)
+    warm.warm_up = lambda layouts, **given: asked.append(given) or warm.WarmUp(0, 0, 0.0)
+    os.sched_getaffinity = lambda _: set(range(64))
+    for workers in (1, 4, 128):
+        config = SimpleNamespace(
+            scheduler_config=SimpleNamespace(max_num_seqs=8, max_num_batched_tokens=64),
+            model_config=SimpleNamespace(max_model_len=128),
+            compilation_config=SimpleNamespace(
+                static_forward_context={"layer": SimpleNamespace(impl=impl, kv_cache=batch.kv_cache)},
+                cudagraph_capture_sizes=[1, 2],
+            ),
+            parallel_config=SimpleNamespace(local_world_size=workers),
+        )  # fmt: skip
+        assert warm.after(SimpleNamespace(vllm_config=config)) is not None
+    warm.warm_up, os.sched_getaffinity = real
+    assert [given["processes"] for given in asked] == [64, 16, 1]
 
 
 def on_a_device(tensor):

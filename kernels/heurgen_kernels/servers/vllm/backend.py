@@ -114,9 +114,11 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         """As TritonAttentionImpl's, by the kernel that vLLM's FlashAttention backend writes the same pages with.
 
         It is launched from C++: of a prompt, whose layers are launched one by one, the inherited Triton kernel costs
-        the host tens of microseconds a layer. Quantised pages stay with it, which rounds as their readers expect.
+        the host tens of microseconds a layer. Quantised pages stay with it, which rounds as their readers expect, and
+        so does whatever else is not of the pages' type: the C++ one takes them to be.
         """
-        if self.stock is not None or self.kv_cache_dtype in FP8:
+        plain = self.stock is None and self.kv_cache_dtype not in FP8
+        if not plain or not key.dtype == value.dtype == kv_cache.dtype:
             super().do_kv_cache_update(layer, key, value, kv_cache, slot_mapping)
             return
         pages_k, pages_v = self.pages(kv_cache)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import wraps
 from typing import Any
@@ -46,6 +47,7 @@ def after(worker: Any) -> WarmUp | None:
         done = warm_up(
             layouts, max_num_seqs=scheduler.max_num_seqs, max_num_batched_tokens=scheduler.max_num_batched_tokens,
             max_seqlen=model.max_model_len, graphs=graphs_of(layouts[0], sizes, scheduler.max_num_seqs),
+            processes=max(1, len(os.sched_getaffinity(0)) // config.parallel_config.local_world_size),
         )  # fmt: skip
     except Exception:
         logger.exception("heurgen's warm-up failed; kernels compile as requests come")
