@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heurgen import ir
-from heurgen.base.errors import UsageError, quoted
+from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.text import counted, number_text, rounded, slowdown_text
 
 # Fewer training scenarios than this in a leaf say little.
@@ -242,7 +242,7 @@ def test_text(node: ir.Split | ir.Membership) -> str:
     if isinstance(node, ir.Split):
         return f"{node.feature} <= {number_text(node.threshold)}"
     operator, values = ("not in", node.others) if node.unknown_left else ("in", node.values)
-    return f"{node.feature} {operator} {{{', '.join(ascii(v) for v in values)}}}"
+    return f"{node.feature} {operator} {{{', '.join(map(literal, values))}}}"
 
 
 def feature_text(value: Any, limits: Sequence[float] = ()) -> str:
@@ -250,7 +250,7 @@ def feature_text(value: Any, limits: Sequence[float] = ()) -> str:
     another side of a limit.
     """
     if not isinstance(value, float):
-        return repr(value)
+        return literal(value) if isinstance(value, str) else repr(value)
     near = float(rounded(value))
     moved = any((value <= x, value < x) != (near <= x, near < x) for x in limits)
     return repr(float(value)) if moved else rounded(value)

@@ -114,6 +114,12 @@ def held_out_worst(selector: ir.Selector) -> list[HeldOut]:
     return found
 
 
+def several_repeats(selector: ir.Selector) -> bool:
+    """Whether cross-validation answered every scenario more than once, on other divisions into folds."""
+    repeats = {**selector.choice, **_record(selector)}.get("repeats")
+    return type(repeats) is int and repeats > 1
+
+
 def _record(selector: ir.Selector) -> Mapping[str, Any]:
     found = next((selector.choice[k] for k in _HELD_OUT if selector.choice.get(k) is not None), None)
     return found if isinstance(found, Mapping) else {}

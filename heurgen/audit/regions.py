@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from heurgen import ir
+from heurgen.base.errors import literal
 from heurgen.base.text import number_text
 
 
@@ -71,8 +72,8 @@ def _bounds_text(name: str, bounds: Bounds, flag: bool) -> str:
 
 def category_text(name: str, values: Sequence[str], inside: bool) -> str:
     if len(values) == 1:
-        return f"{name} {'is' if inside else 'is not'} {values[0]!a}"
-    listed = ", ".join(map(ascii, values))
+        return f"{name} {'is' if inside else 'is not'} {literal(values[0])}"
+    listed = ", ".join(map(literal, values))
     return f"{name} {'in' if inside else 'not in'} {{{listed}}}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.audit.explain import test_text
-from heurgen.base.errors import UsageError, quoted
+from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.text import counted, percent, slowdown_text
 from heurgen.ir import passes
 from heurgen.ir.schema import node_data, to_dict
@@ -18,8 +18,10 @@ def config_text(names: tuple[str, ...], config: ir.Config) -> str:
 
 
 def literal_text(value: ir.Value) -> str:
-    """A value bare where it is a plain word or a number, else as a Python literal."""
-    return value if isinstance(value, str) and value.isidentifier() else ascii(value)
+    """A value bare where it is a plain word or a number, else in quotes."""
+    if not isinstance(value, str):
+        return repr(value)
+    return value if value.isidentifier() else literal(value)
 
 
 def evidence_text(leaf: ir.Leaf) -> str:

@@ -90,4 +90,9 @@ def quoted(text: object, limit: int = 60) -> str:
         whole = str(text)
     except (ValueError, RecursionError):  # an int of more than 4300 digits, or such a one in a list
         whole = f"a {type(text).__name__} that cannot be shown"
-    return repr(printable(whole if len(whole) <= limit else whole[: limit - 3] + "...")).replace("\\\\", "\\")
+    return literal(whole if len(whole) <= limit else whole[: limit - 3] + "...")
+
+
+def literal(text: str) -> str:
+    """A text in quotes for a person: letters of every script as they are, what hides or steers as escapes."""
+    return repr(printable(text)).replace("\\\\", "\\")

@@ -191,6 +191,13 @@ heurgen.views = (function () {
     return c.type === "int" ? Math.round(x) : x;
   }
 
+  // Where a place on an axis counts as: that of its category, between which there is nothing; without a feature, one.
+  function landed(view, column, place) {
+    if (column < 0) { return 0.5; }
+    var scale = view.page.scales[column];
+    return scale.kind === "category" ? heurgen.placeOn(scale, Math.round(heurgen.valueAt(scale, place))) : place;
+  }
+
   // The config chosen in every cell, and its distance to the nearest scenario (1: the width of the map). Features that
   // no axis shows are those of the nearest scenario, or of the launch below. `next` fills a row, and says whether it was
   // the last.
@@ -206,17 +213,21 @@ heurgen.views = (function () {
     }
     n = order.length;
     var above = new Float32Array(xs.length), chosen = new Int16Array(wide * tall), far = new Float32Array(wide * tall);
-    var launch = view.rest === "launch" && view.launch, across = [];
-    for (u = 0; u < wide; u++) { across.push(axes[0] < 0 ? 0 : axisValue(view, axes[0], (u + 0.5) / wide)); }
+    var launch = view.rest === "launch" && view.launch, across = [], places = [];
+    for (u = 0; u < wide; u++) {
+      across.push(axes[0] < 0 ? 0 : axisValue(view, axes[0], (u + 0.5) / wide));
+      places.push(landed(view, axes[0], (u + 0.5) / wide));
+    }
     v = 0;
     function next() {
       // From the scenarios nearest in height outwards, so that most are never looked at.
-      var py = 1 - (v + 0.5) / tall, up = axes[1] < 0 ? 0 : axisValue(view, axes[1], py), near = order[0], row = [], from = -1;
+      var at = 1 - (v + 0.5) / tall, py = landed(view, axes[1], at), near = order[0], row = [], from = -1;
+      var up = axes[1] < 0 ? 0 : axisValue(view, axes[1], at);
       for (i = 0; i < n; i++) { above[order[i]] = Math.abs(ys[order[i]] - py); }
       order.sort(function (a, b) { return above[a] - above[b]; });
       for (u = 0; u < wide; u++) {
         // What is nearest to the cell before is not far; of equals the first counts, so they must be found again.
-        var px = (u + 0.5) / wide, sideways = xs[near] - px, least = sideways * sideways + above[near] * above[near] + 1e-9;
+        var px = places[u], sideways = xs[near] - px, least = sideways * sideways + above[near] * above[near] + 1e-9;
         for (var k = 0; k < n; k++) {
           var dx = xs[order[k]] - px, dy = above[order[k]], d = dx * dx + dy * dy;
           if (dy * dy >= least) { break; }
@@ -322,6 +333,17 @@ heurgen.views = (function () {
     view.moved.forEach(function (draw) { draw(); });
   }
 
+  // Another feature on an axis; the other axis takes the one before where it showed the new one.
+  function turn(view, axis, column) {
+    var before = view.axes[axis];
+    if (view.axes[1 - axis] === column) {
+      view.axes[1 - axis] = before;
+      view.root.querySelector(axis ? ".ax" : ".ay").value = before;
+    }
+    view.axes[axis] = column;
+    redraw(view);
+  }
+
   function controls(view) {
     var box = view.root.querySelector(".controls");
     [".ax", ".ay"].forEach(function (name, axis) {
@@ -333,8 +355,9 @@ heurgen.views = (function () {
         option.selected = i === view.axes[axis];
         choice.appendChild(option);
       });
-      choice.addEventListener("change", function () { view.axes[axis] = Number(choice.value); redraw(view); });
+      choice.addEventListener("change", function () { turn(view, axis, Number(choice.value)); });
     });
+    box.querySelector(".up").hidden = view.usable.length < 2;
     box.querySelector(".rest").addEventListener("change", function (event) {
       view.rest = event.target.value;
       drawRegions(view);

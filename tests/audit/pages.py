@@ -120,3 +120,19 @@ def large(tmp_path: Path, n_scenarios: int, n_configs: int) -> tuple[Path, Path]
                 cells = ["nvidia", device, m, k, density, dtype, 16 * (c + 1), 4, "", "ok", f"{time:.5f}"]
                 writer.writerow(cells)
     return log, spec
+
+
+def page_of(folder: Path, spec: str, rows: list[dict[str, Any]]) -> Path:
+    """The report of a made-up log, on disk. rows: features and parameters by name, `time_ms`; all on one device."""
+    log, kernel_file, out = folder / "made.csv", folder / "made.toml", folder / "made.html"
+    kernel_file.write_text(spec, encoding="utf-8")
+    with log.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["vendor", "device", "status", *rows[0]])
+        writer.writeheader()
+        writer.writerows({"vendor": "nvidia", "device": "H200", "status": "ok"} | row for row in rows)
+    kernel = read_spec(kernel_file)
+    read = read_logs([log], kernel)
+    tables = cost_tables(read, kernel)
+    module = module_of(kernel, read, tables)
+    out.write_text(render_html(Given(module, tables, score(module, tables), read)), encoding="utf-8")
+    return out

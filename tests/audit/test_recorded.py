@@ -15,6 +15,7 @@ from heurgen.audit.recorded import (
     held_out,
     held_out_scenarios,
     held_out_worst,
+    several_repeats,
     to_text,
     told,
     training,
@@ -105,6 +106,13 @@ def test_scenarios_and_the_worst_are_read_where_they_are_whole() -> None:
     ):
         assert held_out_scenarios(selector(other)) is None
         assert held_out_worst(selector(other)) == []
+
+
+def test_repeats_are_those_of_the_folds_wherever_they_are_recorded() -> None:
+    assert several_repeats(selector({"repeats": 3, "held_out": {"geomean": 1.1}}))
+    assert several_repeats(selector({"held_out": {"repeats": 2}}))
+    for choice in ({"repeats": 1}, {}, {"repeats": "3"}, {"held_out": 1.1}):
+        assert not several_repeats(selector(choice))
 
 
 def test_blocks_are_tables_and_one_list_of_names_and_values() -> None:

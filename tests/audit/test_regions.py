@@ -46,6 +46,7 @@ def test_further_memberships_narrow_what_is_left() -> None:
     ("values", "inside", "text"),
     [
         (("a",), True, "c is 'a'"), (("a",), False, "c is not 'a'"), (("a", "\u202e"), True, "c in {'a', '\\u202e'}"),
+        (("日本",), True, "c is '日本'"), (("a", "né"), False, "c not in {'a', 'né'}"),
         (("a", "b"), False, "c not in {'a', 'b'}"),
     ],
 )  # fmt: skip

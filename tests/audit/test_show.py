@@ -56,8 +56,8 @@ def test_a_selector_is_titled_by_its_device_else_by_those_it_was_trained_on() ->
 
 
 def test_values_are_bare_where_they_are_plain_words() -> None:
-    values = (None, 16, True, "split_kv", "2d", "a b", "\u202e")
-    assert config_text(tuple("abcdefg"), values) == r"b=16 c=True d=split_kv e='2d' f='a b' g='\u202e'"
+    values = (None, 16, True, "split_kv", "2d", "a b", "né \u202e")
+    assert config_text(tuple("abcdefg"), values) == r"b=16 c=True d=split_kv e='2d' f='a b' g='né \u202e'"
 
 
 def test_data_of_all_trees_and_of_one_parameter() -> None:

@@ -14,6 +14,7 @@ from heurgen.audit.evidence import View, column_values, leaf_evidence
 from heurgen.audit.regions import leaf_regions
 from heurgen.audit.report.scales import Scale, category_scale, number_scale, people, placed, roomy, shortened
 from heurgen.audit.report.words import conditions, pretty
+from heurgen.base.errors import literal
 from heurgen.base.text import counted, number_text
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _category_holes(
 ) -> tuple[list[tuple[float, float]], list[str]]:
     seen = set(values.tolist())
     missing = [i for i in range(len(labels)) if float(i) not in seen]
-    listed = ", ".join(shortened(ascii(labels[i]), 30) for i in missing[:8])
+    listed = ", ".join(shortened(literal(labels[i]), 30) for i in missing[:8])
     more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
     told = [f"no scenario with {name} = {listed}{more}"] if missing else []
     return [(i - 0.5, i + 0.5) for i in missing], told

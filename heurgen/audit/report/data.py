@@ -20,7 +20,7 @@ from heurgen.audit.report.diagrams import Diagram, joint_diagram
 from heurgen.audit.report.explorer import explorer, held_out_slowdowns, training_rows
 from heurgen.audit.report.facts import log_facts, model_facts
 from heurgen.audit.report.headline import AGREEMENT, FIGURES, HeadlineRow, cells, curves, headline, series_of
-from heurgen.audit.report.lead import Lead, lead
+from heurgen.audit.report.lead import Lead, lead, overall
 from heurgen.audit.report.words import (
     UNKNOWN,
     config_pairs,
@@ -125,6 +125,7 @@ class Page:
     known: bool
     columns: tuple[str, ...]
     overview: tuple[OverviewRow, ...]
+    overall: str
     sections: tuple[Section, ...]
     left_out: tuple[str, ...]
     provenance: tuple[tuple[str, str], ...]
@@ -177,6 +178,7 @@ def report(given: Given, detail: Detail) -> Page:
         known=known,
         columns=FIGURES if known else AGREEMENT,
         overview=tuple(_overview(view, keys.get((view.vendor, view.device), ""), known) for view in found),
+        overall=overall(found, same),
         sections=sections,
         left_out=tuple(f"{v.vendor} / {v.device}" for v in found if (v.vendor, v.device) not in keys),
         provenance=model_facts(module),
@@ -227,7 +229,7 @@ def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> 
         multiples=tuple(_multiples(view, used)),
         columns=FIGURES if view.known else AGREEMENT,
         headline=tuple(headline(view, summary, series, same)),
-        ecdf=curves(series, held) if view.known else None,
+        ecdf=curves(series, held, recorded.several_repeats(selector)) if view.known else None,
         n_drawn=len(rows),
         dots=_dots(view, held),
         joint=joint_diagram(view, flags, detail.leaves),
@@ -249,7 +251,8 @@ def _named_worst(view: View, same: bool) -> list[int]:
 
 def _dots(view: View, held: Sequence[float] | None) -> str:
     if held is not None:
-        return "held-out slowdown"
+        mean = " (the mean of its repeats)" if recorded.several_repeats(view.selector) else ""
+        return f"held-out slowdown{mean}"
     return "slowdown with the tree that ships" if view.known else "whether the choice is the measured winner"
 
 

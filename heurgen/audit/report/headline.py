@@ -110,10 +110,14 @@ def cells(summary: Summary | None, known: bool) -> tuple[str, ...]:
     )
 
 
-def curves(series: Sequence[Series], held: Sequence[float] | None) -> Distribution:
-    """The distributions; where held-out slowdowns (ratios) are known, they lead, and the model's own are training's."""
+def curves(series: Sequence[Series], held: Sequence[float] | None, averaged: bool = False) -> Distribution:
+    """The distributions; where held-out slowdowns (ratios) are known, they lead, and the model's own are training's.
+
+    averaged: they are means over several repeats of the folds, so that their worst is below the headline's.
+    """
     lines = [(s.name, s.style, s.costs) for s in series]
     if held is not None:
         lines[0] = ("this model, training", "trained", lines[0][2])
-        lines.insert(0, ("this model, held out", "model", np.log(np.array(held))))
+        name = "this model, held out" + (", mean of the repeats" if averaged else "")
+        lines.insert(0, (name, "model", np.log(np.array(held))))
     return distribution(lines)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,21 +72,78 @@ def _sentence(view: View, held: Summary | None, same_log: bool) -> str:
         agreement = None if held is None else held.agreement
         known = "" if agreement is None else f"; the measured winner on {share(agreement)} of unseen launches"
         return f"{size}; learnt from winners alone, so that no slowdown is known{known}"
+    invalid = _invalid(view, held, same_log)
     if held is None or held.geomean_slowdown is None:
-        return f"{size}; how it does on unseen launches was not recorded"
+        known = (
+            f"on unseen launches{invalid}" if invalid else "how it does on unseen launches was not recorded"
+        )
+        return f"{size}; {known}"
     text = f"{size}; {times(held.geomean_slowdown)} on unseen launches"
-    if held.max_slowdown is None or held.max_slowdown < NOTICED:
-        return text if held.max_slowdown is None else f"{text}, everywhere"
-    return f"{text}, worst {times(held.max_slowdown)}{_where(view, same_log)}"
+    if held.max_slowdown is None:
+        return text + invalid
+    if held.max_slowdown < NOTICED:
+        return f"{text}{invalid or ', everywhere'}"
+    return f"{text}, worst {times(held.max_slowdown)}{_where(view, held.max_slowdown, same_log)}{invalid}"
 
 
-def _where(view: View, same_log: bool) -> str:
+def _where(view: View, slowest: float, same_log: bool) -> str:
     """The scenario that fared worst while held out, where training recorded it and this view has it."""
-    at = training_rows(view) if same_log else None
-    worst = next((w for w in recorded.held_out_worst(view.selector) if w.slowdown is not None), None)
-    if at is None or worst is None or worst.row not in at:
+    row = next((w.row for w in recorded.held_out_worst(view.selector) if w.slowdown is not None), None)
+    if row is None:  # the list is full of choices that were not valid
+        every = recorded.held_out_scenarios(view.selector) or []
+        row = next((i for i, x in enumerate(every) if math.isclose(x, slowest, rel_tol=1e-3)), None)
+    return _at(view, row, same_log)
+
+
+def _invalid(view: View, held: Summary | None, same_log: bool) -> str:
+    """How often the held-out choice failed or was never measured, and where for example."""
+    if held is None or not held.invalid_share:
         return ""
-    return f" at {told(view, view.choices[at[worst.row]].features)}"
+    row = next((w.row for w in recorded.held_out_worst(view.selector) if w.slowdown is None), None)
+    return f"; not valid on {share(held.invalid_share)} of them{_at(view, row, same_log).replace(' at', ', as at', 1)}"
+
+
+def _at(view: View, row: int | None, same_log: bool) -> str:
+    """A scenario of the training table by what tells it from the others; nothing where this view does not have it."""
+    at = training_rows(view) if same_log else None
+    return "" if at is None or row not in at else f" at {told(view, view.choices[at[row]].features)}"
+
+
+def overall(found: Sequence[View], same_log: bool) -> str:
+    """One sentence for a page of several devices: how good, from device to device, and where it is worst."""
+    devices = counted(len(found), "device")
+    held = [(view, recorded.held_out(view.selector)[0]) for view in found]
+    agreed = [
+        h.agreement
+        for v, h in held
+        if h is not None and h.agreement is not None and not v.selector.costs_known
+    ]
+    if agreed and len(agreed) == len(found):
+        return f"{devices}; the measured winner on {_span(map(share, sorted(agreed)))} of unseen launches"
+    told = [
+        (h.geomean_slowdown, h.max_slowdown or 1.0, v)
+        for v, h in held
+        if h is not None and h.geomean_slowdown
+    ]
+    if len(told) < len(found):
+        return f"{devices}; how they do on unseen launches is below, as far as it is known"
+    usual = _span(map(times, sorted(geomean for geomean, _, _ in told)))
+    worst = max(slowest for _, slowest, _ in told)
+    most = max(h.invalid_share or 0.0 for _, h in held if h is not None)
+    invalid = f"; not valid on up to {share(most)} of them" if most else ""
+    if worst < NOTICED:
+        return f"{devices}; {usual} on unseen launches{invalid}"
+    # A selector of several devices has one worst scenario, which is on one of them.
+    views = [(v, _where(v, slowest, same_log)) for _, slowest, v in told if slowest == worst]
+    view, place = max(views, key=lambda at: bool(at[1]))
+    on = f" on {view.vendor}: {view.device}{place}" if place or len(views) == 1 else ""
+    return f"{devices}; {usual} on unseen launches, worst {times(worst)}{on}{invalid}"
+
+
+def _span(texts: Iterable[str]) -> str:
+    """The first and the last of some figures in order; one where they read the same."""
+    every = list(texts)
+    return every[0] if every[0] == every[-1] else f"{every[0]} to {every[-1]}"
 
 
 def _held_out_figures(view: View, held: Summary | None) -> Figures:

@@ -50,6 +50,10 @@ def test_what_is_coloured_is_said() -> None:
     same = replace(one, module=replace(one.module, provenance={"log_hash": one.log.content_hash}))
     assert report(same, DETAIL).same_log
     assert report(same, DETAIL).sections[0].dots == "held-out slowdown"
+    several = replace(same.module.selectors[0], choice={**same.module.selectors[0].choice, "repeats": 3})
+    again = replace(same, module=replace(same.module, selectors=(several,)))
+    again = replace(again, score=score(again.module, again.tables))
+    assert report(again, DETAIL).sections[0].dots == "held-out slowdown (the mean of its repeats)"
 
 
 def test_the_worst_that_training_named_are_drawn_whatever_else_is_not() -> None:

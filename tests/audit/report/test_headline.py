@@ -79,3 +79,5 @@ def test_held_out_slowdowns_lead_the_curves() -> None:
         ("this model, training", "trained"),
     ]
     assert held[0].summary == "geometric mean 1.260×, worst 2.00×"
+    averaged = curves(series, [1.0, 1.0, 2.0, math.nan], averaged=True).lines
+    assert averaged[0].name == "this model, held out, mean of the repeats"

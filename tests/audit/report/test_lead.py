@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from heurgen.audit.report.lead import lead
+from heurgen.audit.report.explorer import told
+from heurgen.audit.report.lead import lead, overall
 from heurgen.base.figures import Summary
 from tests.audit.learner import load
 from tests.audit.report.test_explorer import one_view
@@ -48,3 +49,49 @@ def test_winners_only_models_show_no_slowdown() -> None:
     found = lead(view, Summary(70, None, None, None, None, None, 0.9), True, PLACES)
     assert "83.0 %" in found.sentence
     assert not re.search(r"\d×", found.sentence + found.training + str(found.held_out))
+
+
+FIGURES = Summary(70, 1.01, 1.1, 1.2, 1.0, 0.0, 0.5)
+
+
+def test_choices_that_were_not_valid_stand_in_the_sentence() -> None:
+    """Where they fill the list of the worst, the slowest valid one is still named."""
+    worst = [{"scenario": i, "slowdown": None, "chosen": ["2d", 16, 16, 1, 2, 0]} for i in (7, 8)]
+    slow = [None if i in (7, 8) else 2.0 if i == 5 else 1.0 for i in range(70)]
+    held = {
+        "geomean_slowdown": 1.01,
+        "max_slowdown": 2.0,
+        "invalid_share": 0.0286,
+        "scenarios": slow,
+        "worst": worst,
+    }
+    _, view = one_view(held_out=held, folds=5)
+    found = lead(view, FIGURES, True, PLACES).sentence
+    five, seven = (told(view, view.choices[i].features) for i in (5, 7))
+    assert found.endswith(
+        f"; 1.010× on unseen launches, worst 2.00× at {five}; not valid on 2.9 % of them, as at {seven}"
+    )
+    _, view = one_view(held_out=held | {"max_slowdown": 1.0, "geomean_slowdown": 1.0})
+    assert "everywhere" not in lead(view, FIGURES, True, PLACES).sentence
+    _, view = one_view(held_out={"geomean_slowdown": None, "max_slowdown": None, "invalid_share": 1.0})
+    assert lead(view, FIGURES, True, PLACES).sentence.endswith("; not valid on 100.0 % of them")
+
+
+def test_several_devices_have_one_sentence_over_all() -> None:
+    slow = [1.01] * 70
+    slow[5] = 2.4
+    held = {"geomean_slowdown": 1.049, "max_slowdown": 2.4, "scenarios": slow}
+    held["worst"] = [{"scenario": 5, "slowdown": 2.4, "chosen": ["2d", 16, 16, 1, 2, 0]}]
+    _, one = one_view(held_out=held)
+    _, other = one_view(held_out={"geomean_slowdown": 1.02, "max_slowdown": 1.5, "invalid_share": 0.1})
+    place = told(one, one.choices[5].features)
+    assert overall([one, other], True) == (
+        f"2 devices; 1.020× to 1.049× on unseen launches, worst 2.40× on nvidia: NVIDIA H200 at {place}; "
+        "not valid on up to 10.0 % of them"
+    )
+    assert f" at {place}" not in overall([one, other], False)
+    _, unknown = one_view()
+    assert overall([one, unknown], True).endswith("as far as it is known")
+    _, winners = one_view(held_out={"agreement": 0.83, "geomean_slowdown": 1.2})
+    winners = replace(winners, selector=replace(winners.selector, costs_known=False))
+    assert overall([winners, winners], True) == "2 devices; the measured winner on 83.0 % of unseen launches"

@@ -1,0 +1,74 @@
+"""Reports of logs that are unlike ours: one feature, categories alone, names that are longer than a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.audit.pages import page_of
+from tests.browser.test_page import Opened
+
+pytestmark = pytest.mark.browser
+LONG = "a_name_of_a_hundred_characters_that_nobody_cared_to_cut_" + "x" * 44
+KERNEL = '[kernel]\nname = "k"\n[features]\n'
+
+
+def opened(chromium: Any, path: Path, width: int = 1440) -> Any:
+    page = Opened(chromium, path, (width, 900), "light").page
+    page.wait_for_selector(".settled", state="attached")
+    return page
+
+
+@pytest.mark.parametrize("width", [1440, 390, 320])
+def test_long_names_widen_no_page(chromium: Any, tmp_path: Path, width: int) -> None:
+    spec = f'{KERNEL}{LONG} = {{ type = "int" }}\n[parameters]\nB{LONG} = {{ type = "category" }}\n'
+    rows = [
+        {"scenario": f"{s}{LONG}", LONG: 2**s, f"B{LONG}": f"{b}{LONG}", "time_ms": 1 + abs(s // 3 - b)}
+        for s in range(12)
+        for b in range(4)
+    ]
+    page = opened(chromium, page_of(tmp_path, spec, rows), width)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    page.wait_for_timeout(100)
+    assert page.locator(".trees .leaf").count() > 1
+    assert LONG in page.inner_text(".answer")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_single_feature_has_one_axis(chromium: Any, tmp_path: Path) -> None:
+    """No choice of a second one, and no distance along it: what lies above a scenario is not unmeasured."""
+    spec = f'{KERNEL}m = {{ type = "int" }}\n[parameters]\nB = {{ type = "int" }}\n'
+    rows = [{"m": 2**s, "B": b, "time_ms": 1 + abs(s // 3 - b)} for s in range(12) for b in range(4)]
+    page = opened(chromium, page_of(tmp_path, spec, rows))
+    assert page.locator(".ax").is_visible()
+    assert page.locator(".ay").is_hidden()
+    far = "(() => { const f = heurgen.views[0].found; return [f.far[0], f.far[f.far.length - f.wide]]; })()"
+    top, bottom = page.evaluate(far)
+    assert top == bottom < 0.1
+
+
+def test_categories_are_measured_all_over_their_places(chromium: Any, tmp_path: Path) -> None:
+    """Every pair but one: its place alone is hatched."""
+    spec = f'{KERNEL}a = {{ type = "category" }}\nb = {{ type = "category" }}\n[parameters]\nB = {{ type = "int" }}\n'
+    names = ("日本", "naïve", "x")
+    rows = [
+        {"a": a, "b": b, "B": c, "time_ms": 1 + (names.index(a) + c) % 2}
+        for a in names
+        for b in names
+        for c in (0, 1)
+        if (a, b) != ("x", "x")
+    ]
+    page = opened(chromium, page_of(tmp_path, spec, rows))
+    share = page.evaluate("(f => f.far.filter(x => x > 0.1).length / f.far.length)(heurgen.views[0].found)")
+    assert share == pytest.approx(1 / 9, abs=0.02)
+    assert "日本" in (page.text_content(".axes") or "")
+
+
+def test_a_feature_on_both_axes_changes_places(chromium: Any, report_page: Path) -> None:
+    page = opened(chromium, report_page)
+    across, up = page.input_value(".ax"), page.input_value(".ay")
+    page.select_option(".ay", across)
+    assert (page.input_value(".ax"), page.input_value(".ay")) == (up, across)
+    assert page.evaluate("heurgen.views[0].axes.map(String)") == [up, across]
