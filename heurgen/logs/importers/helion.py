@@ -34,8 +34,12 @@ from heurgen.logs.importers.foreign import (
 )
 
 _MEASUREMENTS = ("kernel_name", "config", "shape_features", "timing_ms")
-_LOG = ("config_id", "status", "perf_ms", "config")
-_HARDWARE = re.compile(r"measurements_(?:cuda|rocm|gpu|xpu|cpu|hip)_(.+?)(?:_[0-9][0-9._]*)?\.csv")
+# After these 0.3 and older write config_index, later versions run_id and config_id.
+_LOG = ("generation", "status", "perf_ms", "config")
+# The device, the version of CUDA, ROCm or the driver, and what a structural policy adds.
+_HARDWARE = re.compile(
+    r"measurements_(?:cuda|rocm|gpu|xpu|tpu|cpu|hip)_(.+?)(?:_[0-9]+\.[^_]*)?(?:__policy_.+)?\.csv"
+)
 # What a tensor's other features determine.
 _IMPLIED = re.compile(r"arg[0-9]+_(ndim|numel|dtype_size|dtype_cat)")
 # Rows of a log that are no measurement: begun, never run, or run under another config's name.

@@ -45,7 +45,7 @@ def helion_log(config: str = CONFIG, status: str = "ok", perf: str = "1.0", run:
 
 WRONG: Wrong = {
     "helion": [
-        ("measurements_cuda_NVIDIA_H200_13.0.csv", H, "kernel_name,config\n", "FILE:1: the column 'config_id' is missing"),
+        ("measurements_cuda_NVIDIA_H200_13.0.csv", H, "kernel_name,config\n", "FILE:1: the column 'generation' is missing"),
         ("m.csv", H, HELION + "k,a,b,{},1.0\n", "FILE:2: found 5 cells, expected 6"),
         ("m.csv", H, HELION + 'k,a,b,"[]","{""a"": 1}",1.0\n', "FILE: column 'line 2: config': found a list, expected an object"),
         ("m.csv", H, HELION + 'k,a,b,"{""w"": 4}",{,1.0\n', "FILE:2: is no JSON: Expecting property name enclosed in double quotes, "
@@ -131,3 +131,28 @@ def test_helion_log(tmp_path_factory: pytest.TempPathFactory, table: Table, besi
     assert read_back(imported, "arg0_dim0", "arg0_dim1") == table
     assert columns(imported, "device", "arg1_dtype")[0] == ("NVIDIA H200", "torch.float32")
     assert parse_spec(imported.spec_text()).name == "softmax"
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("cuda_NVIDIA_GeForce_RTX_4090_12.8", "NVIDIA GeForce RTX 4090"),
+        ("cuda_NVIDIA_H200", "NVIDIA H200"),
+        ("rocm_gfx942:sramecc+:xnack-_6.4.43484-123eb5128", "gfx942:sramecc+:xnack-"),
+        ("xpu_Intel(R)_Data_Center_GPU_Max_1550_1.6.32567+18", "Intel(R) Data Center GPU Max 1550"),
+        ("cuda_NVIDIA_B200_13.0__policy_0a1b2c", "NVIDIA B200"),
+    ],
+)
+def test_the_name_of_measurements_tells_the_device(tmp_path: Path, name: str, device: str) -> None:
+    text = HELION + 'k,a,b,"{""w"": 4}","{""n"": 1}",1\n'
+    file = write(tmp_path, f"measurements_{name}.csv", text)
+    assert columns(import_logs("auto", [file], Options()), "device") == [(device,)]
+
+
+def test_autotune_logs_of_helion_0_3_and_older(tmp_path: Path) -> None:
+    text = "timestamp_s,config_index,generation,status,perf_ms,compile_time_s,config\n"
+    text += '0.5,1,0,ok,1.5,1.0,"Config(num_warps=4)"\n0.6,2,0,error,,1.0,"Config(num_warps=8)"\n'
+    imported = import_logs(
+        "auto", [write(tmp_path, "log.csv", text)], Options(device="H200", const={"n": "8"})
+    )
+    assert columns(imported, "num_warps", "status", "time_ms") == [("4", "ok", "1.5"), ("8", "error", "")]
