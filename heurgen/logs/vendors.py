@@ -11,11 +11,11 @@ from heurgen.spec.kernel_spec import vendor_problem
 
 _WORDS = {
     "nvidia": (
-        r"nvidia|tesla|geforce|quadro|rtx|gtx|titan|cuda|sm_?[0-9]{2,3}[a-z]?|"
-        r"(a10|a100|a30|a40|a800|h20|h100|h200|h800|b100|b200|b300|gb200|gb300|gh200|l4|l40s?|v100|p100|t4)|"
+        r"nvidia|tesla|geforce|quadro|[rg]tx([0-9]{4}[a-z]*)?|titan|cuda|sm_?[0-9]{2,3}[a-z]?|"
+        r"(a10g?|a100x?|a30|a40|a800|h20|h100|h200|h800|b100|b200|b300|gb10|gb200|gb300|gh200|l4|l20|l40s?|v100s?|p100|t4g?)|"
         r"a[246]000"
     ),
-    "amd": r"amd|radeon|instinct|rocm|gfx[0-9a-f]{3,4}|mi[0-9]{2,3}[a-z]?|w[5-9][0-9]{3}|rx",
+    "amd": r"amd|radeon|instinct|rocm|gfx[0-9a-f]{3,4}|mi[0-9]{2,3}[a-z]?|w[5-9][0-9]{3}|rx|r9[0-9]{3}",
     "intel": r"intel|arc|xpu|(intel\(r\))",
 }
 _PATTERNS = {vendor: re.compile(words) for vendor, words in _WORDS.items()}
@@ -23,7 +23,7 @@ _PATTERNS = {vendor: re.compile(words) for vendor, words in _WORDS.items()}
 
 def vendor_of(device: str) -> str | None:
     """The vendor that a word of a device's name tells ("gfx942, 304 CUs": amd); None where none does."""
-    words = [device.lower(), *re.split(r"[\s_,/-]+", device.lower())]
+    words = [device.lower(), *re.split(r"[\s_,:;/+-]+", device.lower())]
     found = {v for v, pattern in _PATTERNS.items() if any(map(pattern.fullmatch, words))}
     return found.pop() if len(found) == 1 else None
 

@@ -18,6 +18,8 @@ from heurgen.logs.vendors import guessed_vendor, vendor_of
         ("H200", "nvidia"),
         ("sm_90", "nvidia"),
         ("L40S", "nvidia"),
+        ("RTX4090 24G", "nvidia"),
+        ("gfx90a:sramecc+:xnack-", "amd"),
         ("AMD Instinct MI300X", "amd"),
         ("gfx942, 304 CUs", "amd"),
         ("W7800", "amd"),

@@ -19,7 +19,7 @@ from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
 
 _KEY = re.compile(
-    r"(?:(?P<device>[^()+]+)\+)?(?P<inputs>\(.*\))(?:\+[^+]*=.*)?\+(?P<op>[a-z_][a-z0-9_]*)", re.DOTALL
+    r"(?:(?P<device>[^(].*?)\+(?=\())?(?P<inputs>\(.*\))(?:\+[^+]*=.*)?\+(?P<op>[a-z_][a-z0-9_]*)", re.DOTALL
 )
 _DTYPE = re.compile(r"torch\.([a-z0-9_]+)")
 _HASHES = ("template_hash", "hint_override")

@@ -54,3 +54,14 @@ def test_winners(tmp_path_factory: pytest.TempPathFactory, found: dict[int, int]
         ("NVIDIA H200", str(m), str(b)) for m, b in found.items()
     }
     assert "winners_only = true" in imported.spec_text()
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["NVIDIA H200", "gfx942:sramecc+:xnack-", "gfx90a:sramecc+:xnack+", "Intel(R) Data Center GPU Max 1550"],
+)
+def test_devices_as_torch_names_them(tmp_path: Path, device: str) -> None:
+    key = f"{device}+((torch.float16, [8, 16], [16, 1]), (torch.float16, [16, 32], [1, 16]))+alpha=1&beta=0.5+mm"
+    table = {key: [{"template_id": "triton::mm", "BLOCK_M": 64}]}
+    imported = import_logs("auto", [write(tmp_path, "t.json", json.dumps(table))], Options())
+    assert columns(imported, "device", "M", "N", "K") == [(device, "8", "32", "16")]
