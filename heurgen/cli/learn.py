@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from heurgen.cli.common import (
     say,
     spec_option,
 )
+
+if TYPE_CHECKING:
+    from heurgen.logs.costs import CostTable
 
 
 def _fit_options(command: Command) -> Command:
@@ -156,12 +159,14 @@ def evaluate(
     log = read_logs(logs, kernel)
     note(log.notes)
     tables = cost_tables(log, kernel)
+    pooled = [_pooled(t) for t in tables if len(set(t.device)) > 1]
+    note(pooled)
     with progress("evaluating") as tell:
         reports = [run(table, folds=folds, repeats=repeats, progress=tell) for table in tables]
     if html is not None:
         from heurgen.audit.report.tables import evaluation_page
 
-        write_atomic(html, evaluation_page([r.to_dict() for r in reports]))
+        write_atomic(html, evaluation_page([r.to_dict() for r in reports], pooled))
         note([f"wrote {html}"])
     if not as_json:
         say("\n\n".join(r.to_text() for r in reports))
@@ -170,6 +175,14 @@ def evaluate(
     rows = {key: [row for d in data for row in d[key]] for key in ("rows", "extrapolation")}
     dominant = {d["vendor"]: d["dominant"] for d in data}
     print_json({"folds": folds, "repeats": repeats, **rows, "dominant_feature": dominant})
+
+
+def _pooled(table: CostTable) -> str:
+    """What a table of several devices leaves out: `train` may ship better than every row of it."""
+    return (
+        f"{table.vendor}: {len(set(table.device))} devices under one tree; `heurgen train` weighs one tree a device "
+        "too, and says what each gives"
+    )
 
 
 COMMANDS = (train, evaluate)

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from heurgen.audit.report.tables import evaluation_page
 from tests.audit.pages import page_of
-from tests.browser.test_page import Opened
+from tests.audit.report.test_tables import ROW, evaluation
+from tests.browser.test_page import SIZES, Opened, violations
 
 pytestmark = pytest.mark.browser
 LONG = "a_name_of_a_hundred_characters_that_nobody_cared_to_cut_" + "x" * 44
@@ -72,3 +74,14 @@ def test_a_feature_on_both_axes_changes_places(chromium: Any, report_page: Path)
     page.select_option(".ay", across)
     assert (page.input_value(".ax"), page.input_value(".ay")) == (up, across)
     assert page.evaluate("heurgen.views[0].axes.map(String)") == [up, across]
+
+
+def test_a_comparison_of_strategies_is_read_on_a_phone(chromium: Any, tmp_path: Path, axe: str) -> None:
+    path = tmp_path / "strategies.html"
+    path.write_text(evaluation_page([evaluation(ROW, ROW)], ["nvidia: 2 devices"]), encoding="utf-8")
+    one = Opened(chromium, path, SIZES["phone"], "dark")
+    size = "svg => parseFloat(getComputedStyle(svg.querySelector('text')).fontSize) * svg.getScreenCTM().a"
+    assert one.page.locator("svg.strategies").first.evaluate(size) >= 9
+    assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert (one.problems, violations(one.page, axe)) == ([], [])
+    one.context.close()

@@ -52,6 +52,14 @@ def test_train_says_what_it_compared_and_audit_holds_it(folder: Path) -> None:
     assert json.loads(one)["device"] == H100
 
 
+def test_evaluate_says_that_it_pools_devices(folder: Path) -> None:
+    page = folder / "strategies.html"
+    words = ("evaluate", folder / "log.csv", "--spec", folder / "k.toml", "--folds", 2, "--html", page)
+    said = "2 devices under one tree; `heurgen train` weighs one tree a device too"
+    assert said in run(*words).stderr
+    assert said in page.read_text()
+
+
 def test_validate_warns_of_devices_that_want_other_configs_and_of_configs_that_fail_on_one(
     folder: Path,
 ) -> None:

@@ -41,8 +41,8 @@ class Panel:
     height: int
 
 
-def evaluation_page(evaluations: Sequence[Mapping[str, Any]]) -> str:
-    """The page of `heurgen evaluate`. evaluations: its results as dicts, one a vendor."""
+def evaluation_page(evaluations: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> str:
+    """The page of `heurgen evaluate`. evaluations: its results as dicts, one a vendor; notes: what it said first."""
     panels = []
     for found in evaluations:
         folds = (
@@ -52,7 +52,7 @@ def evaluation_page(evaluations: Sequence[Mapping[str, Any]]) -> str:
         if found["extrapolation"]:
             beyond = f"{found['vendor']}: trained on low {found['dominant']}, tested beyond"
             panels.append(_panel(beyond, found["extrapolation"]))
-    return _page("Strategies on scenarios that they were not trained on", panels=panels)
+    return _page("Strategies on scenarios that they were not trained on", panels=panels, notes=notes)
 
 
 def diff_page(diff: Diff) -> str:
@@ -62,8 +62,9 @@ def diff_page(diff: Diff) -> str:
 
 def _page(title: str, **data: Any) -> str:
     environment, style, policy = page_parts()
-    empty: dict[str, Any] = {"panels": [], "diff": None, "changes": list[ChangeRow]()}
+    empty: dict[str, Any] = {"panels": [], "notes": (), "diff": None, "changes": list[ChangeRow]()}
     given = empty | data
+    given["slowdowns"] = given["diff"] is not None or any(p.lines for p in given["panels"])
     return environment.get_template("tables.html.jinja").render(
         title=title, r=given, style=style, policy=policy
     )

@@ -19,6 +19,10 @@ def evaluation(*rows: dict[str, object]) -> dict[str, object]:
 def test_a_page_of_strategies() -> None:
     page = Page(evaluation_page([evaluation(ROW, UNKNOWN)]))
     assert "nvidia: 5 folds over scenarios, 2 repeats" in page.text
+    assert "Slowdown is the time" in page.text
+    noted = Page(evaluation_page([evaluation(ROW)], [EVIL]))
+    assert EVIL in noted.text.replace("\\", "")
+    assert not noted.named("script")
     assert "1.040× 1.200× 30× 90.0 % 0.0 % 12.2 8.0" in page.text
     assert not page.named("script")
     assert len(page.named("circle")) == 3 + 3  # one known strategy, and the legend
@@ -33,6 +37,7 @@ def test_strategies_on_winners_alone_show_agreement_and_no_slowdown() -> None:
     assert "winners only, slowdown unknown" in page.text
     assert "joint 87.3 % 12.2 8.0" in page.text
     assert "geomean" not in page.text
+    assert "Slowdown is" not in page.text
 
 
 def test_a_chart_has_a_line_a_strategy_with_its_mean_p95_and_worst() -> None:
