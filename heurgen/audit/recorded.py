@@ -71,7 +71,12 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
         name: next((float(found[k]) for k in keys if _is_number(found.get(k))), None)
         for name, keys in _FIGURES.items()
     }
-    if figures["geomean_slowdown"] is None and _is_number(found.get("mean_log_slowdown")):
+    # Of old models; where choices were invalid their price is in the mean, which is no slowdown then.
+    if (
+        not figures["geomean_slowdown"]
+        and not figures["invalid_share"]
+        and _is_number(found.get("mean_log_slowdown"))
+    ):
         figures["geomean_slowdown"] = math.exp(found["mean_log_slowdown"])
     n = found.get("n_scenarios")
     whole = n if type(n) is int else selector.n_scenarios

@@ -91,13 +91,15 @@ def curve(selector: Selector) -> list[str]:
 def held_out(selector: Selector, table: CostTable) -> list[str]:
     """The figures over launches that training held out, and which of the table's scenarios did worst, in one line."""
     found, _ = recorded.held_out(selector)
-    if found is None or found.geomean_slowdown is None or not selector.costs_known:
+    if found is None or not (found.geomean_slowdown or found.invalid_share) or not selector.costs_known:
         return []
-    text = f"  held out: geomean {found.geomean_slowdown:.4f}"
+    geomean = found.geomean_slowdown
+    text = "  held out: no figure" if geomean is None else f"  held out: geomean {geomean:.4f}"
     if found.p95_slowdown is not None and found.max_slowdown is not None:
         text += f", p95 {found.p95_slowdown:.3f}, max {found.max_slowdown:.2f}"
     if found.invalid_share:
-        text += f", {percent(found.invalid_share)} invalid"
+        row = ", which the row above counts as slow" if curve(selector) else ""
+        text += f", {percent(found.invalid_share)} invalid{row}"
     worst = recorded.held_out_worst(selector)[:1]
     for item in worst if selector.n_scenarios == table.n_scenarios else ():
         slow = "invalid" if item.slowdown is None else f"{item.slowdown:.2f}x"

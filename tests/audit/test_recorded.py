@@ -71,6 +71,13 @@ def test_held_out_figures_under_their_names_of_then_and_now() -> None:
     assert held_out(selector({"held_out": True}))[0] is None
 
 
+def test_the_price_of_invalid_choices_is_no_slowdown() -> None:
+    """It stands in the mean that the learner looks at: e^3 where nothing was valid."""
+    found, _ = held_out(selector({"held_out": {"mean_log_slowdown": 3.0, "invalid_share": 1.0}}))
+    assert found is not None
+    assert (found.geomean_slowdown, found.invalid_share) == (None, 1.0)
+
+
 def test_of_winners_alone_no_figure_looks_like_a_slowdown() -> None:
     choice = {
         "held_out": {"geomean_slowdown": 1.2, "agreement": 0.8, "within_1_1": 0.8},

@@ -60,6 +60,11 @@ def test_the_held_out_line_has_what_is_known_and_names_the_worst() -> None:
         "  held out: geomean 1.0500, p95 1.250, max 3.00, 12.5 % invalid; worst: scenario 1 (x 7, y 1): 3.00x"
     ]
     invalid = [{"scenario": 2, "slowdown": None, "chosen": [16]}]
+    none = {"mean_log_slowdown": 3.0, "geomean_slowdown": None, "invalid_share": 1.0}
+    rows = [{"max_configs": 1, "leaves": 1, "mean_log_slowdown": 3.0}]
+    assert held_out(selector({"held_out": none, "curve": rows}), TABLE) == [
+        "  held out: no figure, 100.0 % invalid, which the row above counts as slow"
+    ]
     told = held_out(selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}), TABLE)
     assert told == ["  held out: geomean 1.0500; worst: scenario 2 (x 7, y 1): invalid"]
     # Of another table's rows nothing is said.

@@ -72,12 +72,10 @@ def _sentence(view: View, held: Summary | None, same_log: bool) -> str:
         agreement = None if held is None else held.agreement
         known = "" if agreement is None else f"; the measured winner on {share(agreement)} of unseen launches"
         return f"{size}; learnt from winners alone, so that no slowdown is known{known}"
-    invalid = _invalid(view, held, same_log)
     if held is None or held.geomean_slowdown is None:
-        known = (
-            f"on unseen launches{invalid}" if invalid else "how it does on unseen launches was not recorded"
-        )
-        return f"{size}; {known}"
+        invalid = _invalid(view, held, same_log, "unseen launches")
+        return f"{size}{invalid or '; how it does on unseen launches was not recorded'}"
+    invalid = _invalid(view, held, same_log, "them")
     text = f"{size}; {times(held.geomean_slowdown)} on unseen launches"
     if held.max_slowdown is None:
         return text + invalid
@@ -95,12 +93,13 @@ def _where(view: View, slowest: float, same_log: bool) -> str:
     return _at(view, row, same_log)
 
 
-def _invalid(view: View, held: Summary | None, same_log: bool) -> str:
+def _invalid(view: View, held: Summary | None, same_log: bool, launches: str) -> str:
     """How often the held-out choice failed or was never measured, and where for example."""
     if held is None or not held.invalid_share:
         return ""
     row = next((w.row for w in recorded.held_out_worst(view.selector) if w.slowdown is None), None)
-    return f"; not valid on {share(held.invalid_share)} of them{_at(view, row, same_log).replace(' at', ', as at', 1)}"
+    place = _at(view, row, same_log).replace(" at", ", as at", 1)
+    return f"; not valid on {share(held.invalid_share)} of {launches}{place}"
 
 
 def _at(view: View, row: int | None, same_log: bool) -> str:

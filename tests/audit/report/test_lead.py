@@ -74,7 +74,9 @@ def test_choices_that_were_not_valid_stand_in_the_sentence() -> None:
     _, view = one_view(held_out=held | {"max_slowdown": 1.0, "geomean_slowdown": 1.0})
     assert "everywhere" not in lead(view, FIGURES, True, PLACES).sentence
     _, view = one_view(held_out={"geomean_slowdown": None, "max_slowdown": None, "invalid_share": 1.0})
-    assert lead(view, FIGURES, True, PLACES).sentence.endswith("; not valid on 100.0 % of them")
+    assert lead(view, FIGURES, True, PLACES).sentence.endswith(
+        " leaves; not valid on 100.0 % of unseen launches"
+    )
 
 
 def test_several_devices_have_one_sentence_over_all() -> None:
