@@ -75,7 +75,8 @@ class Collected:
 
     def scenario(self, vendor: str, device: str, features: Texts) -> int:
         """The number of a scenario, for `add`."""
-        key = (("vendor", vendor), ("device", device), *features.items())
+        named = ((f"{n}_" if n in ("vendor", "device") else n, v) for n, v in features.items())
+        key = (("vendor", vendor), ("device", device), *named)
         return self._scenarios.setdefault(key, len(self._scenarios))
 
     def add(self, scenario: int, config: Texts, time: float | None, status: str = "ok") -> None:

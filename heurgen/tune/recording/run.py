@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heurgen.base.errors import UsageError, quoted
+from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported, safe_name
@@ -52,13 +53,28 @@ def record(command: Sequence[str], output: Path) -> Recorded:
         raise UsageError(
             _nothing(status, bool(records)), hint="a sweep runs once per kernel, key and process"
         )
-    kernels = sorted({s["kernel"] for s in sweeps})
-    logs = {kernel: _log(kernel, [s for s in sweeps if s["kernel"] == kernel]) for kernel in kernels}
-    notes = tuple(
-        f"{kernel}: {counted(sum(s['kernel'] == kernel for s in sweeps), 'sweep')} recorded"
-        for kernel in kernels
-    )
-    return Recorded(status, logs, _files(kernels, output), notes)
+    kernels = _kernels(sweeps)
+    notes = [f"{kernel}: {counted(len(own), 'sweep')} recorded" for kernel, own in kernels.items()]
+    failed = [
+        k for k, own in kernels.items() if not any(_time(times) for s in own for _, times in s["timings"])
+    ]
+    if len(failed) < len(kernels):
+        notes += [f"{kernel}: no config succeeded, so there is no log of it" for kernel in failed]
+        kernels = {k: own for k, own in kernels.items() if k not in failed}
+    logs = {kernel: _log(kernel, own) for kernel, own in kernels.items()}
+    return Recorded(status, logs, _files(list(kernels), output), tuple(notes))
+
+
+def _kernels(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Sweeps by kernel; kernels of one name that are tuned by other keys are numbered (copy, copy_2)."""
+    found: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
+    for sweep in sweeps:
+        found.setdefault((sweep["kernel"], tuple(sweep.get("keys", ()))), []).append(sweep)
+    named: dict[str, list[Mapping[str, Any]]] = {}
+    for (kernel, _), own in sorted(found.items(), key=lambda pair: pair[0]):
+        same = sum(k == kernel or re.fullmatch(re.escape(kernel) + "_[0-9]+", k) is not None for k in named)
+        named[f"{kernel}_{same + 1}" if same else kernel] = own
+    return named
 
 
 def _lines(file: Path) -> list[str]:
@@ -81,26 +97,34 @@ def _has_gpu() -> bool:
 
 
 def _log(kernel: str, sweeps: Sequence[Mapping[str, Any]]) -> Imported:
+    """The log of a kernel. What a sweep was not given (an optional tensor, a null key) is `none`."""
     found = Collected("record")
     found.kernel = kernel
+    features = dict.fromkeys(n for s in sweeps for n in s["features"])
+    dtypes = dict.fromkeys(n for s in sweeps for n in s["dtypes"])
     for sweep in sweeps:
-        cells = {n: _cell(v) for n, v in sweep["features"].items()}
-        dtypes = {f"{n}_dtype": v.removeprefix("torch.") for n, v in sweep["dtypes"].items()}
-        scenario = found.scenario(sweep["vendor"], sweep["device"], {**cells, **dtypes})
+        cells = {n: _cell(sweep["features"].get(n)) or "none" for n in features}
+        cells |= {f"{n}_dtype": sweep["dtypes"].get(n, "none").removeprefix("torch.") for n in dtypes}
+        scenario = found.scenario(sweep["vendor"], sweep["device"], cells)
         for config, times in sweep["timings"]:
-            failed = not times or not 0 < times[0] < float("inf")
-            found.add(
-                scenario,
-                {n: _cell(v) for n, v in config.items()},
-                *((None, "invalid") if failed else (times[0],)),
-            )
-            if len(times) == 3 and not failed:
-                found.noises.append(max(0.0, times[2] - times[1]) / 1.6832 / times[0])
+            time = _time(times)
+            settings = {n: _cell(v) for n, v in config.items()}
+            found.add(scenario, settings, time, "invalid" if time is None else "ok")
+            if len(times) == 3 and time is not None:
+                found.noises.append(max(0.0, times[2] - times[1]) / 1.6832 / time)
     return found.imported(Options())
 
 
+def _time(times: Sequence[float]) -> float | None:
+    """The median in ms; None for a failure."""
+    return times[0] if times and 0 < times[0] < float("inf") else None
+
+
 def _cell(value: Any) -> str:
-    return "" if value is None else "true" if value is True else "false" if value is False else str(value)
+    """A value as a log shows it: text without spaces around it, blank for null."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else printable(str(value)).strip()
 
 
 def _files(kernels: Sequence[str], output: Path) -> dict[str, tuple[Path, Path]]:

@@ -16,6 +16,8 @@ from typing import Any
 
 FOLDER = "HEURGEN_RECORD"
 _TARGET = "triton.runtime.autotuner"
+# Of a config beside its kwargs; what other versions and forks have counts where it is on.
+_FIELDS = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
 _complained = False
 
 
@@ -71,7 +73,7 @@ def _after_run(tuner: Any, before: set[Any], args: tuple[Any, ...], kwargs: dict
         named = {**dict(zip(tuner.arg_names, args, strict=False)), **kwargs}
         dtypes = {n: str(v.dtype) for n, v in named.items() if n in tuner.arg_names and hasattr(v, "dtype")}
         features = {name: named[name] for name in tuner.keys if name in named}
-        _write(_sweep(tuner.base_fn.__name__, features, dtypes, timings))
+        _write(_sweep(tuner.base_fn.__name__, features, dtypes, timings) | {"keys": list(tuner.keys)})
 
 
 def _listener(fn: Any, key: Any, best_config: Any, configs_timings: Any, **rest: Any) -> None:
@@ -93,11 +95,11 @@ def _sweep(kernel: str, features: dict[str, Any], dtypes: dict[str, str], timing
     pairs = timings.items() if hasattr(timings, "items") else timings
     found = []
     for config, times in pairs:
-        fields = {
-            n: getattr(config, n, None)
-            for n in ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
+        fields = {n: v for n, v in vars(config).items() if n not in ("kwargs", "pre_hook")}
+        settings = {
+            **config.kwargs,
+            **{n: v for n, v in fields.items() if v or (n in _FIELDS and v is not None)},
         }
-        settings = {**config.kwargs, **{n: v for n, v in fields.items() if v is not None}}
         values = [float(t) for t in (times if isinstance(times, list | tuple) else [times])]
         found.append([{n: _plain(v) for n, v in settings.items()}, values])
     shown = {n: _plain(v) for n, v in features.items()}

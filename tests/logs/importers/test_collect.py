@@ -144,3 +144,12 @@ def test_constants_of_a_log_that_is_made() -> None:
     with pytest.raises(UsageError) as error:
         with_constants(imported, {"m": "1"})
     assert str(error.value) == "the files have a column 'm': it is no constant to add"
+
+
+def test_a_feature_called_device_does_not_take_the_place_of_the_device() -> None:
+    found = Collected("k")
+    for device in ("left", "right"):
+        found.add(found.scenario("nvidia", "H200", {"device": device}), {"b": "1"}, 1.0)
+    imported = found.imported(Options())
+    assert imported.columns[:3] == ("vendor", "device", "device_")
+    assert [row[:3] for row in imported.rows] == [("nvidia", "H200", "left"), ("nvidia", "H200", "right")]

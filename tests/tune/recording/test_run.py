@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from heurgen.base.errors import UsageError
+from heurgen.base.errors import LogError, UsageError
+from heurgen.logs.importers.common import check_readable
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
 from heurgen.tune.recording import run
@@ -115,6 +116,37 @@ def test_two_kernels_make_two_files_and_the_status_is_passed_on(tmp_path: Path) 
     assert recorded(tmp_path / "log.csv", *lines[::2]).files == {
         "k": (tmp_path / "log.csv", tmp_path / "log.toml")
     }
+
+
+def test_what_a_launch_was_not_given_is_none(tmp_path: Path) -> None:
+    lines = [
+        line(features={"n": 8, "mode": None}),
+        line(features={"mode": " relu\n"}, dtypes={"x": "torch.float16", "b": "int8"}),
+    ]
+    log = recorded(tmp_path / "log.csv", *lines, "").logs["k"]
+    assert log.columns[:6] == ("vendor", "device", "n", "mode", "x_dtype", "b_dtype")
+    assert {row[2:6] for row in log.rows} == {
+        ("8", "none", "float16", "none"),
+        ("none", "relu\\n", "float16", "int8"),
+    }
+    check_readable(log.csv_text(), log.spec_text())
+
+
+def test_a_kernel_of_which_every_config_failed_does_not_cost_the_others(tmp_path: Path) -> None:
+    failed = line(kernel="broken", features={"n": 1}, timings=[[{"BLOCK": 16}, [1e999]]])
+    found = recorded(tmp_path / "log.csv", line(features={"n": 1}), failed, "")
+    assert list(found.logs) == ["k"]
+    assert "broken: no config succeeded, so there is no log of it" in found.notes
+    with pytest.raises(LogError, match="every measurement of record failed"):
+        recorded(tmp_path / "log.csv", failed, "")
+
+
+def test_kernels_of_one_name_with_other_keys_are_numbered(tmp_path: Path) -> None:
+    lines = [line(features={k: 1}, keys=[k]) for k in ("n", "m", "m", "q")]
+    found = recorded(tmp_path, *lines, "")
+    assert {k: log.columns[2] for k, log in found.logs.items()} == {"k": "m", "k_2": "n", "k_3": "q"}
+    assert found.files["k_2"] == (tmp_path / "k_2.csv", tmp_path / "k_2.toml")
+    assert len(found.logs["k"].rows) == 4
 
 
 def test_half_a_line_of_a_program_that_was_killed_is_left_out(tmp_path: Path) -> None:

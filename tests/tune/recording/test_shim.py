@@ -32,6 +32,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 class Config:
     def __init__(self, **kwargs: Any) -> None:
         self.kwargs, self.num_warps, self.maxnreg = kwargs, 4, None
+        self.num_consumer_groups, self.pingpong, self.pre_hook = 0, False, None  # type: tuple[int, bool, Any]
 
 
 class Typed:
@@ -79,7 +80,17 @@ def test_a_key_that_is_new_in_the_cache_was_tuned(triton: types.ModuleType, tmp_
         "timings": [[{"BLOCK": 16, "policy": "('a', 1)", "num_warps": 4}, [1.0, 0.9, 1.1]]],
         "device": "Triton interpreter",
         "vendor": "cpu",
+        "keys": ["n"],
     }
+
+
+def test_fields_that_other_versions_have_count_where_they_are_on(triton: Any, tmp_path: Path) -> None:
+    config = Config(BLOCK=16)
+    config.num_consumer_groups, config.pingpong, config.pre_hook = 2, False, print
+    shim._write(shim._sweep("k", {}, {}, {config: 1.0}))
+    assert records(tmp_path)[0]["timings"] == [
+        [{"BLOCK": 16, "num_warps": 4, "num_consumer_groups": 2}, [1.0]]
+    ]
 
 
 def test_the_listener_of_later_versions(triton: Any, tmp_path: Path) -> None:
