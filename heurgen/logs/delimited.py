@@ -129,12 +129,14 @@ def _delimiter(text: str) -> str:
     head = text[: 2**20]
 
     def begun(delimiter: str) -> tuple[list[str], list[str]]:
-        """The header and the first record; empty where they are no CSV."""
+        """The header and the first record; empty from where they are no CSV."""
         records = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
+        header: list[str] = []
         try:
-            return next(records, []), next(records, [])
+            header = next(records, [])
+            return header, next(records, [])
         except csv.Error:
-            return [], []
+            return header, []
 
     def fit(delimiter: str) -> tuple[bool, int]:
         header, first = begun(delimiter)

@@ -142,6 +142,10 @@ BAD = {
         "a,b\n1,%s\n" % ("x" * 200_000),
         ":2: a cell is longer than 131072 characters (is a quote left open?)",
     ),
+    "open quote in the first record of a long file": (
+        'a,b\n1,"2\n' + "1,2\n" * 50_000,
+        ":2: a cell is longer than 131072 characters (is a quote left open?)",
+    ),
     "open quote of a long file": (
         'a,b\n1,2\n"1,2\n' + "1,2\n" * 50_000,
         ":3: a cell is longer than 131072 characters (is a quote left open?)",
