@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -45,6 +46,8 @@ class Group(click.Group):
             return super().make_context(*arguments, **options)
         except click.UsageError as error:
             _refuse_usage(error)
+        except BrokenPipeError as error:  # click would end with 1, which means findings
+            _unwritable(error)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -53,6 +56,8 @@ class Group(click.Group):
             _complain(str(error), error.message, type(error), ctx.invoked_subcommand)
         except click.UsageError as error:
             _refuse_usage(error)
+        except BrokenPipeError as error:
+            _unwritable(error)
         except RecursionError:
             _complain("the input nests too deeply")
         except MemoryError:
@@ -60,12 +65,25 @@ class Group(click.Group):
         raise click.exceptions.Exit(BAD_INPUT)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
+        if sys.stdout is None:
+            sys.stdout = _Closed()
         try:
             return super().main(*arguments, **options)
         except OSError as error:  # of click's own text: --help, --version
-            _complain(f"cannot write to stdout: {reason(error)}")
-            _abandon_stdout()
-            sys.exit(BAD_INPUT)
+            _unwritable(error)
+
+
+class _Closed(io.TextIOBase):
+    """A stdout that the caller closed: libraries that look for one find it, and nothing can be written."""
+
+    def write(self, _: str) -> int:
+        raise OSError("it is closed")
+
+
+def _unwritable(error: OSError) -> NoReturn:
+    _complain(f"cannot write to stdout: {reason(error)}")
+    _abandon_stdout()
+    sys.exit(BAD_INPUT)
 
 
 def _complain(
@@ -118,12 +136,9 @@ def say(text: str) -> None:
 
 def write(text: str) -> None:
     """Text for stdout as it is; the caller has made it safe. Raises as `say`."""
-    stream = sys.stdout
-    if stream is None:
-        raise UsageError("cannot write to stdout: it is closed")
     try:
-        stream.write(text)
-        stream.flush()
+        sys.stdout.write(text)
+        sys.stdout.flush()
     except UnicodeEncodeError:
         write(text.encode("ascii", "backslashreplace").decode())
     except (OSError, ValueError) as error:
@@ -147,7 +162,7 @@ def note(notes: Iterable[str]) -> None:
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A callback (done, total) that draws a bar on a terminal's stderr; off a terminal nothing, not even rich."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, total: None
         return
     from rich.console import Console

@@ -32,6 +32,9 @@ def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
         ("show model.json --json > /dev/full", "No space left on device"),
         ("show model.json >&-", "it is closed"),
         ("--help > /dev/full", "No space left on device"),
+        ("train --help >&-", "it is closed"),
+        ("--version >&- <&-", "it is closed"),
+        ("evaluate log.csv --spec kernel.toml --folds 2 >&-", "it is closed"),
         ("show model.json --json > >(exec 0<&-; sleep 0.1) 2> >(cat >&2); s=$?; sleep 0.3; exit $s", ""),
     ],
 )
@@ -44,6 +47,22 @@ def test_stdout_that_takes_nothing_is_an_error(folder: Path, command: str, reaso
         assert (done.returncode, done.stderr.splitlines()[0]) == (2, message)
     else:
         assert done.returncode in (0, 2)
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("train", "-h"), ("show", "model.json")])
+def test_a_pipe_that_nobody_reads_is_an_error(folder: Path, words: tuple[str, ...]) -> None:
+    """Status 1 means findings; click ends with it by itself."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "heurgen", *words]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        line, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: cannot write to stdout: Broken pipe")
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 HOSTILE = "x\x1b[2J\u202e\u200b\x07\u3164y"
