@@ -229,7 +229,11 @@ def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -
 @click.command(epilog=examples("heurgen explain model.json --vendor nvidia num_seqs=8 max_seqlen_q=1"))
 @path_argument("MODEL")
 @click.argument("features", nargs=-1, metavar="name=value...")
-@click.option("--vendor", metavar="V", help="Vendor to explain; needed where the model knows several.")
+@click.option(
+    "--vendor",
+    metavar="V",
+    help="Vendor to explain; needed where the model knows several and no --device tells it.",
+)
 @click.option("--device", metavar="NAME", help="Device, for a model that has selectors of devices.")
 @click.option("--capability", metavar="C", help="Its compute capability, where the model lacks the device.")
 @json_option
@@ -247,9 +251,15 @@ def explain(
     from heurgen.ir.schema import read_model
 
     module = read_model(model)
-    if vendor is None and len(module.vendors) > 1:
-        raise UsageError(f"the model knows {', '.join(module.vendors)}", hint="choose one with --vendor")
-    found = run(module, vendor or module.vendors[0], parse_features(module, features), device, capability)
+    if vendor is None:
+        measured = {
+            s.vendor for s in module.selectors if device is not None and device in (s.device, *s.devices)
+        }
+        known = sorted(measured) if len(measured) == 1 else module.vendors
+        if len(known) > 1:
+            raise UsageError(f"the model knows {', '.join(known)}", hint="choose one with --vendor")
+        vendor = known[0]
+    found = run(module, vendor, parse_features(module, features), device, capability)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -38,6 +38,9 @@ def test_explain_needs_no_vendor_where_there_is_one(tmp_path: Path) -> None:
         found = run("explain", model, *values)
         assert found.exit_code == exit_code, found.output
     assert "choose one with --vendor" in found.stderr
+    told = run("explain", model, *values, "--device", "AMD Instinct MI300X", "--json")
+    assert json.loads(told.stdout)["vendor"] == "amd"
+    assert "choose one with --vendor" in run("explain", model, *values, "--device", "NVIDIA B200").stderr
 
 
 @pytest.mark.parametrize("artifact", ["model.json", "module.py"])
