@@ -68,7 +68,8 @@ def _kernel(file: Foreign) -> str:
 
 
 def _csv(file: Foreign, options: Options, found: Collected) -> None:
-    file = replace(file, text=_COMMENT.sub("", file.text))
+    if "\n#" in file.text or file.text.startswith("#"):
+        file = replace(file, text=_COMMENT.sub("", file.text))
     header, rows = csv_rows(file)
     time = next((t for t in _TIMES if t in header), None)
     if time is None:
@@ -76,13 +77,14 @@ def _csv(file: Foreign, options: Options, found: Collected) -> None:
             f"found none of the columns {' and '.join(_TIMES)}", row=1, hint="an untuned list of shapes?"
         )
     features, parameters = _roles(file, header, header.index(time))
-    if left_out := [n for n in header if n not in (time, *features, *parameters, *_PLACE)]:
+    left_out = [n for n in header if n not in (time, *features, *parameters, *_PLACE)]
+    if left_out:
         found.notes.append(f"left out, results of the winner: {', '.join(left_out)}")
     skipped = 0
+    read = [(i, n) for i, n in enumerate(header) if n not in left_out]
+    known: dict[str, str] = {}
     for line, cells in rows:
-        row = {
-            n: cell(file, v.strip() or None, f"line {line}: {n}") for n, v in zip(header, cells, strict=True)
-        }
+        row = {n: known.get(cells[i], "") or _cell(file, cells[i], line, n, known) for i, n in read}
         value = csv_number(file, row[time], line, time)
         if value <= 0 or value == float("inf"):  # AITER writes -1 or inf where nothing ran
             skipped += 1
@@ -97,6 +99,12 @@ def _csv(file: Foreign, options: Options, found: Collected) -> None:
         )
     if skipped:
         found.notes.append(f"{counted(skipped, 'shape')} without a time left out: nothing ran")
+
+
+def _cell(file: Foreign, text: str, line: int, column: str, known: dict[str, str]) -> str:
+    """A cell; `known` holds those that were looked at."""
+    known[text] = cell(file, text.strip() or None, f"line {line}: {column}")
+    return known[text]
 
 
 def _roles(file: Foreign, header: list[str], time: int) -> tuple[list[str], list[str]]:

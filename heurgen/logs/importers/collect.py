@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted
@@ -21,7 +22,12 @@ from heurgen.logs.importers.common import (
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.kernel_spec import LogColumns
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Texts = Mapping[str, str]
+Cells = tuple[str, ...]
 WINNERS_ONLY = "winners only: no other config was timed, so slowdown cannot be computed from this log"
 
 
@@ -104,6 +110,19 @@ class Collected:
     def rows(self) -> Iterable[tuple[int, int, int, float]]:
         return zip(self._scenario, self._config, self._status, self._time, strict=True)
 
+    def in_order(
+        self, scenarios: Sequence[Cells], configs: Sequence[Cells], statuses: Sequence[str]
+    ) -> Iterable[tuple[int, int, int, float]]:
+        """`rows` in the order that `sorted_rows` gives what the cells say: the same rows give the same bytes."""
+        import numpy as np
+
+        said = (scenarios, configs, [(s,) for s in statuses])
+        codes = [np.frombuffer(c, dtype=np.int64) for c in (self._scenario, self._config, self._status)]
+        ranks = [_ranks(cells)[code] for cells, code in zip(said, codes, strict=True)]
+        time = np.frombuffer(self._time, dtype=np.float64)
+        order = np.lexsort((time, *ranks[::-1]))
+        return zip(*(c[order].tolist() for c in (*codes, time)), strict=True)
+
 
 def _assembled(collected: Collected, options: Options) -> Imported:
     scenarios, configs, statuses = collected.tables()
@@ -123,11 +142,11 @@ def _assembled(collected: Collected, options: Options) -> Imported:
     tails = [tuple(c.get(p, "") for p in parameters) for c in configs]
     status_of = [s if s == "ok" else printable(s) for s in statuses]
     table = [
-        (*heads[s], *tails[c], status_of[k], "" if t < 0 else repr(t)) for s, c, k, t in collected.rows()
+        (*heads[s], *tails[c], status_of[k], "" if t < 0 else repr(t))
+        for s, c, k, t in collected.in_order(heads, tails, status_of)
     ]
     columns = ["vendor", "device", *feature_names, *options.const, *parameter_names, "status", "time_ms"]
     n_head = 2 + len(features) + len(options.const)
-    table = sorted_rows(table)
     if collected.winners_only:
         columns, table, extra = parted(columns, list(dict.fromkeys(table)), n_head)
         notes += [WINNERS_ONLY, *extra]
@@ -135,6 +154,14 @@ def _assembled(collected: Collected, options: Options) -> Imported:
     failed = sum(statuses[k] != "ok" for _, _, k, _ in collected.rows())
     notes.append(f"{counted(len(table), 'row')}, {failed} of them failures")
     return Imported(tuple(columns), table, draft, (*collected.notes, *notes))
+
+
+def _ranks(cells: Sequence[Cells]) -> NDArray[np.int64]:
+    """The place of each in order; equal ones share it."""
+    import numpy as np
+
+    place = {row: i for i, row in enumerate(sorted_rows(list(dict.fromkeys(cells))))}
+    return np.array([place[row] for row in cells], dtype=np.int64)
 
 
 def _check_failures(collected: Collected, statuses: list[str]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.logs.vendors import vendor_of
 from heurgen.spec.kernel_spec import vendor_problem
 
 
+@lru_cache(maxsize=256)
 def device_and_vendor(
     file: str, found: str | None, device: str | None, vendor: str | None
 ) -> tuple[str, str]:

@@ -224,7 +224,9 @@ def csv_rows(file: Foreign) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
     Raises:
         LogError: it is no CSV, or a row has another width than the header (while iterating).
     """
-    reader = csv.reader(io.StringIO(file.text, newline=""), strict=True)
+    # A StringIO would hold the text a second time, at four bytes a character.
+    lines = io.TextIOWrapper(io.BytesIO(file.text.encode()), encoding="utf-8", newline="")
+    reader = csv.reader(lines, strict=True)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
