@@ -54,6 +54,16 @@ def read_utf8(path: str | os.PathLike[str], error: type[HeurgenError], limit: in
         ) from caught
 
 
+def read_text(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> str:
+    """The text of a UTF-8 file, or of what a gzip or bzip2 file holds, of at most `limit` bytes.
+
+    Raises:
+        error: as `read_bytes`, `unpacked` and `decoded`.
+    """
+    file = os.fspath(path)
+    return decoded(file, unpacked(file, read_bytes(file, error, limit), error, limit), error)
+
+
 def unpacked(file: str, data: bytes, error: type[HeurgenError], limit: int) -> bytes:
     """What a gzip or bzip2 file stands for, known by its first bytes; other data as it is.
 

@@ -326,7 +326,7 @@ def _diff_logs(
         _, log, found = _read_log((path,), spec)
         note(log.notes)
         tables.append(found)
-    cards = [card_path(Path(path.removesuffix(".gz"))) for path in (old, new)]
+    cards = [card_path(Path(path)) for path in (old, new)]
     modes = [str(_mode_of(card)) if card.exists() else "" for card in cards]
     result = diff_logs(tables[0], tables[1], (modes[0], modes[1]))
     if as_json:

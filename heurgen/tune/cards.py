@@ -69,7 +69,7 @@ def path_for(log: Path, device: DeviceInfo, cards: Mapping[Path, Card]) -> Path:
 
 
 def _stem(log: Path) -> str:
-    return log.name.removesuffix(".csv") or log.name
+    return log.name.removesuffix(".gz").removesuffix(".csv") or log.name
 
 
 def make_card(device: DeviceInfo, method: Method, log: Mapping[str, Any]) -> Card:

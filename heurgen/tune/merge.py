@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, quoted
-from heurgen.base.reading import read_utf8
+from heurgen.base.reading import read_text
 from heurgen.base.writing import write_all
 from heurgen.tune.cards import Card, card_text, cards_of, path_for
 from heurgen.tune.protocol import DeviceInfo
@@ -72,7 +72,7 @@ def _header(log: Path) -> tuple[str, ...]:
 
 def _read(log: Path) -> list[list[str]]:
     try:
-        records = list(csv.reader(io.StringIO(read_utf8(log, LogError, MAX_BYTES), newline=""), strict=True))
+        records = list(csv.reader(io.StringIO(read_text(log, LogError, MAX_BYTES), newline=""), strict=True))
     except csv.Error as error:
         raise LogError(f"this is no CSV: {error}", file=log) from error
     if not records:

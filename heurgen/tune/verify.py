@@ -22,7 +22,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.base.errors import LogError, UsageError, printable
-from heurgen.base.reading import read_utf8
+from heurgen.base.reading import read_text
 from heurgen.base.text import counted
 from heurgen.tune.cards import Card, cards_of
 from heurgen.tune.protocol import Scenario, Settings
@@ -106,7 +106,7 @@ def read_times(path: Path, format_: RowFormat) -> Times:
         LogError: it cannot be read, or has not the columns of this kernel.
     """
     try:
-        rows = csv.DictReader(io.StringIO(read_utf8(path, LogError, _MAX_BYTES), newline=""), strict=True)
+        rows = csv.DictReader(io.StringIO(read_text(path, LogError, _MAX_BYTES), newline=""), strict=True)
         missing = sorted(set(format_.header) - set(rows.fieldnames or ()))
         if missing:
             raise LogError("the header lacks this column", file=path, row=1, column=missing[0])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import itertools
 import tomllib
 from collections import Counter
@@ -51,6 +52,17 @@ def test_shards_are_the_whole_in_any_order(tmp_path: Path) -> None:
     again = merge([*shards, merged.log, shards[0]], tmp_path / "again.csv")  # what was merged counts once
     assert again.log.read_text() == merged.log.read_text()
     assert again.copies == merged.rows + lines(shards[0]).total() - 1
+
+
+def test_logs_that_are_compressed(tmp_path: Path) -> None:
+    shards = [swept(tmp_path / f"{k}.csv", shard=(k, 2)) for k in (1, 2)]
+    plain = merge(shards, tmp_path / "plain.csv")
+    packed = tmp_path / "1.csv.gz"
+    packed.write_bytes(gzip.compress(shards[0].read_bytes()))
+    shards[0].unlink()
+    merged = merge([packed, shards[1]], tmp_path / "packed.csv")
+    assert merged.log.read_text() == plain.log.read_text()
+    assert merged.cards[0].read_text() == plain.cards[0].read_text()
 
 
 def test_two_measurements_of_a_cell_are_repeats(tmp_path: Path) -> None:

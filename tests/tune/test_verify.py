@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,6 +75,16 @@ def test_nothing_is_lost_where_all_is_as_fast_as_before(shipped: tuple[Path, Pat
     assert len(found.losses) == math.ceil(0.1 * 132)
     rows = (tmp_path / "new.csv").read_text().count("\n")
     assert rows < 0.15 * shipped[0].read_text().count("\n")
+
+
+def test_a_log_that_is_compressed(shipped: tuple[Path, Path], tmp_path: Path) -> None:
+    log, model = shipped
+    packed = tmp_path / "old.csv.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    (tmp_path / "old.card.toml").write_bytes(log.with_name("old.card.toml").read_bytes())
+    found = run_verify(TuneOptions(TARGET, tmp_path / "new.csv"), packed, model, executor=Upgraded(1.0))
+    assert found.lost == pytest.approx(1.0, abs=0.003)
+    assert found.changed == ("driver 1.2 -> 1.3",)
 
 
 def test_a_loss_is_found_and_where(shipped: tuple[Path, Path], tmp_path: Path) -> None:
