@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from heurgen.base.errors import LogError
-from heurgen.logs.lines import Ints, Table, coded, parts
+from heurgen.logs.lines import Ints, LineReader, coded, parts
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -70,7 +70,7 @@ def _read_plain(path: str, text: str, delimiter: str, interners: Interners) -> D
     if "\r" in text or not 1 < start < end or start > csv.field_size_limit():
         return None
     header = checked_header(path, text[: start - 1].split(delimiter))
-    table = Table(delimiter, [interners[name] for name in header])
+    table = LineReader(delimiter, [interners[name] for name in header])
     chunks: list[list[Ints]] = []
     for lines in parts(text, start, end):
         longest = max(map(len, lines))

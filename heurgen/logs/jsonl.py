@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heurgen.base.errors import LogError, quoted
-from heurgen.logs.lines import Ints, Table, coded, parts
+from heurgen.logs.lines import Ints, LineReader, coded, parts
 
 # An object in an object in an object ...
 MAX_DEPTH = 6
@@ -98,7 +98,7 @@ class _Form:
     """The keys of the first line in its order, and the lines' cells."""
 
     keys: tuple[str, ...]
-    table: Table
+    table: LineReader
 
     def read(self, lines: Sequence[str]) -> Columns | None:
         """The columns; None where a line has another form.
@@ -129,7 +129,7 @@ def _form(line: str, codes_of: CodesOf) -> _Form | None:
         end = r"\}[ \t\r]*+" if key is keys[-1] else ""
         name = re.escape(json.dumps(key)[1:])
         cells.append(_Cells(f"{begin}{name}{_BLANK}:{_BLANK}{_VALUE}{_BLANK}{end}", codes_of(key)))
-    return _Form(tuple(keys), Table(separator, cells))
+    return _Form(tuple(keys), LineReader(separator, cells))
 
 
 # --- any objects ------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def parts(text: str, start: int = 0, end: int | None = None) -> Iterator[list[st
         start = stop
 
 
-class Table:
+class LineReader:
     """Columns, each with the codes of its cells as they stand between separators."""
 
     def __init__(self, separator: str, columns: Sequence[Mapping[str, int]]) -> None:

@@ -17,7 +17,7 @@ from heurgen import ir
 from heurgen.base.errors import EmitError, UsageError, quoted
 from heurgen.base.gpus import capability_of
 from heurgen.render import config_files
-from heurgen.render.axis import Step, steps
+from heurgen.render.axis import Stretch, steps
 from heurgen.render.target import Rendered, Request, one_selector
 
 TARGET = "aiter-json"
@@ -77,7 +77,7 @@ def _said(wrong: Sequence[Sequence[int | None]]) -> str:
 
 
 def _buckets(
-    found: Sequence[Step], bounds: Sequence[int], request: Request
+    found: Sequence[Stretch], bounds: Sequence[int], request: Request
 ) -> dict[str, dict[str, ir.Value]]:
     """`M_LEQ_b`, and behind the last bound `M_GEQ_b`: readers try the first in ascending order, then the second."""
     table: dict[str, dict[str, ir.Value]] = {}
@@ -87,7 +87,7 @@ def _buckets(
     return table
 
 
-def differing(found: Sequence[Step], bounds: Sequence[int]) -> list[list[int | None]]:
+def differing(found: Sequence[Stretch], bounds: Sequence[int]) -> list[list[int | None]]:
     """The ranges [first, last] of M in which the buckets answer otherwise than the steps do."""
     starts = sorted({1, *(b + 1 for b in bounds), *(s.first for s in found)})
     wrong: list[list[int | None]] = []
@@ -102,11 +102,11 @@ def differing(found: Sequence[Step], bounds: Sequence[int]) -> list[list[int | N
     return wrong
 
 
-def _at(found: Sequence[Step], m: int) -> Step:
+def _at(found: Sequence[Stretch], m: int) -> Stretch:
     return next(s for s in found if s.last is None or m <= s.last)
 
 
-def _config(step: Step, request: Request) -> dict[str, ir.Value]:
+def _config(step: Stretch, request: Request) -> dict[str, ir.Value]:
     named = config_files.renamed(step.config, request.names, PARAMETERS, REQUIRED, "AITER's GEMM")
     for name, value in named.items():
         if type(value) is not int and not (

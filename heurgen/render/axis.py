@@ -19,7 +19,7 @@ LAST_TRIED = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Stretch:
     """`config` answers from `first` to `last`; `last` is None in the last step."""
 
     first: int
@@ -29,12 +29,12 @@ class Step:
 
 def steps(
     module: ir.HeuristicModule, selector: ir.Selector, axis: str, fixed: Mapping[str, Any]
-) -> tuple[Step, ...]:
+) -> tuple[Stretch, ...]:
     """The steps from 1 on, neighbours differ. Exact for every integer where no test reads a derived feature of
     the axis, and up to `LAST_TRIED` where one does.
     """
     starts = sorted(_starts(module, selector, axis))
-    found: list[Step] = []
+    found: list[Stretch] = []
     chosen = -1
     for first in starts:
         row = ir.with_derived(module, {**fixed, axis: first})
@@ -43,9 +43,9 @@ def steps(
             continue
         config = dict(zip(selector.parameters, selector.configs[chosen], strict=True))
         if not found or _differ(found[-1].config, config):
-            found.append(Step(first, None, config))
+            found.append(Stretch(first, None, config))
     ends = [step.first - 1 for step in found[1:]]
-    return tuple(Step(s.first, last, s.config) for s, last in zip(found, [*ends, None], strict=True))
+    return tuple(Stretch(s.first, last, s.config) for s, last in zip(found, [*ends, None], strict=True))
 
 
 def is_exact_everywhere(module: ir.HeuristicModule, selector: ir.Selector, axis: str) -> bool:

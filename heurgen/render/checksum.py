@@ -9,7 +9,6 @@ from heurgen.base.errors import ModelError
 
 # A Python module has it behind "#", a C++ header behind "//".
 _LINE = re.compile(r"^(?:#|//) checksum sha256 ([0-9a-f]{64})\n", re.MULTILINE)
-PLACEHOLDER = "# checksum sha256 " + 64 * "0"
 _EMPTY = re.compile(r"^(#|//) checksum sha256 0{64}$", re.MULTILINE)
 
 

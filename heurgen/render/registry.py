@@ -18,7 +18,7 @@ from heurgen.render.target import Rendered, Request
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class EmitTarget:
     """`takes`: the fields of `Request` beside `command` that mean something to it. `is_folder`: its output is."""
 
     name: str
@@ -33,24 +33,24 @@ _FILES = _SELECTOR | {"at", "names"}
 TARGETS = {
     target.name: target
     for target in (
-        Target("python", "python", "a module that needs nothing but Python"),
-        Target(
+        EmitTarget("python", "python", "a module that needs nothing but Python"),
+        EmitTarget(
             "triton",
             "triton",
             "@triton.jit functions over runtime integers",
             _SELECTOR | {"parameters"},
         ),
-        Target("cpp", "cpp", "one C++17 header"),
-        Target("json", "flat", "a flat table for launchers in other languages"),
-        Target(
+        EmitTarget("cpp", "cpp", "one C++17 header"),
+        EmitTarget("json", "flat", "a flat table for launchers in other languages"),
+        EmitTarget(
             "triton-autotune",
             "triton_autotune",
             "configs, heuristics and pruning for @triton.autotune",
             _SELECTOR,
         ),
-        Target("inductor", "inductor", "torch.compile's LookupTableChoices", _SELECTOR | {"names"}),
-        Target("vllm-moe", "vllm_moe", "vLLM's fused-MoE config files", _FILES, is_folder=True),
-        Target(
+        EmitTarget("inductor", "inductor", "torch.compile's LookupTableChoices", _SELECTOR | {"names"}),
+        EmitTarget("vllm-moe", "vllm_moe", "vLLM's fused-MoE config files", _FILES, is_folder=True),
+        EmitTarget(
             "aiter-json",
             "aiter_json",
             "AITER's Triton GEMM config files",

@@ -14,7 +14,7 @@ from typing import Any
 from heurgen import ir
 from heurgen.base.errors import EmitError, UsageError, quoted
 from heurgen.render import config_files
-from heurgen.render.axis import Step, steps
+from heurgen.render.axis import Stretch, steps
 from heurgen.render.target import Rendered, Request, one_selector, only_ints
 
 TARGET = "vllm-moe"
@@ -63,14 +63,14 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
     return Rendered({**files, config_files.MANIFEST: text})
 
 
-def _ends(step: Step) -> tuple[int, ...]:
+def _ends(step: Stretch) -> tuple[int, ...]:
     """The entries of a step: its first and its last M, so that no M is nearer to another step's entry."""
     if step.last is None or step.last == step.first:
         return (step.first,)
     return (step.first, step.last)
 
 
-def _config(step: Step, request: Request) -> dict[str, int]:
+def _config(step: Stretch, request: Request) -> dict[str, int]:
     named = config_files.renamed(step.config, request.names, PARAMETERS, REQUIRED, "vLLM's fused MoE")
     return only_ints(named, "vLLM")
 

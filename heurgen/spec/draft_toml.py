@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heurgen.base import toml
 from heurgen.base.errors import printable
 from heurgen.ir import expr
-from heurgen.spec.kernel_spec import Column, DerivedColumn, KernelSpec, LogColumns
+from heurgen.spec.kernel_spec import Column, DerivedColumn, LogColumns
 from heurgen.spec.log_columns import BY_NAME
 
 
@@ -42,24 +42,6 @@ class Draft:
     header: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     log_remarks: tuple[tuple[str, str], ...] = ()
-
-
-def spec_to_toml(spec: KernelSpec) -> str:
-    """The spec as TOML; reading it gives back an equal spec.
-
-    Raises:
-        SpecError: a string holds a lone surrogate, which TOML cannot write.
-    """
-    return to_toml(
-        Draft(
-            name=spec.name,
-            features=tuple(map(Entry, spec.features)),
-            parameters=tuple(map(Entry, spec.parameters)),
-            derived=spec.derived,
-            log=spec.log,
-            group=spec.group,
-        )
-    )
 
 
 def to_toml(draft: Draft) -> str:

@@ -25,18 +25,18 @@ from heurgen.logs.importers.common import check_readable
 from heurgen.logs.importers.registry import AUTO, BY_KIND, import_logs
 from heurgen.logs.tuning_log import read_logs
 from heurgen.logs.validation import report, validate
-from heurgen.render import checksum
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
 from heurgen.ship.project import read_project
 from heurgen.ship.proofs import Proof, lock_text, read_proofs
-from heurgen.spec.draft_toml import spec_to_toml
 from heurgen.spec.kernel_spec import KernelSpec, read_spec
 from heurgen.tune.constraints import parse
 from heurgen.tune.space import enumerate_configs, read_space
 from heurgen.tune.workloads import make_scenarios, read_workload
 from tests.render.examples import by_device
+from tests.spec.examples import spec_to_toml
 from tests.support import logs
+from tests.support.generated import UNSEALED, resealed
 from tests.support.modules import two_vendors
 
 
@@ -155,8 +155,7 @@ def _model(path: Path) -> object:
 def _module(path: Path) -> object:
     """An attacker can compute a checksum."""
     text = path.read_bytes().decode("utf-8", "replace")
-    head, mark, rest = text.partition("# checksum sha256 ")
-    return read_module(checksum.seal(f"{head}{checksum.PLACEHOLDER}{rest[64:]}") if mark else text)
+    return read_module(resealed(text) if UNSEALED[:-64] in text else text)
 
 
 def _space(path: Path) -> object:

@@ -10,9 +10,9 @@ import pytest
 from heurgen.base.errors import HeurgenError
 from heurgen.logs.draft import draft_spec
 from heurgen.logs.tuning_log import TuningLog, read_logs
-from heurgen.spec.draft_toml import spec_to_toml
 from heurgen.spec.kernel_spec import parse_spec
 from tests.logs.tables import HEADER, ROWS, csv_text, spec
+from tests.spec.examples import spec_to_toml
 
 
 def test_constants(tmp_path: Path, plain: TuningLog) -> None:

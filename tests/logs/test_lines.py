@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heurgen.logs import lines
-from heurgen.logs.lines import Table, coded, interner, parts
+from heurgen.logs.lines import LineReader, coded, interner, parts
 
 CELLS = st.sampled_from(["", "a", "b", "a b"])
 
@@ -42,7 +42,7 @@ def test_parts_end_where_they_are_told_to() -> None:
 def test_codes_stand_for_the_cells(data: st.DataObject, width: int, shared: int, separator: str) -> None:
     """Whether or not many lines share their first cells, in parts that follow each other."""
     columns = [interner() for _ in range(width)]
-    table = Table(separator, columns)
+    table = LineReader(separator, columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "_SHARED", shared)
         for _ in range(2):
@@ -63,7 +63,7 @@ def test_first_cells_are_coded_once() -> None:
             asked.append(text)
             return 7
 
-    found = Table(",", [Column(), Column(), Column()]).read([f"s,x,{i}" for i in range(16)])
+    found = LineReader(",", [Column(), Column(), Column()]).read([f"s,x,{i}" for i in range(16)])
     assert found is not None
     assert [c.tolist() for c in found] == [[7] * 16] * 3
     assert asked == ["s", "x", *map(str, range(16))]
@@ -72,7 +72,7 @@ def test_first_cells_are_coded_once() -> None:
 @pytest.mark.parametrize("bad", ["a", "a,b", "a,b,c,d", ""])
 @pytest.mark.parametrize("first", ["x,y,1", "x,y,z"])
 def test_a_line_of_another_width_is_none(bad: str, first: str) -> None:
-    table = Table(",", [interner() for _ in range(3)])
+    table = LineReader(",", [interner() for _ in range(3)])
     assert table.read([first, bad, first]) is None
     many = table.read([first] * 20)
     assert many is not None

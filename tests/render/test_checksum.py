@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from heurgen.base.errors import ModelError
-from heurgen.render.checksum import PLACEHOLDER, digest, seal, verify
+from heurgen.render.checksum import digest, seal, verify
+from tests.support.generated import UNSEALED
 
-TEXT = f"# SPDX\n{PLACEHOLDER}\nx = 1\n"
-CPP = f"// SPDX\n// {PLACEHOLDER[2:]}\nint x;\n"
+TEXT = f"# SPDX\n{UNSEALED}\nx = 1\n"
+CPP = f"// SPDX\n// {UNSEALED[2:]}\nint x;\n"
 
 
 @pytest.mark.parametrize("text", [TEXT, CPP])
@@ -39,11 +40,11 @@ def test_a_second_checksum_line_is_part_of_the_text() -> None:
 
 
 def test_one_placeholder_is_filled_in() -> None:
-    assert seal(f"{TEXT}{PLACEHOLDER}\n").endswith(f"\n{PLACEHOLDER}\n")
+    assert seal(f"{TEXT}{UNSEALED}\n").endswith(f"\n{UNSEALED}\n")
 
 
 def test_a_text_without_the_line_is_no_module_of_ours() -> None:
-    for text in ("x = 1\n", seal(TEXT).replace("# checksum", "#checksum"), f"  {PLACEHOLDER}\n"):
+    for text in ("x = 1\n", seal(TEXT).replace("# checksum", "#checksum"), f"  {UNSEALED}\n"):
         with pytest.raises(ModelError) as caught:
             verify(text)
         assert caught.value.message == "the module has no checksum line"

@@ -9,22 +9,16 @@ import pytest
 
 from heurgen import ir
 from heurgen.base.errors import ModelError
-from heurgen.render import checksum
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
 from tests.render.examples import by_device, listing2, spellings
+from tests.support.generated import UNSEALED, resealed
 
 TEXT = render_python(listing2())
 EDITED = (
     "the checksum does not fit the text: the module was edited by hand "
     "(run `heurgen build` or `heurgen emit` to write it again)"
 )
-
-
-def resealed(text: str) -> str:
-    """An attacker can compute a checksum."""
-    head, rest = text.split("# checksum sha256 ", 1)
-    return checksum.seal(f"{head}{checksum.PLACEHOLDER}{rest[64:]}")
 
 
 def test_everything_that_audit_needs_comes_back() -> None:
@@ -85,7 +79,7 @@ def test_an_edited_module_is_refused(old: str, new: str) -> None:
 def test_a_changed_checksum_is_refused() -> None:
     line = next(line for line in TEXT.splitlines() if line.startswith("# checksum"))
     with pytest.raises(ModelError) as caught:
-        read_module(TEXT.replace(line, checksum.PLACEHOLDER))
+        read_module(TEXT.replace(line, UNSEALED))
     assert str(caught.value) == EDITED
 
 

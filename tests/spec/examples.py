@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from heurgen.base.errors import SpecError
-from heurgen.spec.kernel_spec import parse_spec
+from heurgen.spec.draft_toml import Draft, Entry, to_toml
+from heurgen.spec.kernel_spec import KernelSpec, parse_spec
 
 GOOD = """[kernel]
 name = "k"
@@ -40,3 +41,21 @@ def refused(text: str) -> str:
     with pytest.raises(SpecError) as error:
         parse_spec(text, "FILE")
     return str(error.value).removeprefix("FILE")
+
+
+def spec_to_toml(spec: KernelSpec) -> str:
+    """The spec as TOML; reading it gives back an equal spec.
+
+    Raises:
+        SpecError: a string holds a lone surrogate, which TOML cannot write.
+    """
+    return to_toml(
+        Draft(
+            name=spec.name,
+            features=tuple(map(Entry, spec.features)),
+            parameters=tuple(map(Entry, spec.parameters)),
+            derived=spec.derived,
+            log=spec.log,
+            group=spec.group,
+        )
+    )

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from heurgen.base.errors import SpecError
 from heurgen.base.toml import string
 from heurgen.ir import expr
-from heurgen.spec.draft_toml import Draft, Entry, spec_to_toml, to_toml
+from heurgen.spec.draft_toml import Draft, Entry, to_toml
 from heurgen.spec.kernel_spec import Column, DerivedColumn, KernelSpec, LogColumns, read_spec
+from tests.spec.examples import spec_to_toml
 
 SPEC = KernelSpec(
     name="unified_attention",

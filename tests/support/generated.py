@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from heurgen import ir
+from heurgen.render import checksum
 from heurgen.render.python import render_python
+
+# The checksum line before a text is sealed.
+UNSEALED = "# checksum sha256 " + 64 * "0"
+
+
+def resealed(text: str) -> str:
+    """A generated module that was edited, with the checksum of what it is now."""
+    head, rest = text.split(UNSEALED[:-64], 1)
+    return checksum.seal(f"{head}{UNSEALED}{rest[64:]}")
 
 
 def executed(text: str) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def drawn(view: View, limit: int, held: Sequence[float] | None = None, keep: Seq
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """One step curve. `style` names a class of the style sheet; `path` is SVG path data."""
 
     name: str
@@ -91,7 +91,7 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Distribution:
     frame: Frame
-    lines: tuple[Line, ...]
+    lines: tuple[Curve, ...]
     cut: bool
 
 
@@ -120,7 +120,7 @@ def distribution(series: Sequence[tuple[str, str, Floats]]) -> Distribution:
         "slowdown against the best config (log scale)",
         "share of scenarios",
     )
-    lines = [Line(n, s, _steps(x, at_x, at_y), _told(x)) for n, s, x in series]
+    lines = [Curve(n, s, _steps(x, at_x, at_y), _told(x)) for n, s, x in series]
     return Distribution(frame, tuple(lines), highest > scale.high * 1.0001)
 
 

@@ -20,7 +20,7 @@ AGREEMENT = ("strategy", "agrees with the winner", "leaves", "configs")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StrategyLine:
     """A strategy in a chart: pixels of its geometric mean, p95 and worst; beyond the axis they lie at its end."""
 
     name: str
@@ -36,7 +36,7 @@ class Panel:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    lines: tuple[Line, ...]
+    lines: tuple[StrategyLine, ...]
     ticks: tuple[tuple[float, str], ...]
     height: int
 
@@ -81,7 +81,7 @@ def _panel(title: str, rows: Sequence[Mapping[str, Any]]) -> Panel:
         return round(LEFT + t.at * (WIDTH - LEFT - 20), 1), t.label
 
     lines = tuple(
-        Line(
+        StrategyLine(
             r["strategy"],
             ROW * (i + 0.5) + 6,
             (at(r["geomean_slowdown"]), at(r["p95_slowdown"]), at(r["max_slowdown"])),
