@@ -34,7 +34,9 @@ def decorator_keys(place: str) -> tuple[str, ...]:
         raise file.error("is no Python", row=getattr(error, "lineno", None)) from error
     names = _assigned(tree)
     aliases = _aliases(tree)
-    kernels = dict(_kernels(tree, names, aliases))
+    kernels: dict[str, list[ast.Call]] = {}
+    for name, call in _kernels(tree, names, aliases):
+        kernels.setdefault(name, []).append(call)
     if function not in kernels:
         known = ", ".join(map(printable, kernels))
         functions = {n.name: n.lineno for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
@@ -43,7 +45,13 @@ def decorator_keys(place: str) -> tuple[str, ...]:
             f"has no function {quoted(function)}" if row is None else f"{function} has no @triton.autotune"
         )
         raise file.error(message, row=row, hint=f"autotuned there: {known}" if known else None)
-    return _key(file, kernels[function], names)
+    keys = [_key(file, call, names) for call in kernels[function]]
+    if other := next((i for i, key in enumerate(keys) if key != keys[0]), None):
+        row = kernels[function][other].lineno
+        raise file.error(
+            f"{function} is autotuned by other keys on another line, too", row=row, hint="--keys"
+        )
+    return keys[0]
 
 
 def split_place(place: str) -> tuple[str, str]:

@@ -125,3 +125,15 @@ def test_no_python(tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text("def f(:\n")
     with pytest.raises(HeurgenError, match=r"k.py:1: is no Python$"):
         decorator_keys(f"{tmp_path}/k.py:f")
+
+
+def test_a_kernel_that_is_defined_twice(tmp_path: Path) -> None:
+    """One key is one key; of two nobody knows which the cache has."""
+    kernel = "@triton.autotune(configs=[], key={})\n@triton.jit\ndef k(x): ...\n"
+    file = tmp_path / "kernels.py"
+    file.write_text("import triton\n" + kernel.format('["M"]') + kernel.format('("M",)'))
+    assert decorator_keys(f"{file}:k") == ("M",)
+    file.write_text("import triton\n" + kernel.format('["M"]') + kernel.format('["M", "N"]'))
+    with pytest.raises(HeurgenError) as error:
+        decorator_keys(f"{file}:k")
+    assert str(error.value) == f"{file}:5: k is autotuned by other keys on another line, too (--keys)"
