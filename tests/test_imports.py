@@ -51,6 +51,15 @@ def test_only_trees_import_sklearn(path: Path) -> None:
     }
 
 
+def test_a_public_class_name_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 def test_help_and_the_package_import_nothing_heavy() -> None:
     code = (
         "import sys, heurgen, heurgen.cli\n"

@@ -46,7 +46,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Contest:
     """The candidate to fit, all that were compared (none without cross-validation), and what a cap costs.
 
     `beyond` has twice the leaves and two tests more on a path, where the chosen trees reach a limit; else None.
@@ -77,7 +77,7 @@ def choose(
     p: Problem,
     r: Regime,
     progress: Progress = lambda done, total: None,
-) -> Choice:
+) -> Contest:
     """Compare numbers of configs, prices of a leaf and strategies on the same folds.
 
     Numbers of configs ascend until `r.patience` of them in a row lower no mean.
@@ -86,7 +86,7 @@ def choose(
     limit = Settings(r.counts[-1], price, r.max_depth, r.max_leaves, options.tail or 0.0, by_rows=r.few)
     if not r.validates:
         small = replace(limit, depth=min(2, r.max_depth), max_leaves=min(r.max_leaves, 4))
-        return Choice(Candidate("joint", small))
+        return Contest(Candidate("joint", small))
     folds = list(_folds(table, p, r))
     tell = _Steps(progress, (len(r.counts) + 1) * len(folds))
     scored = _by_counts(folds, table, limit, r, tell)
@@ -103,7 +103,7 @@ def choose(
         scored += [chosen] if chosen.settings.tail else []
     beyond = _beyond(chosen, folds[: len(folds) // r.repeats], table, r)
     tell.finish()
-    return Choice(chosen, tuple(scored), beyond)
+    return Contest(chosen, tuple(scored), beyond)
 
 
 @dataclass(slots=True)

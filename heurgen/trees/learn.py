@@ -150,7 +150,7 @@ def _asked(options: FitOptions, r: Regime) -> Settings:
     return Settings(count, price, depth, r.max_leaves, options.tail or 0.0, by_rows=r.few)
 
 
-def _limited(choice: auto.Choice, options: FitOptions) -> Settings:
+def _limited(choice: auto.Contest, options: FitOptions) -> Settings:
     """What auto chose, within the caller's depth; a default chosen without validation keeps its own."""
     settings = choice.chosen.settings
     if options.max_depth is None:

@@ -10,7 +10,7 @@ import numpy as np
 from heurgen.base.figures import summarise
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
-from heurgen.trees.auto import Candidate, Choice
+from heurgen.trees.auto import Candidate, Contest
 from heurgen.trees.problem import Bools, Floats, Problem
 from heurgen.trees.regime import Regime
 
@@ -18,7 +18,7 @@ from heurgen.trees.regime import Regime
 WORST = 12
 
 
-def record(choice: Choice, table: CostTable, p: Problem, r: Regime) -> dict[str, Any]:
+def record(choice: Contest, table: CostTable, p: Problem, r: Regime) -> dict[str, Any]:
     """The choice as JSON data; held-out figures of the chosen candidate where costs are known.
 
     `curve` has, for every number of configs, the best held-out mean over prices and the leaves it took.
