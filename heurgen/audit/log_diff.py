@@ -21,7 +21,7 @@ _SHOWN = 20
 class WinnerChange:
     """A scenario whose winner is another config. `loss`: in the new log, the old winner's time over the best.
 
-    None where the old winner has no time in the new log.
+    None where the old winner has no time in the new log, or that holds winners only.
     """
 
     scenario: str
@@ -49,7 +49,7 @@ class LogDiff:
     """`changes` are those beyond the new log's noise, worst first; `ties` other winners within it.
 
     `loss` is the geometric mean over all common scenarios of what the old winner loses in the new log, where it
-    has a time; None where it has none anywhere.
+    has a time; None where it has none anywhere, or where the new log holds winners only.
     """
 
     scenarios: int
@@ -107,7 +107,8 @@ def diff_logs(
             was, row = found
             winner = was.configs[_best(was.times[row])]
             column, best = number.get(winner), _best(table.times[s])
-            log = math.inf if column is None else float(table.log_slowdown[s, column])
+            known = table.costs_known and column is not None
+            log = float(table.log_slowdown[s, column]) if known else math.inf
             loss = math.exp(log) if math.isfinite(log) else None
             if loss is not None:
                 losses.append(log)

@@ -80,3 +80,16 @@ def test_logs_that_share_nothing(tmp_path: Path, spec: str) -> None:
     assert (result.exit_code, "share no scenario" in result.stderr) == (2, True)
     result = CliRunner().invoke(main, ["diff", *files])
     assert (result.exit_code, "two logs are compared with --spec alone" in result.stderr) == (2, True)
+
+
+def test_winners_alone_tell_no_loss(tmp_path: Path) -> None:
+    spec = tmp_path / "k.toml"
+    spec.write_text(SPEC + "[log]\nwinners_only = true\n")
+    old = written(tmp_path / "old.csv", {(1, 16): 1.0, (2, 16): 1.0})
+    new = written(tmp_path / "new.csv", {(1, 16): 1.0, (2, 32): 3.0})
+    result = CliRunner().invoke(main, ["diff", old, new, "--spec", str(spec)])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == (
+        "2 scenarios in both logs: the winner changes in 1, and within the noise in 0\n"
+        "  has no time  H200: n=2: BM 16 -> 32\n"
+    )
