@@ -117,7 +117,11 @@ var heurgen = (function () {
 
   // Text of an input as the feature's value: ints as BigInt, so that any int compares exactly; undefined if wrong.
   function parsed(column, text) {
-    if (column.type === "category") { return text; }
+    var found = text;
+    if (column.type === "category") {
+      column.aliases.forEach(function (pair) { if (pair[0] === text) { found = pair[1]; } });
+      return column.refuses && column.values.indexOf(found) < 0 ? undefined : found;
+    }
     text = text.trim();
     if (column.type === "bool") { return { "true": 1, "false": 0, "1": 1, "0": 0 }[text.toLowerCase()]; }
     if (column.type === "int") { return /^-?[0-9]{1,4000}$/.test(text) ? BigInt(text) : undefined; }
@@ -126,11 +130,12 @@ var heurgen = (function () {
     return text !== "" && isFinite(Number(text)) ? Number(text) : undefined;
   }
 
-  // The config for texts of all features: of a section of this page, or of the same data given directly.
+  // The config for texts of all features, null where one is refused: of a section of this page, or of the same data
+  // given directly.
   function select(which, texts) {
     var page = typeof which === "number" ? pages[which] : which;
     var features = texts.map(function (text, i) { return parsed(page.columns[i], text); });
-    return page.configs[walk(page, features).config];
+    return features.indexOf(undefined) < 0 ? page.configs[walk(page, features).config] : null;
   }
 
   // --- axes -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ heurgen.views.forEach(function (view) {
   function field(column, i) {
     var holder = document.createElement("label"), category = column.type === "category" && column.values.length <= 50;
     var input = document.createElement(category || column.type === "bool" ? "select" : "input");
-    (category ? column.values.concat(OTHER) : column.type === "bool" ? ["false", "true"] : []).forEach(function (text) {
+    (category ? column.values.concat(column.refuses ? [] : OTHER) : column.type === "bool" ? ["false", "true"] : []).forEach(function (text) {
       var option = document.createElement("option");
       option.value = text;
       option.textContent = heurgen.shortened(heurgen.plain(text), 60);
@@ -46,7 +46,7 @@ heurgen.views.forEach(function (view) {
     fields.forEach(function (input, i) { input.setAttribute("aria-invalid", features[i] === undefined); });
     var wrong = features.indexOf(undefined);
     if (wrong >= 0) {
-      var wanted = { int: "a whole number", float: "a number" }[page.columns[wrong].type];
+      var wanted = { int: "a whole number", float: "a number", category: "a known category" }[page.columns[wrong].type];
       line(box, page.columns[wrong].name + ": expected " + wanted, "bad");
       light(null);
       return;

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heurgen import ir
+from heurgen.audit.report.coding import to_script
+from heurgen.audit.report.explorer import answering
 from heurgen.audit.report.tables import evaluation_page
+from heurgen.base.errors import HeurgenError
 from tests.audit.pages import page_of
 from tests.audit.report.test_tables import ROW, evaluation
 from tests.browser.test_page import SIZES, Opened, violations
@@ -85,3 +90,29 @@ def test_a_comparison_of_strategies_is_read_on_a_phone(chromium: Any, tmp_path: 
     assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert (one.problems, violations(one.page, axe)) == ([], [])
     one.context.close()
+
+
+def test_other_spellings_and_refused_categories_are_those_of_select(chromium: Any, report_page: Path) -> None:
+    dtype = ir.Feature(
+        "dtype", "category", values=("a", "b"), unknown="error", aliases=(("A", "a"), ("__proto__", "b"))
+    )
+    layout = ir.Feature("layout", "category", values=("r", "c"), aliases=(("row", "r"),))
+    by_layout = ir.Membership("layout", ("r",), ("c",), False, ir.Leaf(1), ir.Leaf(2))
+    tree = ir.Membership("dtype", ("a",), ("b",), False, ir.Leaf(0), by_layout)
+    selector = ir.Selector("nvidia", ("B",), ((1,), (2,), (3,)), tree)
+    module = ir.HeuristicModule("k", (dtype, layout), (ir.Parameter("B", "int"),), (selector,))
+
+    def wanted(row: dict[str, str]) -> list[str] | None:
+        try:
+            return [str(v) for v in ir.select(module, "nvidia", row).values()]
+        except HeurgenError:
+            return None
+
+    texts = ["a", "b", "A", "__proto__", "constructor", "r", "c", "row", "zz", ""]
+    rows = [{"dtype": x, "layout": y} for x in texts for y in texts]
+    script = "([page, rows]) => rows.map(r => heurgen.select(page, r))"
+    page = json.loads(to_script(answering(module, selector)))
+    found = opened(chromium, report_page).evaluate(script, [page, [list(row.values()) for row in rows]])
+    assert found == [wanted(row) for row in rows]
+    assert None in found
+    assert ["3"] in found

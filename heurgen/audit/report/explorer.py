@@ -69,7 +69,10 @@ def _column(module: ir.HeuristicModule, selector: ir.Selector, name: str) -> dic
     if isinstance(column, ir.Derived):
         return found | {"type": "float", "expression": _expression(expr.parse(column.expression), module)}
     found |= {"type": column.type, "unit": printable(column.unit)}
-    return found | ({"values": list(column.values)} if column.type == "category" else {})
+    if column.type == "category":
+        found |= {"values": list(column.values), "refuses": column.unknown == "error"}
+        found |= {"aliases": [list(pair) for pair in column.aliases]}
+    return found
 
 
 def _scale(scale: Scale) -> dict[str, Any]:
