@@ -28,7 +28,18 @@ def arranged(cells: Cells, spec: KernelSpec) -> Cells:
         cells = _with(cells, getattr(spec.log, role), [value], np.zeros(cells.n, dtype=np.int64))
     if spec.log.vendor_by_name and spec.log.device in cells.texts:
         cells = _with(cells, spec.log.vendor, _vendors(cells, spec), cells.codes[spec.log.device])
-    return cells
+    return _named(cells, spec.log.scenario)
+
+
+def _named(cells: Cells, scenario: str) -> Cells:
+    """Without the scenario's column in files where it is blank throughout, as in a frame of a log that has none."""
+    if "" not in cells.texts.get(scenario, ()):
+        return cells
+    codes, blank = cells.codes[scenario].copy(), cells.texts[scenario].index("")
+    for rows in map(cells.rows_of, cells.files):
+        if (codes[rows] == blank).all():
+            codes[rows] = ABSENT
+    return replace(cells, codes={**cells.codes, scenario: codes})
 
 
 def _renamed(cells: Cells, spec: KernelSpec) -> Cells:

@@ -41,7 +41,7 @@ def guesses_of(table: Cells, log: LogColumns) -> dict[str, Guess]:
     guesses = {c: _by_name(table, c) for c in table.texts if c not in log.names}
     undecided = [c for c, g in guesses.items() if g is None]
     decided = {c: g for c, g in guesses.items() if g is not None}
-    if log.scenario in table.texts:
+    if any(table.texts.get(log.scenario, ())):  # one that is blank throughout names none
         keys = [n for n in (log.vendor, log.device, log.scenario) if n in table.texts]
         group = _groups([table.codes[k] for k in keys])
         for column in (c for c in guesses if c not in decided or decided[c].role == "feature"):

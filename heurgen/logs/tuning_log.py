@@ -254,8 +254,8 @@ def _parsed(
         except UsageError as error:
             errors[code] = error
         values.append(value)
-    if errors:
-        row = int(np.argmax(np.isin(codes, list(errors))))
+    if errors and (bad := np.isin(codes, list(errors))).any():
+        row = int(np.argmax(bad))
         first = errors[int(codes[row])]
         faults.append(Fault(row, name, first.message, first.hint))
         values = [None] * len(values)

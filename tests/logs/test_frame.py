@@ -32,12 +32,14 @@ def test_a_logs_frame_reads_as_the_log(read: tuple[heurgen.TuningLog, heurgen.Ke
     assert list(frame.columns[:5]) == ["vendor", "device", "scenario", "m", "k"]
     assert len(frame) == log.n_measurements
     assert int(frame["time_ms"].isna().sum()) == log.n_failures
-    again = heurgen.read_logs(frame.drop(columns="scenario"), spec)
-    assert again.content_hash == log.content_hash
+    for same in (frame, frame.drop(columns="scenario")):
+        again = heurgen.read_logs(same, spec)
+        assert again.content_hash == log.content_hash
+        assert again.scenario_id == log.scenario_id
 
 
 def test_a_frame_without_a_spec_is_guessed(read: tuple[heurgen.TuningLog, heurgen.KernelSpec]) -> None:
-    log = heurgen.read_logs(read[0].to_frame().drop(columns="scenario"))
+    log = heurgen.read_logs(read[0].to_frame())
     assert [f.name for f in log.spec.features] == ["m", "k", "density", "dtype"]
     assert [p.name for p in log.spec.parameters] == ["BLOCK_M", "num_warps", "waves_per_eu"]
     assert log.notes[0].startswith(
