@@ -144,15 +144,26 @@ heurgen.views = (function () {
     });
   }
 
+  // Every first, second, third, ... category, so that their cut labels differ.
+  function cut(ticks, wide) {
+    for (var every = 1; every <= ticks.length; every++) {
+      var shown = ticks.filter(function (_, i) { return i % every === 0; }), known = {};
+      var room = Math.max(3, Math.floor(wide / shown.length / 8));
+      var found = shown.map(function (t) { return [t[0], heurgen.shortened(t[1], room)]; });
+      found.forEach(function (t) { known["=" + t[1]] = true; });
+      if (Object.keys(known).length === found.length) { return found; }
+    }
+    return [];
+  }
+
   // Ticks of a horizontal axis whose labels do not touch: categories are cut to their room, others left out.
   function roomy(scale, wide) {
-    var room = Math.max(3, Math.floor(wide / scale.ticks.length / 8)), end = -Infinity;
-    return scale.ticks.map(function (t) { return [t[0], scale.kind === "category" ? heurgen.shortened(t[1], room) : t[1]]; })
-      .filter(function (t) {
-        var half = t[1].length * 3.9, fits = t[0] * wide - half > end + 5;
-        if (fits) { end = t[0] * wide + half; }
-        return fits;
-      });
+    var end = -Infinity;
+    return (scale.kind === "category" ? cut(scale.ticks, wide) : scale.ticks).filter(function (t) {
+      var half = t[1].length * 3.9, fits = t[0] * wide - half > end + 5;
+      if (fits) { end = t[0] * wide + half; }
+      return fits;
+    });
   }
 
   function title(view, column, limit) {

@@ -136,14 +136,27 @@ def people(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e9 else f"{value:.4g}"
 
 
+def _cut(ticks: Sequence[Tick], width: float) -> list[tuple[Tick, str]]:
+    """Every first, second, third, ... category, so that their cut labels differ: `op_000`, not `op...` twelve times."""
+    for every in range(1, len(ticks) + 1):
+        shown = ticks[::every]
+        room = max(3, int(width / len(shown) / 8))
+        labels = [shortened(t.label, room) for t in shown]
+        if len(set(labels)) == len(labels):
+            return list(zip(shown, labels, strict=True))
+    return []
+
+
 def roomy(scale: Scale, width: float) -> list[Tick]:
-    """Ticks whose labels do not touch on a horizontal axis so wide: categories are cut to their room, others left out.
+    """Ticks whose labels do not touch on a horizontal axis so wide: categories are cut to their room, and fewer where
+    they would read the same; others are left out.
 
     The page's script does the same (`roomy` in map.js). A character takes up to 7.8 pixels, on a phone.
     """
-    room, end, found = max(3, int(width / max(len(scale.ticks), 1) / 8)), -math.inf, []
-    for tick in scale.ticks:
-        label = shortened(tick.label, room) if scale.kind == "category" else tick.label
+    end, found = -math.inf, []
+    for tick, label in (
+        _cut(scale.ticks, width) if scale.kind == "category" else ((t, t.label) for t in scale.ticks)
+    ):
         half = len(label) * 3.9
         if tick.at * width - half > end + 5:
             found.append(Tick(tick.at, label))

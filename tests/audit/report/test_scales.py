@@ -110,5 +110,14 @@ def test_labels_that_would_touch_are_left_out_or_cut() -> None:
     assert roomy(scale, 2000) == list(scale.ticks)
     words = category_scale(["alphabetical", "b"])
     assert [t.label for t in roomy(words, 100)] == ["alpha…", "b"]
+    alike = category_scale([f"op_{i:03}" for i in range(12)])
+    assert [t.label for t in roomy(alike, 340)] == [
+        "op_000",
+        "op_002",
+        "op_004",
+        "op_006",
+        "op_008",
+        "op_010",
+    ]
     assert shortened("abcd", 4) == "abcd"
     assert shortened("abcde", 4) == "abc…"
