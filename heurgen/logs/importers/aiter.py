@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from heurgen.base.errors import quoted
+from heurgen.base.errors import printable, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device, device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, csv_rows, parse_json, time_of
+from heurgen.logs.vendors import vendor_of
 
 _TIMES = ("us", "duration")
 # Of the winner: never the choice itself.
@@ -31,7 +32,7 @@ _PARAMETER = re.compile(r"(?:tile|wave|warp|block)_[a-z]+|(?!T_FLAT)[A-Z][A-Z0-9
 _COMMENT = re.compile(r"^#[^\r\n]*", re.MULTILINE)
 _PLACE = ("gfx", "arch", "cu_num")
 _BOUND = re.compile(r"M_(LEQ|GEQ)_([0-9]{1,9})|any")
-_NAME = re.compile(r"(gfx[0-9a-f]{3,4})-(.+?)((?:-[A-Z]+=[0-9]{1,9})*)\.json")
+_NAME = re.compile(r"(?:([A-Za-z0-9]+)-)?([A-Z].*?)((?:-[A-Z]+=[0-9]{1,9})*)\.json")
 _FOLDER = re.compile(r"gfx[0-9a-f]{3,4}")
 
 
@@ -45,8 +46,12 @@ def recognises(file: Foreign) -> bool:
 def import_aiter(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("aiter", winners_only=True)
     found.kernel = one_kernel(map(_kernel, files), options.kernel)
-    for file in files:
-        if _kernel(file) == found.kernel:
+    taken = [file for file in files if _kernel(file) == found.kernel]
+    sized = [file for file in taken if _is_json(file) and _told(file)[2]]
+    for file in taken:
+        if sized and _is_json(file) and file not in sized:
+            found.notes.append(f"{printable(file.file)}: left out, it is for the sizes that have no file")
+        else:
             (_json if _is_json(file) else _csv)(file, options, found)
     return found.imported(options)
 
@@ -58,10 +63,22 @@ def _is_json(file: Foreign) -> bool:
 def _kernel(file: Foreign) -> str:
     """The kernel that a file's name tells."""
     if _is_json(file):
-        name = _NAME.fullmatch(file.name)
-        return name[2] if name else "kernel"
-    said = re.fullmatch(r"(.+?)_tuned(?:_(?:gemm|(?P<other>fmoe|bmm)))?(?:_.*)?", file.name.partition(".")[0])
-    return file.name.partition(".")[0] if said is None else "_".join(filter(None, (said[1], said["other"])))
+        return _told(file)[0]
+    name = file.name.partition(".")[0]
+    said = re.fullmatch(r"(.+?)_tuned(?:_(?:gemm|(?P<other>fmoe|bmm)))?(?:_.*)?", name)
+    return name if said is None else "_".join(filter(None, (said[1], said["other"])))
+
+
+def _told(file: Foreign) -> tuple[str, str | None, dict[str, str]]:
+    """Kernel, device and sizes of a JSON file: `gfx942-GEMM-A16W16-N=512-K=64.json`, `MI350X-GEMM-A16W16.json`, or
+    `gfx942/triton/gemm/gemm_a16w16/DEFAULT.json`, whose kernel is its folder."""
+    folders = re.split(r"[/\\]", file.file)[:-1]
+    architecture = next((p for p in reversed(folders) if _FOLDER.fullmatch(p)), None)
+    name = _NAME.fullmatch(file.name)
+    sizes = {n: str(int(v)) for n, v in re.findall(r"-([A-Z]+)=([0-9]+)", name[3])} if name else {}
+    if name and vendor_of(name[1] or ""):
+        return name[2], name[1], sizes
+    return ("kernel", None, {}) if architecture is None else (folders[-1], architecture, sizes)
 
 
 # --- CSV --------------------------------------------------------------------------------------------------
@@ -141,11 +158,8 @@ def _json(file: Foreign, options: Options, found: Collected) -> None:
 
     `any` is for what neither serves; it stands at the smallest such M.
     """
-    name = _NAME.fullmatch(file.name)
-    folder = next((p for p in reversed(re.split(r"[/\\]", file.file)) if _FOLDER.fullmatch(p)), None)
-    told = name[1] if name else folder
+    _, told, shape = _told(file)
     device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
-    shape = dict(p.split("=") for p in name[3].split("-") if p) if name else {}
     data = a(file, parse_json(file), dict, "")
     bounds: dict[str, Any] = {}
     for key, config in data.items():
@@ -157,9 +171,12 @@ def _json(file: Foreign, options: Options, found: Collected) -> None:
         bounds.pop("any", None)
     for key, config in bounds.items():
         m = largest + 1 if key == "any" else int(key.split("_")[2])
+        m = (
+            max(m, largest + 1) if key.startswith("M_GEQ") else m
+        )  # where M_LEQ reaches as far, that is asked first
         given = a(file, config, dict, key, key)
         cells = {k: cell(file, v, f"{key}.{k}", key) for k, v in given.items() if v is not None and v != ""}
         if not cells:
             raise file.error("the config is empty", at=key)
-        features = {"M": str(max(m, 1)), **{k: str(int(v)) for k, v in shape.items()}}
+        features = {"M": str(max(m, 1)), **shape}
         found.add(found.scenario(vendor, device, features), cells, None)

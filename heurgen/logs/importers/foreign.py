@@ -27,6 +27,8 @@ MAX_BYTES = 2**28
 # A Kernel Tuner cache of 4,362 configs holds 260,000.
 MAX_VALUES = 8_000_000
 _TEXT_LIMIT = 4096
+# As render/config_files.py names it.
+_MANIFEST = "heurgen.manifest.json"
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 
 
@@ -86,7 +88,7 @@ def distinct(files: Sequence[Foreign], *, by_name: bool) -> tuple[list[Foreign],
 
 def expanded(files: Sequence[str], pattern: str) -> list[str]:
     """Paths, a folder replaced by the files under it whose names fit `pattern` ("*.autotune.json"), but for the empty
-    files by which tools lock theirs ("mm.lock").
+    files by which tools lock theirs ("mm.lock") and the manifest of a folder that heurgen wrote.
 
     Raises:
         UsageError: no path is given, or a folder holds no such file.
@@ -96,7 +98,8 @@ def expanded(files: Sequence[str], pattern: str) -> list[str]:
         if not os.path.isdir(file):
             found.append(file)
             continue
-        inside = sorted(str(p) for p in Path(file).rglob(pattern) if p.is_file() and p.suffix != ".lock")
+        found_there = (p for p in Path(file).rglob(pattern) if p.suffix != ".lock" and p.name != _MANIFEST)
+        inside = sorted(str(p) for p in found_there if p.is_file())
         if not inside:
             raise UsageError(f"the folder {quoted(file)} holds no {pattern}")
         found += inside

@@ -65,6 +65,15 @@ def test_aiter_triton_json(tmp_path: Path) -> None:
     assert rows == [("64", "4096", "512", "16"), ("65", "4096", "512", "32"), ("4096", "4096", "512", "64")]
 
 
+def test_a_bound_that_both_name_is_of_the_one_that_is_asked_first(tmp_path: Path) -> None:
+    body = {"M_LEQ_64": {"BLOCK_SIZE_M": 16}, "M_GEQ_64": {"BLOCK_SIZE_M": 64}}
+    file = write(tmp_path, "gfx942-GEMM-A16W16.json", json.dumps(body))
+    assert columns(import_logs("auto", [file], Options()), "M", "BLOCK_SIZE_M") == [
+        ("64", "16"),
+        ("65", "64"),
+    ]
+
+
 def test_any_that_no_size_reaches_is_left_out(tmp_path: Path) -> None:
     body = {"M_LEQ_64": {"BLOCK_SIZE_M": 16}, "M_GEQ_65": {"BLOCK_SIZE_M": 64}, "any": {"BLOCK_SIZE_M": 32}}
     file = write(tmp_path, "gfx942-GEMM-A16W16.json", json.dumps(body))
@@ -117,3 +126,37 @@ def test_one_kernel_of_a_folder(tmp_path: Path) -> None:
     imported = import_logs("auto", [str(tmp_path)], Options(kernel="b"))
     assert columns(imported, "M") == [("98",)]
     assert 'name = "b"' in imported.spec_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "kernel", "device", "sizes"),
+    [
+        ("gfx942-GEMM-A16W16-N=512-K=64.json", "GEMM_A16W16", "gfx942", ("512", "64")),
+        ("gemm/MI350X-BATCHED_GEMM-A8W8-N=512-K=64.json", "BATCHED_GEMM_A8W8", "MI350X", ("512", "64")),
+        ("gfx942/gfx942-GEMM-A16W16-N=512-K=64.json", "GEMM_A16W16", "gfx942", ("512", "64")),
+        ("R9700-GEMM-A16W16-ATOMIC-N=512-K=64.json", "GEMM_A16W16_ATOMIC", "R9700", ("512", "64")),
+        (
+            "gfx950/triton/gemm/gemm_a16w16/GEMM-A16W16-N=512-K=64.json",
+            "gemm_a16w16",
+            "gfx950",
+            ("512", "64"),
+        ),
+        ("gfx950/triton/gemm/gemm_a16w16/DEFAULT.json", "gemm_a16w16", "gfx950", ()),
+    ],
+)
+def test_what_the_path_of_triton_json_tells(
+    tmp_path: Path, path: str, kernel: str, device: str, sizes: tuple[str, ...]
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    write(tmp_path, path, '{"M_LEQ_64": {"BLOCK_SIZE_M": 16}, "any": {"BLOCK_SIZE_M": 32}}')
+    imported = import_logs("auto", [str(tmp_path)], Options())
+    assert f'name = "{kernel}"' in imported.spec_text()
+    assert columns(imported, "device", *("N", "K")[: len(sizes)])[0] == (device, *sizes)
+
+
+def test_the_default_for_other_sizes_is_left_out_beside_files_of_sizes(tmp_path: Path) -> None:
+    for name, m in (("A-N=512-K=64", 4), ("A-N=64-K=64", 8), ("A", 16)):
+        write(tmp_path, f"gfx942-{name}.json", f'{{"M_LEQ_{m}": {{"BLOCK_SIZE_M": {m}}}}}')
+    imported = import_logs("aiter", [str(tmp_path)], Options())
+    assert columns(imported, "M", "N") == [("4", "512"), ("8", "64")]
+    assert any("gfx942-A.json: left out, it is for the sizes that have no file" in n for n in imported.notes)
