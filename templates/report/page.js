@@ -1,7 +1,7 @@
 // Theme, tooltips, and the link between leaves and their scenarios.
 (function () {
   var root = document.documentElement;
-  var tip = document.getElementById("tip");
+  var tip = document.getElementById("tip"), LONG = 600;
 
   function repaint() { heurgen.repaint.forEach(function (draw) { draw(); }); }
 
@@ -15,6 +15,7 @@
 
   function show(text, x, y) {
     tip.textContent = text;
+    tip.classList.toggle("long", text.length > LONG);
     tip.hidden = false;
     var box = tip.getBoundingClientRect();
     var left = Math.min(x + 14, window.innerWidth - box.width - 8);

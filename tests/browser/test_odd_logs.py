@@ -22,26 +22,38 @@ LONG = "a_name_of_a_hundred_characters_that_nobody_cared_to_cut_" + "x" * 44
 KERNEL = '[kernel]\nname = "k"\n[features]\n'
 
 
-def opened(chromium: Any, path: Path, width: int = 1440) -> Any:
-    page = Opened(chromium, path, (width, 900), "light").page
+def opened(chromium: Any, path: Path, width: int = 1440, height: int = 900) -> Any:
+    page = Opened(chromium, path, (width, height), "light").page
     page.wait_for_selector(".settled", state="attached")
     return page
 
 
 @pytest.mark.parametrize("width", [1440, 390, 320])
 def test_long_names_widen_no_page(chromium: Any, tmp_path: Path, width: int) -> None:
-    spec = f'{KERNEL}{LONG} = {{ type = "int" }}\n[parameters]\nB{LONG} = {{ type = "category" }}\n'
+    names = [f"{LONG}{i}" for i in range(10)]
+    features = "".join(f'{name} = {{ type = "int" }}\n' for name in names)
+    spec = f'{KERNEL}{features}[parameters]\nB{LONG} = {{ type = "category" }}\n'
     rows = [
-        {"scenario": f"{s}{LONG}", LONG: 2**s, f"B{LONG}": f"{b}{LONG}", "time_ms": 1 + abs(s // 3 - b)}
+        {
+            "scenario": f"{s}{LONG}",
+            **dict.fromkeys(names, 2**s),
+            f"B{LONG}": f"{b}{LONG}",
+            "time_ms": 1 + abs(s // 3 - b),
+        }
         for s in range(12)
         for b in range(4)
     ]
-    page = opened(chromium, page_of(tmp_path, spec, rows), width)
+    page = opened(chromium, page_of(tmp_path, spec, rows), width, 650)
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     page.wait_for_timeout(100)
     assert page.locator(".trees .leaf").count() > 1
     assert LONG in page.inner_text(".answer")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator(".heat canvas").hover()
+    low, high = page.evaluate(
+        "(r => [r.top, r.bottom])(document.getElementById('tip').getBoundingClientRect())"
+    )
+    assert 0 < low < high < 650
 
 
 def test_a_single_feature_has_one_axis(chromium: Any, tmp_path: Path) -> None:
