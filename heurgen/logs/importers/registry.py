@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.common import Imported, formula_note
 from heurgen.logs.importers.foreign import Foreign, distinct, expanded, read_foreign
@@ -175,25 +177,56 @@ def import_logs(kind: str, files: Sequence[str], options: Options) -> Imported:
         LogError: a file is not of that kind, or cannot be read.
         UsageError: the options do not fit the kind, or say too little.
     """
-    pattern = "*" if kind == AUTO else BY_KIND[kind].pattern
-    read = [read_foreign(f) for f in expanded(files, pattern)]
-    importer = _kind_of(read) if kind == AUTO else BY_KIND[kind]
+    left_out: list[str] = []
+    if kind == AUTO:
+        read = [file for f in files or expanded(files, "*") for file in _known(f, left_out)]
+        importer = _kind_of(read)
+    else:
+        importer = BY_KIND[kind]
+        read = [read_foreign(f) for f in expanded(files, importer.pattern)]
     sources, copies = distinct(read, by_name=importer.named)
     _check_options(importer, options)
     imported = importer.read(sources, options)
-    found = f"{importer.kind} files" if kind == AUTO else ""
-    notes = (*((found,) if found else ()), *copies, *imported.notes)
+    found: tuple[str, ...] = (f"{importer.kind} files",) if kind == AUTO else ()
+    if left_out:
+        found += (f"{counted(len(left_out), 'file')} of no known kind left out, the first: {left_out[0]}",)
+    notes = (*found, *copies, *imported.notes)
     return Imported(imported.columns, imported.rows, imported.draft, (*formula_note(imported), *notes))
+
+
+def _known(path: str, left_out: list[str]) -> list[Foreign]:
+    """A file; of a folder the files of a known kind, where there are any (a cache holds binaries, too)."""
+    if not os.path.isdir(path):
+        return [read_foreign(path)]
+    found: list[Foreign] = []
+    others: dict[str, LogError] = {}
+    for name in expanded([path], "*"):
+        try:
+            file = read_foreign(name)
+        except LogError as error:
+            others[printable(name)] = error
+            continue
+        if recognised(file) is None:
+            others[printable(name)] = _unknown(name)
+        else:
+            found.append(file)
+    if not found:
+        raise next(iter(others.values()))
+    left_out += others
+    return found
+
+
+def _unknown(file: str) -> LogError:
+    known = ", ".join(i.kind for i in IMPORTERS)
+    hint = f"known: {known}; see docs/importing.md"
+    return LogError("is of no kind that is known", file=file, hint=hint)
 
 
 def _kind_of(sources: Sequence[Foreign]) -> Importer:
     found = {file.file: recognised(file) for file in sources}
     for file, importer in found.items():
         if importer is None:
-            known = ", ".join(i.kind for i in IMPORTERS)
-            raise LogError(
-                "is of no kind that is known", file=file, hint=f"known: {known}; see docs/importing.md"
-            )
+            raise _unknown(file)
     kinds = {i.kind: file for file, i in found.items() if i is not None}
     if len(kinds) > 1:
         said = ", ".join(f"{printable(file)} is {kind}" for kind, file in sorted(kinds.items()))

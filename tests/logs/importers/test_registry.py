@@ -44,6 +44,24 @@ def test_auto_says_what_it_does_not_know(tmp_path: Path) -> None:
         import_logs("auto", [str(tmp_path / MOE), str(tmp_path / "a_tuned.csv")], Options())
 
 
+def test_of_a_folder_auto_takes_what_it_knows(tmp_path: Path) -> None:
+    """A cache holds binaries and texts beside the files that count; alone they are an error."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "kernel.cubin").write_bytes(b"\x7fELF\0\xff")
+    (cache / "notes.txt").write_text("hello")
+    (cache / "empty").write_text("")
+    with pytest.raises(HeurgenError, match="empty: the file is empty"):
+        import_logs("auto", [str(cache)], Options())
+    (cache / "a_tuned.csv").write_text(AITER + "gfx942,304,1,2,3\n")
+    imported = import_logs("auto", [str(cache)], Options())
+    assert len(imported.rows) == 1
+    empty = cache / "empty"
+    assert f"3 files of no known kind left out, the first: {empty}" in imported.notes
+    with pytest.raises(HeurgenError, match=r"notes\.txt: is of no kind"):
+        import_logs("auto", [str(cache), str(cache / "notes.txt")], Options())
+
+
 COUNTS = {
     "miopen/gfx942130.HIP.fdb.txt.bz2": 37792,
     "kernel_tuner/convolution_A100.json.gz": 4362,
