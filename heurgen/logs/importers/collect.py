@@ -62,10 +62,13 @@ def one_kernel(kernels: Iterable[str], wanted: str | None) -> str:
 
 
 class Collected:
-    """Measurements as they are found. Scenarios and configs are kept once, however often they occur."""
+    """Measurements as they are found. Scenarios and configs are kept once, however often they occur.
 
-    def __init__(self, tool: str, *, winners_only: bool = False) -> None:
-        self.tool, self.winners_only = tool, winners_only
+    `absent` is what a scenario has for a feature that only others have; without it that is an error.
+    """
+
+    def __init__(self, tool: str, *, winners_only: bool = False, absent: str | None = None) -> None:
+        self.tool, self.winners_only, self.absent = tool, winners_only, absent
         self.command = tool if tool == "record" else f"import {tool}"
         self.kernel = "kernel"
         self.notes: list[str] = []
@@ -133,6 +136,10 @@ def _assembled(collected: Collected, options: Options) -> Imported:
     ]  # one that is always null says nothing
     if not parameters:
         raise LogError(f"no config that {collected.tool} wrote has a value")
+    if collected.absent is not None:
+        scenarios = [
+            dict.fromkeys(features, collected.absent) | {n: v for n, v in s.items() if v} for s in scenarios
+        ]
     _check_complete(scenarios, features)
     named, notes = _renamed(features, parameters, options)
     feature_names, parameter_names = [named["f", f] for f in features], [named["p", p] for p in parameters]

@@ -30,6 +30,7 @@ from heurgen.logs.importers.foreign import (
     csv_rows,
     parse_json,
     read_foreign,
+    setting,
     time_of,
 )
 
@@ -67,7 +68,7 @@ def _is_meta(first: str) -> bool:
 
 
 def import_helion(files: Sequence[Foreign], options: Options) -> Imported:
-    found = Collected("helion")
+    found = Collected("helion", absent="none")
     metas = [f for f in files if _is_meta(f.text[:65536].split("\n", 1)[0])]
     kernels: set[str] = set()
     for file in (f for f in files if f not in metas):
@@ -208,12 +209,12 @@ def _called(text: str) -> dict[str, Any] | None:
 
 
 def _flat(file: Foreign, line: int, data: dict[str, Any]) -> dict[str, str]:
-    """Lists of scalars one cell an entry; lists of lists (loop orders) and objects as JSON text."""
+    """Lists of scalars one cell an entry (null and "" are blank); lists of lists and objects as JSON text."""
     flat: dict[str, str] = {}
     for name, value in data.items():
         path = f"line {line}: {name}"
         if isinstance(value, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in value):
-            flat |= {f"{name}_{i}": cell(file, v, path) for i, v in enumerate(value)}
+            flat |= {f"{name}_{i}": setting(file, v, path) for i, v in enumerate(value)}
         elif isinstance(value, list | tuple | dict):
             try:
                 text = json.dumps(value, separators=(",", ":"), sort_keys=True)
@@ -223,5 +224,5 @@ def _flat(file: Foreign, line: int, data: dict[str, Any]) -> dict[str, str]:
                 ) from error
             flat[name] = cell(file, text, path)
         else:
-            flat[name] = cell(file, value, path)
+            flat[name] = setting(file, value, path)
     return flat

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -156,3 +159,35 @@ def test_autotune_logs_of_helion_0_3_and_older(tmp_path: Path) -> None:
         "auto", [write(tmp_path, "log.csv", text)], Options(device="H200", const={"n": "8"})
     )
     assert columns(imported, "num_warps", "status", "time_ms") == [("4", "ok", "1.5"), ("8", "error", "")]
+
+
+def measured(*rows: tuple[dict[str, Any], dict[str, Any], float]) -> str:
+    text = io.StringIO()
+    for config, features, time in rows:
+        csv.writer(text).writerow(["k", "a", "b", json.dumps(config), json.dumps(features), time])
+    return HELION + text.getvalue()
+
+
+def test_entries_of_a_config_that_are_empty_texts(tmp_path: Path) -> None:
+    """The default eviction policy of Helion's loads is an empty text."""
+    rows = [
+        ({"load_eviction_policies": p, "num_warps": 4}, {"arg0_dim0": 8}, 1.0)
+        for p in (["", "last"], ["first", ""])
+    ]
+    file = write(tmp_path, "measurements_cuda_NVIDIA_H200_13.0.csv", measured(*rows))
+    names = [f"load_eviction_policies_{i}" for i in range(2)]
+    assert columns(import_logs("auto", [file], Options()), *names) == [("", "last"), ("first", "")]
+
+
+def test_arguments_that_only_some_calls_have_are_none(tmp_path: Path) -> None:
+    """An optional tensor, one of another rank, a scalar that is None."""
+    calls = (
+        {"arg0_dim0": 8, "arg1_dtype": "torch.int8", "arg2_scalar": 0.5},
+        {"arg0_dim0": 4, "arg0_dim1": 2, "arg2_scalar": None},
+    )
+    rows = [({"num_warps": 4}, features, 1.0) for features in calls]
+    file = write(tmp_path, "measurements_cuda_NVIDIA_H200_13.0.csv", measured(*rows))
+    found = columns(
+        import_logs("auto", [file], Options()), "arg0_dim0", "arg0_dim1", "arg1_dtype", "arg2_scalar"
+    )
+    assert found == [("4", "2", "none", "none"), ("8", "none", "torch.int8", "0.5")]
