@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -179,7 +180,7 @@ def check_readable(csv_text: str, spec_text: str) -> None:
 
 def formula_note(imported: Imported) -> list[str]:
     """A remark where a spreadsheet would take cells for formulas. They stay as they are: a log holds values."""
-    texts = {cell for row in imported.rows for cell in row}
+    texts = set(itertools.chain.from_iterable(imported.rows))
     found = sorted(t for t in texts if t[:1] in tuple("=+@-\t\r") and not FLOAT.fullmatch(t))
     if not found:
         return []

@@ -21,6 +21,8 @@ from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, setting, time_of
 
 _MM = ("M", "K", "N")
+# Of a batched product Inductor takes the first two sizes of the first matrix: its K is not logged.
+_BATCHED = ("B", "M", "N")
 _FLEX = ("B", "Hq", "Hkv", "seq_len_q", "seq_len_kv", "qk_head_dim", "v_head_dim")
 # Key -> the names of its sizes, by how many there are; FlexDecoding has tensors of five dimensions, the third of 1.
 _SHAPES = {
@@ -91,6 +93,8 @@ def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
         entry = a(file, element, dict, f"[{i}]")
         if "invoke" in entry:
             calls += 1
+        elif "choices" in entry and (key := _symbolic_shape(entry)):
+            symbolic.append((key, f"[{i}]"))
         elif "choices" in entry:
             concrete += 1
             yield from _by_shapes(file, entry, f"[{i}]")
@@ -111,6 +115,10 @@ def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
         found.notes.append(f"{counted(calls, 'record')} of calls without timings left out")
 
 
+def _symbolic_shape(entry: Mapping[str, Any]) -> str | None:
+    return next((str(entry[k]) for k in _SHAPES if k in entry and _SYMBOL.search(str(entry[k]))), None)
+
+
 def _by_key(file: Foreign, key: str, choices: Any, entry: Mapping[str, Any], path: str) -> Iterator[Row]:
     try:
         parts = ast.literal_eval(key) if len(key) < 1000 else None
@@ -119,7 +127,8 @@ def _by_key(file: Foreign, key: str, choices: Any, entry: Mapping[str, Any], pat
     if not isinstance(parts, tuple):
         raise file.error(f"found the key {quoted(key)}, expected a tuple of sizes", at=key, path=path)
     flex = bool(parts) and isinstance(parts[0], str)
-    names, sizes = (_FLEX, parts[1:]) if flex else (_MM, parts)
+    batched = entry.get("kernel_type") in ("bmm", "baddbmm")
+    names, sizes = (_FLEX, parts[1:]) if flex else (_BATCHED if batched else _MM, parts)
     if len(sizes) != len(names) or not all(type(s) is int and 0 < s < 2**53 for s in sizes):
         raise file.error(f"found the key {quoted(key)}, expected ({', '.join(names)})", at=key, path=path)
     kind = f"flex_attention_{parts[0]}" if flex else cell(file, entry.get("kernel_type", "mm"), path, key)

@@ -164,3 +164,24 @@ def test_logged_tunings_of_symbolic_sizes_are_left_out(tmp_path: Path) -> None:
     imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
     assert columns(imported, "M", "K", "N") == [("8", "16", "32")]
     assert "2 tunings of symbolic sizes left out" in imported.notes
+
+
+def test_logged_shapes_that_are_symbolic_are_left_out(tmp_path: Path) -> None:
+    shapes = [
+        {"input_shape": f"[{n}, 3, 8, 8]", "weight_shape": "[16, 3, 3, 3]"} for n in ("s77", "2", "8*s0")
+    ]
+    log = [
+        s | {"kernel_type": "convolution", "choices": [{"time": 1.0, "backend": "extern"}]} for s in shapes
+    ]
+    imported = import_logs("auto", [write(tmp_path, "conv.json", json.dumps(log))], H)
+    assert columns(imported, "batch") == [("2",)]
+    assert "2 tunings of symbolic sizes left out" in imported.notes
+    with pytest.raises(LogError, match=r"symbolic size\? compile with dynamic=False"):
+        import_logs("auto", [write(tmp_path, "conv.json", json.dumps(log[:1]))], H)
+
+
+def test_of_a_batched_product_inductor_logs_the_batch_and_no_k(tmp_path: Path) -> None:
+    log = [{"(8, 64, 256)": [{"type": "cublas", "time": 0.5}], "kernel_type": "bmm"}]
+    imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
+    assert columns(imported, "B", "M", "N") == [("8", "64", "256")]
+    assert "K" not in imported.columns
