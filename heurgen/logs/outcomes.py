@@ -22,7 +22,7 @@ _WITH_UNIT = re.compile(rf"({NUMBER.pattern})\s*([a-zµμ]+)")
 _WORD = re.compile(r"-1|-?[A-Za-z][A-Za-z _-]{0,30}")
 # Why a measurement without a time failed, where the log has no status column.
 BLANK_TIME = "blank time"
-# The time of a winner whose log does not say it: nothing is compared with it, and no clock gives it.
+# Stands for the time of a winner whose log gives none: the largest that may be read, so that no measured one is equal.
 UNTIMED = MAX_TIME
 # Texts that are all plain numbers, each with a line break.
 _NUMBERS = re.compile(rf"(?:(?:{NUMBER.pattern})\n)*+")

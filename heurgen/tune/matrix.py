@@ -25,13 +25,13 @@ from heurgen.tune.space import ConfigSpace, config_key
 from heurgen.tune.target import Target, bounded
 from heurgen.tune.timing import Failure, Method, best_few
 
-# What an adaptive sweep measures next: scenarios with their configs, none where enough is known.
+# An adaptive sweep's choice of what to measure next: scenarios with their configs; none: enough is known.
 Plan = Callable[["Matrix"], Sequence[Scenario]]
 # A launch: the class of its scenario, and the key of its settings.
 Kernel = tuple[str, str]
 # Standard errors within which two configs count as tied.
 TIED = 2.0
-# Of lanes that were lost while they were at one and the same thing: it is taken for the cause.
+# A scenario, or a config, that so many lanes were lost at counts as what killed them: it is not tried again.
 STRIKES = 2
 
 

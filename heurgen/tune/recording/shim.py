@@ -16,7 +16,7 @@ from typing import Any
 
 FOLDER = "HEURGEN_RECORD"
 _TARGET = "triton.runtime.autotuner"
-# Of a config beside its kwargs; what other versions and forks have counts where it is on.
+# Fields of triton.Config that are logged beside its kwargs. A fork's own field (`enable_tma`) is logged where it is on.
 _FIELDS = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
 _complained = False
 
