@@ -75,11 +75,12 @@ def _import(
         given[name] = name_pairs(given.get(name) or (), f"--{name}")
     check_outputs([output, write_spec], files)
     imported = import_logs(kind, files, Options(**given, keys=keys))
-    log, spec = imported.csv_text(), imported.spec_text()
+    log, spec, notes, rows = imported.csv_text(), imported.spec_text(), imported.notes, len(imported.rows)
+    del imported  # a million rows take as much as reading them again
     check_readable(log, spec)
     write_all({output: log, write_spec: spec} if write_spec else {output: log})
-    note(imported.notes)
-    say(f"wrote {printable(output)}: {len(imported.rows)} rows")
+    note(notes)
+    say(f"wrote {printable(output)}: {rows} rows")
 
 
 import_ = _Kinds(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Texts = Mapping[str, str]
 Cells = tuple[str, ...]
+_PLACE = ("vendor", "device")
 WINNERS_ONLY = "winners only: no other config was timed, so slowdown cannot be computed from this log"
 
 
@@ -61,6 +62,27 @@ def one_kernel(kernels: Iterable[str], wanted: str | None) -> str:
     return wanted or known[0]
 
 
+class _Kept:
+    """Named texts, each combination once and numbered; names are kept once too."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, ...], int] = {}
+        self._places: dict[tuple[int | str, ...], int] = {}
+
+    def number(self, texts: Texts) -> int:
+        names = self._names.setdefault(tuple(texts), len(self._names))
+        return self._places.setdefault((names, *texts.values()), len(self._places))
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for names in self._names for name in names))
+
+    def rows(self, wanted: Sequence[str], absent: str = "") -> list[Cells]:
+        """The texts of the `wanted` names of each, by number; `absent` where one has none, or a blank."""
+        places = [{n: i + 1 for i, n in enumerate(names)} for names in self._names]
+        takers = [[place.get(n, 0) for n in wanted] for place in places]
+        return [tuple(str(key[i] if i else "") or absent for i in takers[key[0]]) for key in self._places]  # type: ignore[index]
+
+
 class Collected:
     """Measurements as they are found. Scenarios and configs are kept once, however often they occur.
 
@@ -73,8 +95,7 @@ class Collected:
         self.kernel = "kernel"
         self.notes: list[str] = []
         self.noises: list[float] = []
-        self._scenarios: dict[tuple[tuple[str, str], ...], int] = {}
-        self._configs: dict[tuple[tuple[str, str], ...], int] = {}
+        self.scenarios, self.configs = _Kept(), _Kept()
         self._statuses: dict[str, int] = {}
         self._scenario, self._config, self._status = array("q"), array("q"), array("q")
         self._time = array("d")
@@ -84,14 +105,14 @@ class Collected:
 
     def scenario(self, vendor: str, device: str, features: Texts) -> int:
         """The number of a scenario, for `add`."""
-        named = ((f"{n}_" if n in ("vendor", "device") else n, v) for n, v in features.items())
-        key = (("vendor", vendor), ("device", device), *named)
-        return self._scenarios.setdefault(key, len(self._scenarios))
+        if not features.keys().isdisjoint(_PLACE):
+            features = {f"{n}_" if n in _PLACE else n: v for n, v in features.items()}
+        return self.scenarios.number({"vendor": vendor, "device": device, **features})
 
     def add(self, scenario: int, config: Texts, time: float | None, status: str = "ok") -> None:
         """One measurement: a time in ms; None for a failure (`status` says why) or an unknown time of a winner."""
         self._scenario.append(scenario)
-        self._config.append(self._configs.setdefault(tuple(config.items()), len(self._configs)))
+        self._config.append(self.configs.number(config))
         self._status.append(self._statuses.setdefault(status, len(self._statuses)))
         self._time.append(-1.0 if time is None else time)
 
@@ -106,9 +127,9 @@ class Collected:
             raise LogError(f"the files hold no measurement that {self.tool} wrote")
         return _assembled(self, options)
 
-    def tables(self) -> tuple[list[dict[str, str]], list[dict[str, str]], list[str]]:
-        """Scenarios (with vendor and device), configs and statuses by number."""
-        return [dict(s) for s in self._scenarios], [dict(c) for c in self._configs], list(self._statuses)
+    def statuses(self) -> list[str]:
+        """Statuses by number."""
+        return list(self._statuses)
 
     def rows(self) -> Iterable[tuple[int, int, int, float]]:
         return zip(self._scenario, self._config, self._status, self._time, strict=True)
@@ -128,29 +149,27 @@ class Collected:
 
 
 def _assembled(collected: Collected, options: Options) -> Imported:
-    scenarios, configs, statuses = collected.tables()
+    statuses = collected.statuses()
     _check_failures(collected, statuses)
-    features = _names(scenarios, ("vendor", "device"))
+    features = [n for n in collected.scenarios.names() if n not in _PLACE]
+    scenarios = collected.scenarios.rows((*_PLACE, *features), collected.absent or "")
+    parameters = collected.configs.names()
+    said = [any(column) for column in zip(*collected.configs.rows(parameters), strict=True)]
     parameters = [
-        n for n in _names(configs) if any(c.get(n) for c in configs)
+        n for n, any_ in zip(parameters, said, strict=True) if any_
     ]  # one that is always null says nothing
     if not parameters:
         raise LogError(f"no config that {collected.tool} wrote has a value")
-    if collected.absent is not None:
-        scenarios = [
-            dict.fromkeys(features, collected.absent) | {n: v for n, v in s.items() if v} for s in scenarios
-        ]
+    configs = collected.configs.rows(parameters)
     _check_complete(scenarios, features)
     named, notes = _renamed(features, parameters, options)
     feature_names, parameter_names = [named["f", f] for f in features], [named["p", p] for p in parameters]
-    heads = [
-        (s["vendor"], s["device"], *(s[f] for f in features), *options.const.values()) for s in scenarios
-    ]
-    tails = [tuple(c.get(p, "") for p in parameters) for c in configs]
+    constants = tuple(options.const.values())
+    heads = [(*s, *constants) for s in scenarios] if constants else scenarios
     status_of = [s if s == "ok" else printable(s) for s in statuses]
     table = [
-        (*heads[s], *tails[c], status_of[k], "" if t < 0 else repr(t))
-        for s, c, k, t in collected.in_order(heads, tails, status_of)
+        (*heads[s], *configs[c], status_of[k], "" if t < 0 else repr(t))
+        for s, c, k, t in collected.in_order(scenarios, configs, status_of)
     ]
     columns = ["vendor", "device", *feature_names, *options.const, *parameter_names, "status", "time_ms"]
     n_head = 2 + len(features) + len(options.const)
@@ -176,15 +195,12 @@ def _check_failures(collected: Collected, statuses: list[str]) -> None:
         raise LogError(f"every measurement of {collected.tool} failed: {', '.join(map(quoted, statuses))}")
 
 
-def _names(found: Sequence[Texts], leave: tuple[str, ...] = ()) -> list[str]:
-    return [n for n in dict.fromkeys(name for cells in found for name in cells) if n not in leave]
-
-
-def _check_complete(scenarios: Sequence[Texts], features: list[str]) -> None:
-    for name in features:
-        lacking = [s for s in scenarios if not s.get(name)]
+def _check_complete(scenarios: Sequence[Cells], features: list[str]) -> None:
+    for i, name in enumerate(features, start=len(_PLACE)):
+        lacking = [s for s in scenarios if not s[i]]
         if lacking:
-            others = ", ".join(f"{k}={v}" for k, v in list(lacking[0].items())[1:6])
+            pairs = [(k, v) for k, v in zip(("device", *features), lacking[0][1:], strict=True) if v]
+            others = ", ".join(f"{k}={v}" for k, v in pairs[:5])
             raise LogError(
                 f"{len(lacking)} of {counted(len(scenarios), 'scenario')} lack the feature {quoted(name)}, "
                 f"the first: {others}",
@@ -258,19 +274,19 @@ def _constant_entries(constants: Texts) -> tuple[Entry, ...]:
 def _draft(
     collected: Collected,
     options: Options,
-    scenarios: Sequence[Texts],
-    configs: Sequence[Texts],
+    scenarios: Sequence[Cells],
+    configs: Sequence[Cells],
     named: Mapping[tuple[str, str], str],
     names: tuple[list[str], list[str]],
     n_rows: int,
 ) -> Draft:
     features, parameters = names
-    values = [(named["f", f], {s[f] for s in scenarios}) for f in features]
+    values = [(named["f", f], {s[i] for s in scenarios}) for i, f in enumerate(features, start=len(_PLACE))]
     constants = _constant_entries(options.const)
     entries = feature_entries(values)
     if not entries and not constants:
         raise LogError("the files name no feature", hint="add one: --const NAME=VALUE")
-    devices = ", ".join(sorted({s["device"] for s in scenarios}))
+    devices = ", ".join(sorted({s[1] for s in scenarios}))
     noise = sorted(collected.noises)[len(collected.noises) // 2] if collected.noises else None
     log = LogColumns() if noise is None else replace(LogColumns(), noise=round(noise, 6))
     return Draft(
@@ -288,18 +304,18 @@ def _draft(
 
 def _parameters(
     collected: Collected,
-    scenarios: Sequence[Texts],
-    configs: Sequence[Texts],
+    scenarios: Sequence[Cells],
+    configs: Sequence[Cells],
     parameters: list[str],
     named: Mapping[tuple[str, str], str],
 ) -> tuple[Entry, ...]:
     """A parameter that a vendor's configs never name does not exist there; other blanks: optional."""
-    pairs = {(scenarios[s]["vendor"], c) for s, c, _, _ in collected.rows()}
+    pairs = {(scenarios[s][0], c) for s, c, _, _ in collected.rows()}
     vendors = sorted({v for v, _ in pairs})
     entries = []
-    for name in parameters:
-        having = [v for v in vendors if any(configs[c].get(name) for w, c in pairs if w == v)]
-        values = {configs[c].get(name, "") for v, c in pairs if v in having}
+    for i, name in enumerate(parameters):
+        having = [v for v in vendors if any(configs[c][i] for w, c in pairs if w == v)]
+        values = {configs[c][i] for v, c in pairs if v in having}
         column = described(named["p", name], values, optional="" in values)
         entries.append(Entry(replace(column, vendors=tuple(having) if len(having) < len(vendors) else ())))
     return tuple(entries)

@@ -57,6 +57,17 @@ class Foreign:
         return LogError(message, file=self.file, row=row, column=path or None, hint=hint)
 
 
+def lines(file: Foreign) -> Iterator[tuple[int, str]]:
+    """(number, line) of every line that is not blank, without its end; the text is not held a second time."""
+    start, row = 0, 1
+    while start < len(file.text):
+        end = file.text.find("\n", start)
+        line = file.text[start : end if end >= 0 else None]
+        if line.strip():
+            yield row, line.rstrip("\r")
+        start, row = (end + 1 if end >= 0 else len(file.text)), row + 1
+
+
 def read_foreign(file: str | os.PathLike[str]) -> Foreign:
     """Read one file.
 

@@ -15,7 +15,7 @@ from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device, device_and_vendor
-from heurgen.logs.importers.foreign import Foreign, csv_number, time_of
+from heurgen.logs.importers.foreign import Foreign, csv_number, lines, time_of
 
 _NAME = re.compile(
     r"(gfx(?:1[0-9]{3}|[2-9][0-9][0-9a-f]))(?:_(?P<units>[0-9]{1,4})|(?P<hex>[0-9a-f]{2,3}))\."
@@ -43,9 +43,8 @@ def import_miopen(files: Sequence[Foreign], options: Options) -> Imported:
         units = (int(name["hex"], 16) if name["hex"] else int(name["units"])) if name else None
         told = amd_device(name[1], units) if name else None
         device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
-        for row, line in enumerate(file.text.split("\n"), 1):
-            if line.strip():
-                _line(file, row, line.rstrip("\r"), (vendor, device, units), found)
+        for row, line in lines(file):
+            _line(file, row, line, (vendor, device, units), found)
     return found.imported(options)
 
 
