@@ -317,7 +317,7 @@ def change_row(change: Change) -> ChangeRow:
     """A change as the page tells it."""
     arrows = ", ".join(f"{n} {_word(a)} → {_word(b)}" for n, (a, b) in change.differing.items())
     where = change.vendor if change.device is None else f"{change.vendor} / {change.device}"
-    region = pretty(" and ".join(change.region)) or "every launch"
+    region = " and ".join(map(pretty, change.region)) or "every launch"
     gain = change.gain
     worse = gain is not None and gain < 0.9995
     return ChangeRow(where, region, printable(arrows), len(change.scenarios), _gain(gain), worse)
