@@ -108,7 +108,8 @@ def test_a_change_says_what_it_gains(gain: float | None, text: str, worse: bool)
     assert change_row(replace(change, device="H200")).where == "nvidia / H200"
     region = tuple(f"a_feature_of_some_length_{i} <= {i}" for i in range(9))
     told = change_row(replace(change, region=region)).region
-    assert told == " and ".join(region).replace("<=", "≤")  # every condition: a cut region would be another one
+    # Every condition: a region that is cut would be another one.
+    assert told == " and ".join(region).replace("<=", "≤")
 
 
 def test_the_tree_of_one_leaf_has_a_page_too() -> None:
