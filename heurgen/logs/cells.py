@@ -123,10 +123,12 @@ def read_cells(sources: Sequence[Source]) -> Cells:
             reader.add_columns(name, frame.columns_of(name, source))
             continue
         path = os.fspath(source)
-        if path.endswith(".parquet") or _begins(path, parquet.MAGIC):
+        if path == STDIN:
+            _read_stdin(reader)
+        elif path.endswith(".parquet") or _begins(path, parquet.MAGIC):
             reader.add_columns(path, parquet.read_parquet(path))
         else:
-            reader.add_text("<stdin>" if path == STDIN else path, read_text(path))
+            reader.add_text(path, read_text(path))
     return reader.cells()
 
 
@@ -208,6 +210,14 @@ class _Reader:
         )
 
 
+def _read_stdin(reader: _Reader) -> None:
+    data = _read_bytes(STDIN)
+    if data.startswith(parquet.MAGIC):
+        reader.add_columns("<stdin>", parquet.read_parquet("<stdin>", data))
+    else:
+        reader.add_text("<stdin>", _text("<stdin>", data))
+
+
 def _begins(path: str, magic: bytes) -> bool:
     try:
         with open(path, "rb") as stream:
@@ -225,8 +235,11 @@ def read_text(path: str) -> str:
     Raises:
         LogError: the file is missing, unreadable, a directory, broken gzip, no UTF-8, or has NUL bytes.
     """
-    name = "<stdin>" if path == STDIN else path
-    data = unpacked(name, _read_bytes(path), LogError, MAX_BYTES)
+    return _text("<stdin>" if path == STDIN else path, _read_bytes(path))
+
+
+def _text(name: str, data: bytes) -> str:
+    data = unpacked(name, data, LogError, MAX_BYTES)
     check_lines(name, data, LogError, MAX_LINE)
     return decoded(name, data, LogError)
 

@@ -24,8 +24,10 @@ MAX_BYTES = 2**30
 MAGIC = b"PAR1"
 
 
-def read_parquet(path: str | os.PathLike[str]) -> dict[str, tuple[list[str], NDArray[np.int64]]]:
-    """The columns: distinct texts, and a code into them for each row. null and NaN are blank.
+def read_parquet(
+    path: str | os.PathLike[str], data: bytes | None = None
+) -> dict[str, tuple[list[str], NDArray[np.int64]]]:
+    """The columns of a file, or of `data`: distinct texts, and a code into them for each row. null and NaN are blank.
 
     Raises:
         LogError: it cannot be read, is beyond the bounds, a column holds lists or the like, or no package that
@@ -38,7 +40,7 @@ def read_parquet(path: str | os.PathLike[str]) -> dict[str, tuple[list[str], NDA
         hint = "pip install 'heurgen[parquet]'"
         raise LogError("reading Parquet needs the package pyarrow", file=path, hint=hint) from error
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path if data is None else pyarrow.BufferReader(data)) as file:
             leaves = list(_columns(path, file))
             _check(path, file, [".".join(parts) for parts in leaves])
             return {".".join(parts): _column(path, parts, file) for parts in leaves}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -127,3 +129,15 @@ def test_damaged_files(tmp_path: Path) -> None:
     for end in range(4, len(data), 61):
         path.write_bytes(data[:end])
         assert refused(path).startswith("FILE: cannot be read as Parquet: ")
+
+
+def test_the_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, {"a": [1, 2], "b": ["x", "y"]})
+    with path.open("rb") as stream:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+        cells = read_cells(["-"])
+    assert cells.texts == read_cells([path]).texts
+    assert cells.files[0].path == "<stdin>"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes()[:40])))
+    with pytest.raises(LogError, match="<stdin>: cannot be read as Parquet"):
+        read_cells(["-"])
