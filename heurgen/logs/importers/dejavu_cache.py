@@ -200,7 +200,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _config(source: Foreign, key: str, text: object) -> dict[str, str]:
-    """`BLOCK_M: 16, num_warps: 4, maxnreg: None` -> {"BLOCK_M": "16", ..., "maxnreg": ""}."""
+    """`BLOCK_M: 16, cache_modifier: , maxnreg: None` -> {"BLOCK_M": "16", "cache_modifier": "", "maxnreg": ""}."""
     marks = list(_FIELD.finditer(text)) if isinstance(text, str) else []
     if not isinstance(text, str) or not marks or marks[0].start() != 0:
         raise source.error(
@@ -213,7 +213,7 @@ def _config(source: Foreign, key: str, text: object) -> dict[str, str]:
         if name in config:
             raise source.error(f"the winner of {quoted(key)} names {name} twice", at=key)
         what = f"{name} in the winner of {quoted(key)}"
-        config[name] = "" if value == "None" else check_text(value, what, file=source.file)
+        config[name] = "" if value in ("", "None") else check_text(value, what, file=source.file)
     return config
 
 

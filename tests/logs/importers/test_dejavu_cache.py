@@ -85,6 +85,15 @@ def only(key: str = KEY, winner: Any = f"BLOCK_N: 32, {TAIL}", timing: Any = (0.
     return cache(cache={key: winner}, timings={key: timing})
 
 
+def test_a_value_that_is_an_empty_text_is_blank(write_cache: WriteCache) -> None:
+    """Triton writes a modifier of loads that is not set as nothing at all."""
+    keys = (KEY, KEY.replace("16", "128", 1))
+    winners = {k: f"BLOCK: 16, cache_modifier: {m}, {TAIL}" for k, m in zip(keys, ("", ".cg"), strict=True)}
+    found = import_dejavu([write_cache(cache(cache=winners, timings={key: [0.5] for key in keys}))])
+    place = found.columns.index("cache_modifier")
+    assert sorted(row[place] for row in found.rows) == ["", ".cg"]
+
+
 @pytest.mark.parametrize(
     ("data", "row", "message"),
     [
