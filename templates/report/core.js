@@ -165,7 +165,17 @@ var heurgen = (function () {
     return (x < 10 ? x.toFixed(x < 2 ? 3 : 2) : x < 100 ? Number(x.toPrecision(3)) : x.toFixed(0)) + "×";
   }
 
-  function shortened(text, limit) { return text.length <= limit ? text : text.slice(0, limit - 1) + "…"; }
+  // The room of a text, in characters: letters of East Asia are twice as wide.
+  var WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]/g;
+
+  function roomOf(text) { return /^[ -~]*$/.test(text) ? text.length : text.length + (text.match(WIDE) || []).length; }
+
+  function shortened(text, limit) {
+    if (roomOf(text) <= limit) { return text; }
+    var kept = text.slice(0, limit - 1);
+    while (roomOf(kept) >= limit) { kept = kept.slice(0, -1); }
+    return kept + "…";
+  }
 
   // Characters that hide or steer as escapes (heurgen.base.errors.printable).
   function plain(text) {
@@ -253,7 +263,7 @@ var heurgen = (function () {
 
   return {
     pages: pages, select: select, list: list, unpacked: unpacked, withDerived: withDerived, walk: walk, visit: visit,
-    parsed: parsed, placeOn: placeOn, valueAt: valueAt, tag: tag, times: times, shortened: shortened, plain: plain, pairs: pairs, colour: colour, rgb: rgb,
+    parsed: parsed, placeOn: placeOn, valueAt: valueAt, tag: tag, times: times, shortened: shortened, roomOf: roomOf, plain: plain, pairs: pairs, colour: colour, rgb: rgb,
     whenSeen: whenSeen, slowly: slowly, repaint: repaint
   };
 })();

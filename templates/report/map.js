@@ -160,7 +160,7 @@ heurgen.views = (function () {
   function roomy(scale, wide) {
     var end = -Infinity;
     return (scale.kind === "category" ? cut(scale.ticks, wide) : scale.ticks).filter(function (t) {
-      var half = t[1].length * 3.9, fits = t[0] * wide - half > end + 5;
+      var half = heurgen.roomOf(t[1]) * 3.9, fits = t[0] * wide - half > end + 5;
       if (fits) { end = t[0] * wide + half; }
       return fits;
     });

@@ -11,6 +11,7 @@ import pytest
 from heurgen import ir
 from heurgen.audit.report.coding import to_script
 from heurgen.audit.report.explorer import answering
+from heurgen.audit.report.scales import shortened
 from heurgen.audit.report.tables import evaluation_page
 from heurgen.base.errors import HeurgenError
 from tests.audit.pages import page_of
@@ -128,3 +129,11 @@ def test_other_spellings_and_refused_categories_are_those_of_select(chromium: An
     assert found == [wanted(row) for row in rows]
     assert None in found
     assert ["3"] in found
+
+
+def test_the_page_cuts_texts_as_its_maker_does(chromium: Any, report_page: Path) -> None:
+    texts = ["", "abc", "x" * 30, "日本語の配置", "naïve 日本語", "한국어 분류", "a日" * 9, "\u202e" * 9]
+    page = opened(chromium, report_page)
+    for limit in (1, 2, 5, 8, 12):
+        script = "([texts, limit]) => texts.map(t => heurgen.shortened(t, limit))"
+        assert page.evaluate(script, [texts, limit]) == [shortened(t, limit) for t in texts]

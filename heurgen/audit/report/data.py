@@ -275,7 +275,7 @@ def _worst(module: ir.HeuristicModule, view: View) -> list[Worst]:
 def _worst_row(module: ir.HeuristicModule, view: View, rank: int, choice: Choice) -> Worst:
     names = view.selector.parameters
     found = explain(module, choice.vendor, choice.features, choice.device)
-    path = tuple(pretty(f"{s.test}: {'yes' if s.held else 'no'}") for s in found.steps)
+    path = tuple(f"{pretty(s.test)}: {'yes' if s.held else 'no'}" for s in found.steps)
     return Worst(
         scenario=printable(choice.scenario) or str(rank),
         features=pairs_text(choice.features),

@@ -16,7 +16,7 @@ from heurgen import ir
 from heurgen.audit.evidence import LeafEvidence, View, leaf_evidence
 from heurgen.audit.explain import FEW
 from heurgen.audit.regions import edge_text, leaf_regions
-from heurgen.audit.report.scales import shortened
+from heurgen.audit.report.scales import room_of, shortened
 from heurgen.audit.report.words import (
     conditions,
     config_pairs,
@@ -244,10 +244,12 @@ def _laid_out(
     ends = [r["leaf"] is not None and not r["stands"] for r in draft.rows]
     texts = [cells(r) if end else [] for r, end in zip(draft.rows, ends, strict=True)]
     widths = [
-        max([SMALL * len(n), *(CHAR * len(t[i]) for t in texts if t)]) + 13 for i, n in enumerate(names)
+        max([SMALL * len(n), *(CHAR * room_of(t[i]) for t in texts if t)]) + 13 for i, n in enumerate(names)
     ]
     labels = [shortened(r["text"], _LABEL_LIMIT) for r in draft.rows]
-    tree_end = max(INDENT * r["level"] + CHAR * len(t) for r, t in zip(draft.rows, labels, strict=True)) + 34
+    tree_end = (
+        max(INDENT * r["level"] + CHAR * room_of(t) for r, t in zip(draft.rows, labels, strict=True)) + 34
+    )
     right = [round(tree_end + sum(widths[: i + 1]) - 8, 1) for i in range(len(names))]
     rows: list[DrawnRow] = []
     y = float(HEAD)
@@ -267,7 +269,7 @@ def _laid_out(
         rows.append(replace(row, height=height, cells=tuple(zip(right, text, strict=False))))
         y += height
     links = tuple(_link(rows[a], rows[b], max(rows[0].n, 1)) for a, b in draft.links)
-    second = max((CHAR * 0.92 * len(r.second) + tree_end + 30 for r in rows if r.second), default=0.0)
+    second = max((CHAR * 0.92 * room_of(r.second) + tree_end + 30 for r in rows if r.second), default=0.0)
     return Diagram(
         width=round(max(right[-1], second) + 8, 1),
         height=round(y + 6, 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from unicodedata import east_asian_width
 
 from heurgen.base.errors import printable
 
@@ -157,15 +158,26 @@ def roomy(scale: Scale, width: float) -> list[Tick]:
     for tick, label in (
         _cut(scale.ticks, width) if scale.kind == "category" else ((t, t.label) for t in scale.ticks)
     ):
-        half = len(label) * 3.9
+        half = room_of(label) * 3.9
         if tick.at * width - half > end + 5:
             found.append(Tick(tick.at, label))
             end = tick.at * width + half
     return found
 
 
+def room_of(text: str) -> int:
+    """The room that a text takes, in characters: letters of East Asia are twice as wide."""
+    return len(text) if text.isascii() else len(text) + sum(east_asian_width(c) in "WF" for c in text)
+
+
 def shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    """The text, or as much of it as has this room."""
+    if room_of(text) <= limit:
+        return text
+    kept = text[: limit - 1]
+    while room_of(kept) >= limit:
+        kept = kept[:-1]
+    return kept + "…"
 
 
 def placed(scale: Scale, start: float, length: float, flip: bool = False) -> Callable[[float], float]:

@@ -15,6 +15,7 @@ from heurgen.audit.report.scales import (
     number_scale,
     people,
     placed,
+    room_of,
     roomy,
     shortened,
     slowdown_scale,
@@ -119,5 +120,12 @@ def test_labels_that_would_touch_are_left_out_or_cut() -> None:
         "op_008",
         "op_010",
     ]
+    assert (room_of("abé"), room_of("日本"), shortened("日本語", 6), shortened("日本語", 5)) == (
+        3,
+        4,
+        "日本語",
+        "日本…",
+    )
+    assert [t.label for t in roomy(category_scale(["日本語の配置", "x"]), 100)] == ["日本…", "x"]
     assert shortened("abcd", 4) == "abcd"
     assert shortened("abcde", 4) == "abc…"
