@@ -35,6 +35,11 @@ SMALL = FitOptions(prefer="small")
 LOGS: dict[str, tuple[Callable[[], CostTable], int, int]] = {
     "unified_attention": (partial(packaged, "unified_attention.toml", "h200_unified_attention.csv"), 5, 2),
     "paged_attention": (partial(packaged, "paged_attention.toml", "h200_paged_attention.csv"), 5, 2),
+    "hopper_paged_attention": (
+        partial(packaged, "hopper_paged_attention.toml", "hopper_paged_attention.csv.gz"),
+        5,
+        2,
+    ),
     "mm": (partial(matmul, 700), 5, 2),
     "miopen": (read_find_db, 3, 1),
 }

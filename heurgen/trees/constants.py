@@ -31,12 +31,17 @@ class Constants:
     # Scenarios of a kind that a config would be expected to cover before that it covers none says that it does not
     # apply there (see `guards.limits`). `constants.py guard_evidence 5.0 20.0 1e9`
     guard_evidence: float = 20.0
-    # Points between scenarios: neighbours of each. `constants.py neighbours 1 3 6`
-    neighbours: int = 3
+    # Points between scenarios: neighbours of each. `constants.py neighbours 3 6 12 24`
+    neighbours: int = 12
     # Points on each line. `constants.py steps 1 3 5`
     steps: int = 3
-    # The weight of all points against that of the scenarios. `constants.py weight 0.0 0.15 0.4`
-    weight: float = 0.15
+    # The weight of all points against that of the scenarios. `constants.py weight 0.15 0.5 1.0 2.0`
+    weight: float = 1.0
+    # The same for few scenarios: 12 neighbours are better on parts of the paged_attention logs, worse on logs like flex
+    # attention's. `constants.py few_neighbours 1 3 6 12`
+    few_neighbours: int = 3
+    # `constants.py few_weight 0.0 0.15 0.4 1.0`
+    few_weight: float = 0.15
     # Up to how many scenarios points are worth their time. `constants.py interpolated 0 1000`
     interpolated: int = 1000
 

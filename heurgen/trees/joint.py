@@ -124,7 +124,7 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
 def prepared(p: Problem, chosen: Ints, r: Regime) -> Problem:
     """The problem with a config set, and points between where the log is small."""
     own = with_configs(replace(p, sparse=r.sparse), chosen)
-    return between(own) if r.interpolate else own
+    return between(own, r.neighbours, r.points) if r.neighbours else own
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -245,21 +245,21 @@ def tailed(p: Problem, tail: float) -> Problem:
 # --- points between scenarios -------------------------------------------------------------------------------
 
 
-def between(p: Problem) -> Problem:
-    """The problem with points added between each scenario and its nearest neighbours.
+def between(p: Problem, neighbours: int, share: float) -> Problem:
+    """The problem with points added between each scenario and its nearest neighbours, so many of each.
 
     A small log leaves wide gaps, and many thresholds and features separate its scenarios equally well. Costs
     interpolated on the line between neighbours (geometric in positive columns, as launch costs scale) say which
     of them sits where the costs cross. On the H200 log this lowers the held-out geometric mean slowdown from
-    1.061 to 1.047. All points together weigh `weight` times the scenarios.
+    1.061 to 1.047. All points together weigh `share` times the scenarios.
 
     `p` holds the chosen configs: neighbours are joined only where the same ones of them are covered.
     """
-    pairs = _pairs(p)
+    pairs = _pairs(p, neighbours)
     if not len(pairs):
         return p
     steps = constants.LEARNER.steps
-    weight = constants.LEARNER.weight * p.n_real / (len(pairs) * steps)
+    weight = share * p.n_real / (len(pairs) * steps)
     a, b = pairs[:, 0], pairs[:, 1]
     shares = [step / (steps + 1) for step in range(1, steps + 1)]
     if pairs.tobytes() not in p.shared.lines:
@@ -291,7 +291,7 @@ def _scaled(p: Problem) -> tuple[Floats, Bools]:
     return Z, logs
 
 
-def _pairs(p: Problem) -> Ints:
+def _pairs(p: Problem, neighbours: int) -> Ints:
     """Pairs (i < j) of a row and one of its nearest neighbours, with equal categories and coverage [P, 2]."""
     given = [i for i, c in enumerate(p.columns) if not c.derived and c.type in ("int", "float")]
     kinds = [i for i, c in enumerate(p.columns) if c.type in ("category", "bool")]
@@ -301,7 +301,7 @@ def _pairs(p: Problem) -> Ints:
     kind = np.unique(np.hstack([p.X[:, kinds], p.covered]), axis=0, return_inverse=True)[1].reshape(-1)
     near = p.shared.nearest(Z)
     same = (kind[near] == kind[:, None]) & (near >= 0)
-    same &= np.cumsum(same, axis=1) <= constants.LEARNER.neighbours
+    same &= np.cumsum(same, axis=1) <= neighbours
     i, at = np.nonzero(same)
     j = near[i, at].astype(np.int64)
     return np.unique(np.column_stack([np.minimum(i, j), np.maximum(i, j)]), axis=0)

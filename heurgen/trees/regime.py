@@ -24,7 +24,8 @@ class Regime:
     prices       prices of a leaf that are compared, ascending
     patience     numbers of configs in a row that must fail to pay before the search ends
     sparse       whether many cells are missing, see `coverage.sparse`
-    interpolate  whether points between scenarios are added
+    neighbours   of a scenario to which points between are added; 0: no points between
+    points       the weight of all these points against that of the scenarios
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
                  held-out mean to be trusted alone
     usual        the number of configs that ships unless another is surely better, where the scenarios are too few to
@@ -43,7 +44,8 @@ class Regime:
     prices: tuple[float, ...]
     patience: int
     sparse: bool
-    interpolate: bool
+    neighbours: int
+    points: float
     few: bool
     usual: int | None
     compares_tails: bool
@@ -61,6 +63,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     c = constants.LEARNER
     n, n_groups = p.n_real, int(groups(p).max()) + 1
     few, many_missing = n <= c.small and not p.labels_only, sparse(p)
+    between = n <= c.interpolated and not p.labels_only and not many_missing
     counts = _counts(n, min(options.max_configs or c.pool, c.pool, len(p.configs)))
     return Regime(
         n_scenarios=n,
@@ -72,7 +75,8 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         prices=c.few_prices if few and options.prefer != "small" else c.prices,
         patience=len(counts) if few else c.patience,
         sparse=many_missing,
-        interpolate=n <= c.interpolated and not p.labels_only and not many_missing,
+        neighbours=(c.few_neighbours if few else c.neighbours) if between else 0,
+        points=c.few_weight if few else c.weight,
         few=few,
         usual=_usual(n, counts, options) if few else None,
         compares_tails=n >= c.trusted and not p.labels_only,

@@ -61,7 +61,7 @@ def test_the_same_tree_as_one_leaf_at_a_time(seed: int, cells: int, monkeypatch:
 
 
 def test_points_between_divide_no_scenarios_of_their_own() -> None:
-    p = between(with_configs(problem(surface(40, 5, 3, seed=3)), np.arange(4)))
+    p = between(with_configs(problem(surface(40, 5, 3, seed=3)), np.arange(4)), 3, 0.15)
     assert not p.real.all()
     assert grow(p, binned(p), 5, 20) == one_by_one(p, binned(p), 5, 20)
 

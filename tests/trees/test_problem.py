@@ -22,7 +22,7 @@ from tests.trees.synthetic import surface, table
 
 
 def test_costs_are_whole_numbers_and_sums_exact() -> None:
-    p = between(problem(surface(50, 6, 3, holes=0.4)))
+    p = between(problem(surface(50, 6, 3, holes=0.4)), 12, 1.0)
     assert (p.cost == np.rint(p.cost)).all()
     assert p.cost.max() * len(p.cost) < 2.0**53
 
@@ -54,12 +54,12 @@ def test_points_between_are_found_once_for_sets_of_configs_that_are_covered_alik
     t = surface(40, 5, 2, holes=0.4)
     p = problem(t)
     ranked = np.argsort(-p.covered.sum(axis=0), kind="stable")
-    one, two, partial = (between(with_configs(p, ranked[list(i)])) for i in ((0,), (0, 0), (0, 4)))
+    one, two, partial = (between(with_configs(p, ranked[list(i)]), 3, 0.5) for i in ((0,), (0, 0), (0, 4)))
     assert one.X is two.X
     assert one.shared is two.shared
     assert partial.X is not one.X
     for found, configs in ((one, ranked[[0]]), (partial, ranked[[0, 4]])):
-        afresh = between(with_configs(problem(t), configs))
+        afresh = between(with_configs(problem(t), configs), 3, 0.5)
         assert (found.X == afresh.X).all()
         assert (found.cost == afresh.cost).all()
 

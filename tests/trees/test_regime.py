@@ -25,10 +25,15 @@ def test_limits_are_the_callers_where_given() -> None:
     assert (r.max_depth, r.max_leaves, r.counts) == (3, 5, (1, 2))
 
 
+def test_points_between_count_most_where_scenarios_are_neither_few_nor_many() -> None:
+    few, some, many = (regime(problem(surface(n, 2, 1)), FitOptions()) for n in (500, 501, 1001))
+    assert 0 < few.neighbours < some.neighbours
+    assert few.points < some.points
+    assert many.neighbours == 0
+
+
 def test_more_scenarios_allow_more_leaves_and_depth() -> None:
     small, large = (regime(problem(surface(n, 2, 1)), FitOptions()) for n in (60, 1200))
     assert (small.max_depth, large.max_depth) == (8, 10)
     assert small.max_leaves == large.max_leaves == constants.LEARNER.leaves
-    assert small.interpolate
-    assert not large.interpolate
     assert small.tolerance > large.tolerance
