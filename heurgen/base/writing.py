@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from heurgen.base.errors import EmitError, UsageError, printable
+from heurgen.base.errors import EmitError, UsageError, printable, quoted
 from heurgen.base.reading import reason
 
 PathLike = TypeVar("PathLike", str, Path, str | Path)
@@ -104,11 +104,17 @@ def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | P
     neither inputs nor outputs that anything could destroy.
 
     Raises:
-        UsageError: names the output and the input.
+        UsageError: names the output and the input; or an output is no name of a file.
     """
     read = [Path(p) for p in inputs if p is not None]
     written: list[Path] = []
-    for output in (Path(p) for p in outputs if p is not None):
+    for name in (str(p) for p in outputs if p is not None):
+        if name in (
+            "",
+            "-",
+        ):  # "-" is the standard input where something is read, and would be a file's name here
+            raise UsageError(f"{quoted(name)} names no file", hint="/dev/stdout is the standard output")
+        output = Path(name)
         if _is_special(output):
             continue
         hint = "name another file to write"

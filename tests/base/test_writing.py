@@ -232,6 +232,9 @@ def test_files_that_are_not_there_yet_and_folders_that_are_read(tmp_path: Path) 
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "a.json").write_text("{}")
     emit.check_outputs([tmp_path / "a", tmp_path / "b"], [tmp_path / "c"])
+    for name in ("", "-"):
+        with pytest.raises(UsageError, match=f"^'{name}' names no file"):
+            emit.check_outputs([name], [])
     emit.check_outputs([tmp_path / "cache" / "new.csv"], [tmp_path / "cache"])
     emit.check_outputs(["/dev/null", "/dev/null"], ["/dev/null"])
     with pytest.raises(UsageError) as caught:
