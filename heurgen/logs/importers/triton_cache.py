@@ -20,7 +20,7 @@ from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.decorator import decorator_keys, split_place
 from heurgen.logs.importers.devices import device_and_vendor
-from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
+from heurgen.logs.importers.foreign import Foreign, a, parse_json, setting, time_of
 
 _ENDING = ".autotune.json"
 _DTYPE = re.compile(r"torch\.[a-z][a-z0-9_]*|[a-z][a-z0-9_]*[0-9]+[a-z0-9_]*|bool")
@@ -109,7 +109,7 @@ def _read(file: Foreign) -> _Tuning:
     for name in ("key", "configs_timings"):
         if name not in data:
             raise file.error(f"the key {quoted(name)} is missing", hint="expected Triton's *.autotune.json")
-    key = tuple(cell(file, v, f"key[{i}]", "key") for i, v in enumerate(a(file, data["key"], list, "key")))
+    key = tuple(setting(file, v, f"key[{i}]", "key") for i, v in enumerate(a(file, data["key"], list, "key")))
     timings: dict[Config, tuple[float | None, float | None]] = {}
     fields: set[str] = set()
     for i, entry in enumerate(a(file, data["configs_timings"], list, "configs_timings")):

@@ -146,3 +146,9 @@ def test_meta_parameters_that_are_lists_or_empty_texts(tmp_path: Path) -> None:
     configs = [{"kwargs": k, "num_warps": 4} for k in kwargs]
     imported = import_logs("triton", tunings(tmp_path, [8, 16], configs=configs), KEYS)
     assert columns(imported, "TILE", "MODIFIER") == [("[16,32]", ""), ("[32,32]", ".cg")]
+
+
+def test_a_value_of_the_key_that_is_a_tuple_is_a_category(tmp_path: Path) -> None:
+    keys = ([[8, 16], "", "torch.float16"], [[8, 32], "x", "torch.float16"])
+    imported = import_logs("triton", tunings(tmp_path, *keys), KEYS)
+    assert columns(imported, "M", "N") == [("[8,16]", "none"), ("[8,32]", "x")]
