@@ -33,6 +33,18 @@ def test_the_worst_come_first_with_their_path_and_what_would_have_been_right() -
     assert section.worst[0].features == "m=128 dtype=a"
 
 
+def test_a_test_too_long_to_read_keeps_its_answer() -> None:
+    others = ("b", *(f"a_category_of_some_length_{i}" for i in range(20)))
+    tree = ir.Membership("dtype", ("a",), others, True, ir.Leaf(0, 2, 1.0), ir.Leaf(1, 2, 1.5))
+    one = small(tree=tree)
+    dtype = replace(one.module.features[1], values=("a", *others))
+    one = replace(one, module=replace(one.module, features=(one.module.features[0], dtype)))
+    (section,) = report(replace(one, score=score(one.module, one.tables)), DETAIL).sections
+    paths = sorted(step for worst in section.worst for step in worst.path)
+    assert all(path.startswith("dtype not in {'b', ") for path in paths)
+    assert {path.rsplit("…", 1)[1] for path in paths} == {": yes", ": no"}
+
+
 def test_configs_in_use_and_what_dropping_them_costs() -> None:
     (section,) = report(small(), DETAIL).sections
     first, second = section.uses
