@@ -178,42 +178,42 @@ def import_logs(kind: str, files: Sequence[str], options: Options) -> Imported:
         UsageError: the options do not fit the kind, or say too little.
     """
     left_out: list[str] = []
-    if kind == AUTO:
-        read = [file for f in files or expanded(files, "*") for file in _known(f, left_out)]
-        importer = _kind_of(read)
-    else:
-        importer = BY_KIND[kind]
-        read = [read_foreign(f) for f in expanded(files, importer.pattern)]
+    named = None if kind == AUTO else BY_KIND[kind]
+    read = [file for f in files or expanded(files, "*") for file in _known(f, named, left_out)]
+    importer = named or _kind_of(read)
     sources, copies = distinct(read, by_name=importer.named)
     _check_options(importer, options)
     imported = importer.read(sources, options)
     found: tuple[str, ...] = (f"{importer.kind} files",) if kind == AUTO else ()
     if left_out:
-        found += (f"{counted(len(left_out), 'file')} of no known kind left out, the first: {left_out[0]}",)
+        what = "no known kind" if kind == AUTO else "another kind"
+        found += (f"{counted(len(left_out), 'file')} of {what} left out, the first: {left_out[0]}",)
     notes = (*found, *copies, *imported.notes)
     return Imported(imported.columns, imported.rows, imported.draft, (*formula_note(imported), *notes))
 
 
-def _known(path: str, left_out: list[str]) -> list[Foreign]:
-    """A file; of a folder the files of a known kind, where there are any (a cache holds binaries, too)."""
+def _known(path: str, kind: Importer | None, left_out: list[str]) -> list[Foreign]:
+    """A file; of a folder the files of the kind (of any), where there are some: a cache holds binaries, too."""
     if not os.path.isdir(path):
         return [read_foreign(path)]
     found: list[Foreign] = []
-    others: dict[str, LogError] = {}
-    for name in expanded([path], "*"):
+    others: dict[str, Foreign | LogError] = {}
+    for name in expanded([path], kind.pattern if kind else "*"):
         try:
             file = read_foreign(name)
         except LogError as error:
-            others[printable(name)] = error
+            others[name] = error
             continue
-        if recognised(file) is None:
-            others[printable(name)] = _unknown(name)
-        else:
+        if kind.recognises(file) if kind else recognised(file):
             found.append(file)
-    if not found:
-        raise next(iter(others.values()))
-    left_out += others
-    return found
+        else:
+            others[name] = file if kind else _unknown(name)
+    if found:
+        left_out += map(printable, others)
+        return found
+    if wrong := next((e for e in others.values() if isinstance(e, LogError)), None):
+        raise wrong
+    return [file for file in others.values() if isinstance(file, Foreign)]
 
 
 def _unknown(file: str) -> LogError:

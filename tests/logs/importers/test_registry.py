@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 
@@ -60,6 +61,21 @@ def test_of_a_folder_auto_takes_what_it_knows(tmp_path: Path) -> None:
     assert f"3 files of no known kind left out, the first: {empty}" in imported.notes
     with pytest.raises(HeurgenError, match=r"notes\.txt: is of no kind"):
         import_logs("auto", [str(cache), str(cache / "notes.txt")], Options())
+
+
+def test_of_a_folder_a_kind_takes_its_own(tmp_path: Path) -> None:
+    """Kernel Tuner's metadata lie beside its results; a file that is named is an error all the same."""
+    row = {"configuration": {"b": 1}, "times": {"runtimes": [1.0]}, "invalidity": "correct", "correctness": 1}
+    (tmp_path / "results_A100.json").write_text(json.dumps({"schema_version": "1.0.0", "results": [row]}))
+    (tmp_path / "metadata.json").write_text('{"schema_version": "1.0.0", "metadata": {}}')
+    imported = import_logs("kernel-tuner", [str(tmp_path)], Options())
+    assert len(imported.rows) == 1
+    assert f"1 file of another kind left out, the first: {tmp_path / 'metadata.json'}" in imported.notes
+    with pytest.raises(HeurgenError, match="found neither 'cache' nor 'results'"):
+        import_logs("kernel-tuner", [str(tmp_path / "metadata.json")], Options())
+    (tmp_path / "results_A100.json").unlink()
+    with pytest.raises(HeurgenError, match="found neither 'cache' nor 'results'"):
+        import_logs("kernel-tuner", [str(tmp_path)], Options())
 
 
 COUNTS = {
