@@ -79,6 +79,12 @@ def hand_over(
 
 
 @gluon.jit
+def next_work(count_ptr):
+    """The number of an item that no program has taken."""
+    return uniform(gl.num_programs(0) + gl.atomic_add(count_ptr, 1))
+
+
+@gluon.jit
 def produce(
     k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr, cu_ptr,
     blocks_ptr, lens_ptr, count_ptr, left, right, table_stride, num_seqs, max_segments, numbers, HKV: gl.constexpr,
@@ -104,7 +110,6 @@ def produce(
         head = work % HKV
         segment = work // HKV % max_segments
         number = in_turn(work // (HKV * max_segments), decodes, numbers)
-        work = uniform(gl.num_programs(0) + gl.atomic_add(count_ptr, 1))
         if blocks_ptr is not None:
             sequence = find_sequence(blocks_ptr, number, num_seqs, BLOCK_Q, False)
             token0 = gl.load(cu_ptr + sequence)
@@ -137,7 +142,11 @@ def produce(
             if K_HEAD >= K_TOK:
                 row0 = head * (K_HEAD // K_TOK)
                 col0 = 0
+            # Two tiles before the last: a program that took its next item earlier would keep it from those that are
+            # free sooner, and the batch would end in rounds.
             for turn in range(count + 1):
+                if turn == gl.maximum(count - 2, 0):
+                    work = next_work(count_ptr)
                 if turn < count:
                     load_tile(
                         begin + turn, loaded + turn, k_desc, new_k_desc, k_buffers, k_ready, k_empty, table, row0,
@@ -151,6 +160,8 @@ def produce(
                         STAGES, FRESH, PREFIX,
                     )  # fmt: skip
             loaded += count
+        else:
+            work = next_work(count_ptr)
     hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0)
     # the last program to stop leaves the counters as it found them
     if gl.atomic_add(count_ptr + 1, 1) == gl.num_programs(0) - 1:
