@@ -60,6 +60,23 @@ def masked_scores(
 
 
 @gluon.jit
+def products(q, k, zero, HEAD: gl.constexpr, D: gl.constexpr):
+    """Q times the keys of a tile, begun. A head of at most three quarters of the columns D is multiplied without the
+    last quarter, which is padding: two products, since their lengths are powers of two.
+    """
+    if (D >= 128) & (4 * HEAD <= 3 * D):
+        HALF_D: gl.constexpr = D // 2
+        first = warpgroup_mma(
+            q.slice(0, HALF_D, 1), k.slice(0, HALF_D, 1).permute((1, 0)), zero, use_acc=False, is_async=True
+        )
+        rest_q, rest_k = q.slice(HALF_D, HALF_D // 2, 1), k.slice(HALF_D, HALF_D // 2, 1)
+        pending = warpgroup_mma(rest_q, rest_k.permute((1, 0)), first, is_async=True)
+    else:
+        pending = warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
+    return pending
+
+
+@gluon.jit
 def capped(s, inner, SOFTCAP: gl.constexpr):
     """tanh(inner * s): one instruction, relative error 2^-11 as in FlashAttention-3. The cap follows as `qk_scale`."""
     if SOFTCAP:
@@ -81,9 +98,9 @@ def softmax_step(s, M, L, qk_scale):
 @gluon.jit
 def attend_tiles(
     masked, last, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context, q_len,
-    left, right, inner, qk_scale, tiles, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
-    CAUSAL: gl.constexpr, WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
-    S_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr,
+    left, right, inner, qk_scale, tiles, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
+    STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr,
+    PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, then the softmax."""
     k_ready, k_empty, v_ready, v_empty = barriers
@@ -95,7 +112,7 @@ def attend_tiles(
         before = (here - 1) % STAGES
         mbarrier.wait(k_ready.index(slot), phase)
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
-        pending = warpgroup_mma(q, k_buffers.index(slot).permute((1, 0)), zero, use_acc=False, is_async=True)
+        pending = products(q, k_buffers.index(slot), zero, HEAD, D)
         mbarrier.wait(v_ready.index(before), (here - 1) // STAGES & 1)
         acc_pending = warpgroup_mma(p, v_buffers.index(before), acc, is_async=True)
         s = warpgroup_mma_wait(1, deps=[pending])
@@ -120,7 +137,7 @@ def attend_tiles(
 @gluon.jit
 def attend_item(
     q, k_buffers, v_buffers, barriers, token, last_token, context, q_len, left, right, inner, qk_scale, tiles, begin,
-    count, done, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    count, done, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr,
     O_LAYOUT: gl.constexpr,
 ):  # fmt: skip
@@ -137,7 +154,7 @@ def attend_item(
         phase = done // STAGES & 1
         mbarrier.wait(k_ready.index(slot), phase)
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
-        s = warpgroup_mma(q, k_buffers.index(slot).permute((1, 0)), zero, use_acc=False)
+        s = warpgroup_mma_wait(0, deps=[products(q, k_buffers.index(slot), zero, HEAD, D)])
         mbarrier.arrive(k_empty.index(slot))
         s = masked_scores(
             capped(s, inner, SOFTCAP), begin, slot, phase, token, context, q_len, left, right, v_buffers, v_ready,
@@ -148,7 +165,7 @@ def attend_item(
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
         acc, p, M, L = attend_tiles(
             masked, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context,
-            q_len, left, right, inner, qk_scale, tiles, TILE, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
+            q_len, left, right, inner, qk_scale, tiles, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
             S_LAYOUT, O_LAYOUT,
         )  # fmt: skip
         last = (done + count - 1) % STAGES

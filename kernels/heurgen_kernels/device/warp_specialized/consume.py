@@ -121,7 +121,7 @@ def consume(
             acc, row_max, row_sum = attend_item(
                 q, k_buffers, v_buffers, barriers, block * BLOCK_Q + score_rows // G,
                 gl.minimum(block * BLOCK_Q + BLOCK_Q, q_len) - 1, context, q_len, left, right, inner, qk_scale, tiles,
-                begin, count, done, TILE, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
+                begin, count, done, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
             )  # fmt: skip
             M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
             L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
