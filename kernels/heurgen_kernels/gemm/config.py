@@ -12,7 +12,8 @@ class Config(NamedTuple):
     """One setting of all launch parameters of `matmul`.
 
     variant       stream_k (any GPU) | warp_specialized (Hopper; elsewhere stream_k runs in its place)
-    BLOCK_M, BLOCK_N, BLOCK_K  rows of x, rows of the weight and columns of both in a step
+    BLOCK_M, BLOCK_N, BLOCK_K  rows of x, rows of the weight and columns of both in a step. warp_specialized has two
+                  consumers, or one where BLOCK_N is 64 and BLOCK_M 32 or 64
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
     num_stages    steps that are loaded ahead; fewer where they have no room
     num_splits    parts that the K of each tile is cut into; 0, beside programs_per_sm: K is streamed
@@ -35,13 +36,15 @@ class Config(NamedTuple):
 ALLOWED: Mapping[str, Iterable[Any]] = {
     "variant": ("stream_k", "warp_specialized"),
     "BLOCK_M": (16, 32, 64, 128, 256),
-    "BLOCK_N": (16, 32, 64, 128, 256),
+    "BLOCK_N": (16, 32, 64, 96, 128, 160, 192, 256),
     "BLOCK_K": (16, 32, 64, 128, 256),
     "num_warps": (1, 2, 4, 8, 16),
     "num_stages": range(1, 17),
     "num_splits": range(1025),
     "programs_per_sm": range(17),
 }
+# BLOCK_N of warp_specialized by BLOCK_M.
+WIDTHS = {32: (64, 128), 64: (64, 128), 128: (64, 96, 128, 160, 192, 256)}
 
 
 def _rule(config: Config) -> None:
@@ -54,7 +57,7 @@ def _rule(config: Config) -> None:
             "num_splits parts, or as programs_per_sm asks, with num_splits 1 or, for a stream, 0"
         )
     if config.variant == "warp_specialized":
-        wide = (64, 128, 256) if config.BLOCK_M == 128 else (128,)
+        wide = WIDTHS.get(config.BLOCK_M, (128,))
         for name, only in (
             ("BLOCK_N", wide),
             ("BLOCK_K", (64,)),
@@ -66,6 +69,8 @@ def _rule(config: Config) -> None:
                     f"config.{name} is {getattr(config, name)}; warp_specialized with BLOCK_M {config.BLOCK_M} takes "
                     f"{' or '.join(map(str, only))}"
                 )
+    elif config.BLOCK_N & config.BLOCK_N - 1:
+        raise ValueError(f"config.BLOCK_N is {config.BLOCK_N}; stream_k takes powers of two")
 
 
 PARAMETERS = Parameters(Config, ALLOWED, _rule)

@@ -31,7 +31,8 @@ from .plan import (
     share,
 )  # fmt: skip
 
-SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
+# By columns of what a descriptor copies at once.
+SWIZZLED = {columns: NVMMASharedLayout(2 * columns, 16, 2) for columns in (32, UNIT)}
 
 _plans: Cache[tuple[Any, ...], Plan] = shared()
 # By config, identity of the layout and alignment; the layout is kept, so that its id stays its own.
@@ -120,31 +121,46 @@ def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]
     tensors = Tensors(call.x, call.weight, call.bias, call.residual, call.out, *scratch)
     descriptors: tuple[Any, ...] = ()
     if plan.specialised:
-        (weight,), (x,), (out, *rest) = (
-            weight_descriptor(plan, call),
-            x_descriptor(plan, call),
-            out_descriptors(plan, call),
+        descriptors = in_order(
+            plan, call, weight_descriptors(plan, call), x_descriptor(plan, call), out_descriptors(plan, call)
         )
-        descriptors = (*((weight, x) if plan.swap else (x, weight)), out, rest[0] if rest else None)
     return (tensors, *descriptors, *numbers_of(plan, call, shares), *plan.constants)
 
 
-def weight_descriptor(plan: Plan, call: Product) -> tuple[Any]:
-    return (_descriptor(call.weight, HALF if plan.swap else plan.config.BLOCK_N),)
+def in_order(
+    plan: Plan, call: Product, weight: tuple[Any, ...], x: tuple[Any, ...], stored: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """What stands for warp_specialized's descriptors, in the order of its signature; None for what it has not."""
+    assert plan.form is not None
+    read = (*weight, *x) if plan.swap else (*x, *weight)
+    extra = () if plan.form.extra else (None,)
+    return (*read, *extra, *stored, *((None,) if call.residual is None else ()))
+
+
+def weight_descriptors(plan: Plan, call: Product) -> tuple[Any, ...]:
+    """Of the weight, and of its extra rows where tiles have such."""
+    assert plan.form is not None
+    swap, _, block_b, extra = plan.form
+    return tuple(_descriptor(call.weight, rows) for rows in ((HALF,) if swap else (block_b, extra)) if rows)
 
 
 def x_descriptor(plan: Plan, call: Product) -> tuple[Any]:
-    return (_descriptor(call.x, plan.config.BLOCK_M if plan.swap else HALF),)
+    assert plan.form is not None
+    return (_descriptor(call.x, plan.form.block_b if plan.swap else HALF),)
 
 
 def out_descriptors(plan: Plan, call: Product) -> tuple[Any, ...]:
-    """Of out, and of the residual where there is one."""
-    rows = min(plan.config.BLOCK_M, STORED) if plan.swap else HALF
-    return tuple(_descriptor(tensor, rows) for tensor in (call.out, call.residual) if tensor is not None)
+    """Of out, and of the residual where there is one: pieces of as many columns as divide the first and extra ones."""
+    assert plan.form is not None
+    swap, _, block_b, extra = plan.form
+    rows, columns = (min(block_b, STORED), UNIT) if swap else (HALF, min(UNIT, extra or UNIT))
+    tensors = (call.out, call.residual)
+    return tuple(_descriptor(tensor, rows, columns) for tensor in tensors if tensor is not None)
 
 
-def _descriptor(matrix: torch.Tensor, rows: int) -> Any:
-    return TensorDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], [rows, UNIT], SHARED_LAYOUT)
+def _descriptor(matrix: torch.Tensor, rows: int, columns: int = UNIT) -> Any:
+    block = [rows, columns]
+    return TensorDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], block, SWIZZLED[columns])
 
 
 def _launch_bound(
@@ -160,12 +176,10 @@ def _launch_bound(
         shape = (layout.rows, layout.width, layout.size)
         of_weight, of_x, of_out = plan.sources
         strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
-        left = bound.descriptors(of_weight, (weight, *shape, strides[1]), weight_descriptor, plan, call)
+        left = bound.descriptors(of_weight, (weight, *shape, strides[1]), weight_descriptors, plan, call)
         right = bound.descriptors(of_x, (x, *shape, strides[0]), x_descriptor, plan, call)
         stored = bound.descriptors(of_out, (out, residual, *shape, strides[2]), out_descriptors, plan, call)
-        descriptors = (*((*left, *right) if plan.swap else (*right, *left)), *stored)
-        if call.residual is None:
-            descriptors = (*descriptors, None)
+        descriptors = in_order(plan, call, left, right, stored)
     tensors = (x, weight, bias or None, residual or None, out, *scratch)
     head = (shares.programs, 1, 1, stream, *bound.head)
     bound.launch(*head, tensors, *descriptors, *numbers_of(plan, call, shares), *plan.constants)

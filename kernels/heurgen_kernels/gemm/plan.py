@@ -16,12 +16,23 @@ from .device.work import PARTS, STREAM, WHOLE
 SCRATCH_LIMIT = 1 << 30
 # Rows of tiles that are filled before the next ones: with 132 processors what they read at a time is about square.
 GROUP = 8
-# Twelve warps, two consumers' and the producer's (rounded up to four), share the 65,536 registers of a processor.
-WARP_SPECIALIZED = {"num_warps": 4, "maxnreg": 168}
+# By consumers: their warps and the producer's (rounded up to four) share the 65,536 registers of a processor.
+WARP_SPECIALIZED = {1: {"num_warps": 4, "maxnreg": 255}, 2: {"num_warps": 4, "maxnreg": 168}}
 # Shared memory of a block on Hopper (CUDA C++ programming guide, 227 KB), less its barriers and their alignment.
 SHARED_MEMORY = 227 * 1024 - 2048
 # Columns that warp_specialized stores at once (its STORED), rows of a consumer (HALF), columns of a step (UNIT).
 STORED, HALF, UNIT = 128, 64, 64
+
+
+class Form(NamedTuple):
+    """How warp_specialized computes a tile: swap: the weight is the left operand; consumers of 64 of its rows; rows of
+    the right one, block_b and extra, see the kernel.
+    """
+
+    swap: bool
+    consumers: int
+    block_b: int
+    extra: int
 
 
 class Work(NamedTuple):
@@ -44,7 +55,9 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """swap: the weight is the left operand. slot: partial sums of a slot. counters: of a tile."""
+    """swap: the weight is the left operand. slot: partial sums of a slot. counters: of a tile. form: of
+    warp_specialized.
+    """
 
     kernel: Any
     constants: tuple[Any, ...]
@@ -54,6 +67,7 @@ class Plan:
     slot: int
     counters: int
     sources: tuple[Slots, ...] = ()
+    form: Form | None = None
     bound: Bound | None = None
 
     @property
@@ -107,10 +121,11 @@ def adapted(config: Config, call: Product) -> Config:
     return config
 
 
-def stages_that_fit(config: Config, block_b: int, gated: bool) -> int:
+def stages_that_fit(config: Config, form: Form, gated: bool) -> int:
     """Steps of warp_specialized that shared memory has room for beside what is stored, at most num_stages."""
-    step = ((4 if gated else 2) * HALF + block_b) * UNIT * 2
-    staging = 2 * HALF * min(block_b, STORED) * 2
+    rows = form.consumers * HALF
+    step = ((2 if gated else 1) * rows + form.block_b + form.extra) * UNIT * 2
+    staging = rows * (min(form.block_b, STORED) + form.extra) * 2
     return min(config.num_stages, (SHARED_MEMORY - staging) // step)
 
 
@@ -125,14 +140,15 @@ def make_plan(call: Product, config: Config, work: Work) -> Plan:
     """The plan of a call that was checked, for the device of its layout; config: `adapted`."""
     gated, slot = call.gated, slot_of(config, call.gated)
     if config.variant == "warp_specialized":
-        swap = swapped(config, gated)
-        block_b = config.BLOCK_M if swap else config.BLOCK_N
+        form = form_of(config, gated)
+        swap, consumers, block_b, extra = form
         constants: tuple[Any, ...] = (
-            block_b, stages_that_fit(config, block_b, gated), GROUP, swap, gated, work.mode,
+            block_b, extra, consumers, stages_that_fit(config, form, gated), GROUP, swap, gated, work.mode,
         )  # fmt: skip
-        weight, x = (1, 2) if swap else (2, 1)
-        sources = ((weight,), (x,), (3,) if call.residual is None else (3, 4))
-        return Plan(warp_specialized_matmul, constants, WARP_SPECIALIZED, config, swap, slot, 2, sources)
+        weight, x = ((1,), (2,)) if swap else ((2, 3) if extra else (2,), (1,))
+        sources = (weight, x, (4,) if call.residual is None else (4, 5))
+        options = WARP_SPECIALIZED[consumers]
+        return Plan(warp_specialized_matmul, constants, options, config, swap, slot, consumers, sources, form)
     swap = config.BLOCK_M < 64 <= config.BLOCK_N and call.layout.device.hopper
     even = call.layout.size % config.BLOCK_K == 0
     batch = max(1, min(8, 64 * 32 * config.num_warps // (config.BLOCK_M * config.BLOCK_N)))
@@ -141,15 +157,20 @@ def make_plan(call: Product, config: Config, work: Work) -> Plan:
     return Plan(stream_k_matmul, constants, options, config, swap, slot, 1)
 
 
-def swapped(config: Config, gated: bool) -> bool:
-    """Whether warp_specialized has the weight on the left, which has 128 rows there."""
-    return gated or config.BLOCK_M != 128
+def form_of(config: Config, gated: bool) -> Form:
+    """Of a config of warp_specialized: x is the left operand where BLOCK_M is the 128 rows of two consumers."""
+    swap = gated or config.BLOCK_M != 128
+    consumers = config.BLOCK_N // HALF if swap else 2
+    rows = config.BLOCK_M if swap else config.BLOCK_N
+    block_b = 1 << rows.bit_length() - 1
+    return Form(swap, consumers, block_b, rows - block_b)
 
 
 def slot_of(config: Config, gated: bool) -> int:
     """Partial sums of a tile."""
     if config.variant == "warp_specialized":
-        return (4 if gated else 2) * HALF * (config.BLOCK_M if swapped(config, gated) else config.BLOCK_N)
+        _, consumers, block_b, extra = form_of(config, gated)
+        return (2 if gated else 1) * consumers * HALF * (block_b + extra)
     return (2 if gated else 1) * config.BLOCK_M * config.BLOCK_N
 
 

@@ -63,7 +63,7 @@ class Matmul:
             parameters={
                 "variant": ("stream_k", "warp_specialized"),
                 "BLOCK_M": (16, 32, 64, 128, 256),
-                "BLOCK_N": (32, 64, 128, 256),
+                "BLOCK_N": (32, 64, 96, 128, 160, 192, 256),
                 "BLOCK_K": (64, 128, 256),
                 "num_warps": (4, 8),
                 "num_stages": (3, 4, 5, 6, 12),
@@ -80,7 +80,10 @@ class Matmul:
                 # twelve stages: as many as have room
                 "variant == 'stream_k' or (BLOCK_K == 64 and num_warps == 4 and num_stages == 12)",
                 "variant == 'stream_k' or programs_per_sm <= 1",
-                "variant == 'stream_k' or BLOCK_N == 128 or (BLOCK_M == 128 and BLOCK_N != 32)",
+                "variant == 'stream_k' or BLOCK_N == 128 or (BLOCK_M == 128 and BLOCK_N != 32)"
+                " or (BLOCK_N == 64 and BLOCK_M in (32, 64) and num_splits > 0)",
+                "BLOCK_N not in (96, 160, 192)"
+                " or (variant == 'warp_specialized' and num_splits == 1 and programs_per_sm == 1)",
                 "variant == 'stream_k' or max(BLOCK_M, BLOCK_N) < 256 or (num_splits == 1 and programs_per_sm == 0)",
                 "variant == 'stream_k' or not gated or (BLOCK_M < 256 and BLOCK_N == 128)",
                 # few rows: 50 to 130 KB on their way to a processor

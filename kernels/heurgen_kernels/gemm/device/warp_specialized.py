@@ -1,8 +1,11 @@
-"""Products on Hopper: one warp loads, two groups of four warps multiply (a Gluon kernel, sm_90 alone).
+"""Products on Hopper: one warp loads, one or two groups of four warps multiply (a Gluon kernel, sm_90 alone).
 
 C[a, b] = sum over k of A[a, k] B[b, k]. Of a tile each consumer has 64 rows of A, and all of B's. A is x for many rows
 of x; for few, A is the weight (SWAP), since the matrix unit takes no less than 64 rows of A, but any eight of B.
-With GATED A is the weight's gate and up projections, 64 rows of each at a time, and C = silu(gate) * up.
+
+A consumer may have second sums, `more`. With GATED A is the weight's gate and up projections, 64 rows of each at a
+time, and C = silu(gate) * up. With EXTRA, of A = x alone, tiles have BLOCK_B + EXTRA rows of B, both powers of two as
+the compiler wants: 96, 160 and 192 are 64 + 32, 128 + 32 and 128 + 64.
 """
 
 from triton.experimental import gluon
@@ -23,99 +26,116 @@ STORED = gl.constexpr(128)  # columns that are stored at once: more have no room
 
 
 @gluon.jit
-def origin(tile, m_tiles, n_tiles, GROUP: gl.constexpr, BLOCK_B: gl.constexpr, SWAP: gl.constexpr):
+def origin(
+    tile, m_tiles, n_tiles, GROUP: gl.constexpr, CONSUMERS: gl.constexpr, ROWS_B: gl.constexpr, SWAP: gl.constexpr
+):  # fmt: skip
     """(first row of A, first row of B) of a tile."""
     m, n = gluon_place(tile, m_tiles, n_tiles, GROUP)
     if SWAP:
-        return n * (2 * HALF), m * BLOCK_B
-    return m * (2 * HALF), n * BLOCK_B
+        return n * (CONSUMERS * HALF), m * ROWS_B
+    return m * (CONSUMERS * HALF), n * ROWS_B
 
 
 @gluon.jit
 def produce(
-    a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits, items, gate,
-    BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
-    MODE: gl.constexpr,
+    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles, units, whole,
+    left, splits, items, gate, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr,
+    STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
 ):  # fmt: skip
     """Loads the steps of the program's items. gate: rows of A between a gate and its up projection."""
-    HALVES: gl.constexpr = 4 if GATED else 2
+    HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
     program = gl.program_id(0)
     done = 0
     for turn in range(gluon_turns(program, gl.num_programs(0), items, MODE)):
         tile, first, last, _slot, _parts, _first_slot, _next_slot, _step = gluon_segment(
             turn, program, gl.num_programs(0), whole, splits, units, left, MODE
         )
-        row_a, row_b = origin(tile, m_tiles, n_tiles, GROUP, BLOCK_B, SWAP)
+        row_a, row_b = origin(tile, m_tiles, n_tiles, GROUP, CONSUMERS, BLOCK_B + EXTRA, SWAP)
         for unit in range(first, last):
             slot = done % STAGES
             bar = ready.index(slot)
             mbarrier.wait(empty.index(slot), (done // STAGES & 1) ^ 1)
-            mbarrier.expect(bar, (HALVES * HALF + BLOCK_B) * UNIT * 2)
+            mbarrier.expect(bar, (HALVES * HALF + BLOCK_B + EXTRA) * UNIT * 2)
             column = unit * UNIT
             for half in gl.static_range(HALVES):
-                row = row_a + (half % 2) * HALF + (half // 2) * gate
+                row = row_a + (half % CONSUMERS) * HALF + (half // CONSUMERS) * gate
                 tma.async_copy_global_to_shared(
                     a_desc, [row, column], bar, a_buffers.index(slot * HALVES + half)
                 )
             tma.async_copy_global_to_shared(b_desc, [row_b, column], bar, b_buffers.index(slot))
+            if EXTRA > 0:
+                tma.async_copy_global_to_shared(
+                    extra_desc, [row_b + BLOCK_B, column], bar, extra_buffers.index(slot)
+                )
             done += 1
 
 
 @gluon.jit
 def multiply(
-    a_buffers, b_buffers, ready, empty, done, count, WHICH: gl.constexpr, BLOCK_B: gl.constexpr,
-    STAGES: gl.constexpr, GATED: gl.constexpr, LAYOUT: gl.constexpr,
+    a_buffers, b_buffers, extra_buffers, ready, empty, done, count, WHICH: gl.constexpr, BLOCK_B: gl.constexpr,
+    EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GATED: gl.constexpr, LAYOUT: gl.constexpr,
+    MORE: gl.constexpr,
 ):  # fmt: skip
-    """(products of this consumer's rows over `count` steps, those of the up projection)."""
-    HALVES: gl.constexpr = 4 if GATED else 2
+    """(products of this consumer's rows over `count` steps, the second sums)."""
+    HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
     acc = gl.zeros([HALF, BLOCK_B], gl.float32, LAYOUT)
-    up = acc
+    more = acc
+    if EXTRA > 0:
+        more = gl.zeros([HALF, EXTRA], gl.float32, MORE)
     for turn in range(done, done + count):
         slot = turn % STAGES
         mbarrier.wait(ready.index(slot), turn // STAGES & 1)
         b = b_buffers.index(slot).permute((1, 0))
         pending = warpgroup_mma(a_buffers.index(slot * HALVES + WHICH), b, acc, is_async=True)
         if GATED:
-            more = warpgroup_mma(a_buffers.index(slot * HALVES + 2 + WHICH), b, up, is_async=True)
-            acc, up = warpgroup_mma_wait(2, deps=[pending, more])
+            second = warpgroup_mma(a_buffers.index(slot * HALVES + CONSUMERS + WHICH), b, more, is_async=True)
+            acc, more = warpgroup_mma_wait(2, deps=[pending, second])
+        elif EXTRA > 0:
+            extra = extra_buffers.index(slot).permute((1, 0))
+            second = warpgroup_mma(a_buffers.index(slot * HALVES + WHICH), extra, more, is_async=True)
+            acc, more = warpgroup_mma_wait(2, deps=[pending, second])
         else:
             acc = warpgroup_mma_wait(1, deps=[pending])
         if turn > done:
             mbarrier.arrive(empty.index((turn - 1) % STAGES))
-    if GATED:
-        acc, up = warpgroup_mma_wait(0, deps=[acc, up])
+    if GATED or EXTRA > 0:
+        acc, more = warpgroup_mma_wait(0, deps=[acc, more])
     else:
         acc = warpgroup_mma_wait(0, deps=[acc])
     if count > 0:
         mbarrier.arrive(empty.index((done + count - 1) % STAGES))
-    return acc, up
+    return acc, more
 
 
 @gluon.jit
 def part_offsets(
-    slot, NUMBER: gl.constexpr, COUNT: gl.constexpr, BLOCK_B: gl.constexpr, LAYOUT: gl.constexpr
-):
-    """Where a consumer's sums lie in the scratch: COUNT blocks of 64 rows a slot, this one the NUMBER-th."""
+    slot, NUMBER: gl.constexpr, COUNT: gl.constexpr, START: gl.constexpr, TOTAL: gl.constexpr, WIDTH: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """Where a consumer's sums lie in the scratch: COUNT blocks of 64 rows of TOTAL columns a slot, of the NUMBER-th of
+    them WIDTH columns, behind START others.
+    """
     rows = gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
-    columns = gl.arange(0, BLOCK_B, gl.SliceLayout(0, LAYOUT))
-    base = (slot * COUNT + NUMBER).to(gl.int64) * (HALF * BLOCK_B)
-    return base + rows[:, None] * BLOCK_B + columns[None, :]
+    columns = gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))
+    base = (slot * COUNT + NUMBER).to(gl.int64) * (HALF * TOTAL) + HALF * START
+    return base + rows[:, None] * WIDTH + columns[None, :]
 
 
 @gluon.jit
 def sum_parts(
-    part_ptr, parts, first_slot, next_slot, step, NUMBER: gl.constexpr, COUNT: gl.constexpr, BLOCK_B: gl.constexpr,
-    LAYOUT: gl.constexpr,
+    part_ptr, parts, first_slot, next_slot, step, NUMBER: gl.constexpr, COUNT: gl.constexpr, START: gl.constexpr,
+    TOTAL: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """All parts of a tile, in their order: the sum is the same whoever adds last. As many as have room in registers
     are loaded at a time.
     """
-    BATCH: gl.constexpr = 128 // BLOCK_B if BLOCK_B < 128 else 1
-    acc = gl.load(part_ptr + part_offsets(first_slot, NUMBER, COUNT, BLOCK_B, LAYOUT), cache_modifier=".cg")
+    BATCH: gl.constexpr = 128 // WIDTH if WIDTH < 128 else 1
+    offsets = part_offsets(first_slot, NUMBER, COUNT, START, TOTAL, WIDTH, LAYOUT)
+    acc = gl.load(part_ptr + offsets, cache_modifier=".cg")
     for start in range(0, parts - 1, BATCH):
         for number in gl.static_range(BATCH):
             here = gl.minimum(start + number, parts - 2)  # of what is read twice, the second is not added
-            offsets = part_offsets(next_slot + here * step, NUMBER, COUNT, BLOCK_B, LAYOUT)
+            offsets = part_offsets(next_slot + here * step, NUMBER, COUNT, START, TOTAL, WIDTH, LAYOUT)
             part = gl.load(part_ptr + offsets, cache_modifier=".cg")
             acc += gl.where(start + number < parts - 1, part, 0.0)
     return acc
@@ -135,7 +155,21 @@ def with_bias(acc, bias_ptr, row, rows_a, column, rows_b, SWAP: gl.constexpr, LA
 
 
 @gluon.jit
-def fetch_residual(residual_desc, arrived, staging, row, column, WHICH: gl.constexpr, SWAP: gl.constexpr):
+def fetch_columns(residual_desc, bar, staging, row, column, WHICH: gl.constexpr):
+    PIECE: gl.constexpr = residual_desc.block_shape[1]
+    PIECES: gl.constexpr = staging.shape[2] // PIECE
+    pieces = staging._reinterpret(staging.dtype, [staging.shape[0] * PIECES, HALF, PIECE], staging.layout)
+    for piece in gl.static_range(PIECES):
+        tma.async_copy_global_to_shared(
+            residual_desc, [row, column + piece * PIECE], bar, pieces.index(WHICH * PIECES + piece)
+        )
+
+
+@gluon.jit
+def fetch_residual(
+    residual_desc, arrived, staging, extra_staging, row, column, WHICH: gl.constexpr, EXTRA: gl.constexpr,
+    SWAP: gl.constexpr,
+):  # fmt: skip
     """Starts to load what is added to 64 rows of A and a staging buffer's columns, once that buffer is free."""
     tma.store_wait(0)
     gl.thread_barrier()
@@ -144,13 +178,10 @@ def fetch_residual(residual_desc, arrived, staging, row, column, WHICH: gl.const
         mbarrier.expect(bar, staging.shape[1] * HALF * 2)
         tma.async_copy_global_to_shared(residual_desc, [column, row], bar, staging.index(WHICH))
     else:
-        BLOCKS: gl.constexpr = staging.shape[2] // UNIT
-        mbarrier.expect(bar, BLOCKS * UNIT * HALF * 2)
-        blocks = staging._reinterpret(staging.dtype, [2 * BLOCKS, HALF, UNIT], staging.layout)
-        for block in gl.static_range(BLOCKS):
-            tma.async_copy_global_to_shared(
-                residual_desc, [row, column + block * UNIT], bar, blocks.index(WHICH * BLOCKS + block)
-            )
+        mbarrier.expect(bar, (staging.shape[2] + EXTRA) * HALF * 2)
+        fetch_columns(residual_desc, bar, staging, row, column, WHICH)
+        if EXTRA > 0:
+            fetch_columns(residual_desc, bar, extra_staging, row, column + staging.shape[2], WHICH)
 
 
 @gluon.jit
@@ -174,28 +205,36 @@ def store_columns(
     if SWAP:
         tma.async_copy_shared_to_global(out_desc, [column, row], staging.index(WHICH))
     else:
-        BLOCKS: gl.constexpr = staging.shape[2] // UNIT
-        blocks = staging._reinterpret(staging.dtype, [2 * BLOCKS, HALF, UNIT], staging.layout)
-        for block in gl.static_range(BLOCKS):
+        PIECE: gl.constexpr = out_desc.block_shape[1]
+        PIECES: gl.constexpr = staging.shape[2] // PIECE
+        pieces = staging._reinterpret(staging.dtype, [staging.shape[0] * PIECES, HALF, PIECE], staging.layout)
+        for piece in gl.static_range(PIECES):
             tma.async_copy_shared_to_global(
-                out_desc, [row, column + block * UNIT], blocks.index(WHICH * BLOCKS + block)
+                out_desc, [row, column + piece * PIECE], pieces.index(WHICH * PIECES + piece)
             )
 
 
 @gluon.jit
 def finish(
-    acc, up, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, row, rows_a, column, rows_b, gate,
-    WHICH: gl.constexpr, BLOCK_B: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, LAYOUT: gl.constexpr,
+    acc, more, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row, rows_a, column, rows_b,
+    gate, WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+    LAYOUT: gl.constexpr, MORE: gl.constexpr,
 ):  # fmt: skip
     """Bias, gate, residual; then the tile goes out. fetched: residuals that this consumer has waited for so far."""
     acc = with_bias(acc, bias_ptr, row, rows_a, column, rows_b, SWAP, LAYOUT)
     if GATED:
-        up = with_bias(up, bias_ptr, gate + row, gate + rows_a, column, rows_b, SWAP, LAYOUT)
-        acc = acc / (1.0 + gl.exp2(acc * -1.4426950408889634)) * up
+        more = with_bias(more, bias_ptr, gate + row, gate + rows_a, column, rows_b, SWAP, LAYOUT)
+        acc = acc / (1.0 + gl.exp2(acc * -1.4426950408889634)) * more
     if BLOCK_B <= STORED:
         store_columns(
             acc, out_desc, residual_desc, arrived, fetched & 1, staging, row, column, WHICH, SWAP, LAYOUT
         )
+        if EXTRA > 0:  # of the same residual: its barrier has passed
+            more = with_bias(more, bias_ptr, row, rows_a, column + BLOCK_B, rows_b, SWAP, MORE)
+            store_columns(
+                more, out_desc, residual_desc, arrived, fetched & 1, extra_staging, row, column + BLOCK_B, WHICH,
+                SWAP, MORE,
+            )  # fmt: skip
     else:
         PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STORED, 16])
         low, high = gl.split(gl.permute(gl.reshape(acc, [HALF, 2, STORED]), (0, 2, 1)))
@@ -204,7 +243,9 @@ def finish(
             row, column, WHICH, SWAP, PIECE,
         )  # fmt: skip
         if residual_desc is not None:
-            fetch_residual(residual_desc, arrived, staging, row, column + STORED, WHICH, SWAP)
+            fetch_residual(
+                residual_desc, arrived, staging, extra_staging, row, column + STORED, WHICH, EXTRA, SWAP
+            )
         store_columns(
             gl.convert_layout(high, PIECE, assert_trivial=True), out_desc, residual_desc, arrived, (fetched + 1) & 1,
             staging, row, column + STORED, WHICH, SWAP, PIECE,
@@ -213,14 +254,20 @@ def finish(
 
 @gluon.jit
 def consume(
-    out_desc, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, ready, empty, arrived, staging,
-    rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate, WHICH: gl.constexpr,
-    BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
-    MODE: gl.constexpr,
+    out_desc, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty, arrived,
+    staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate,
+    WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
+    GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
 ):  # fmt: skip
     """A consumer: 64 rows of A in each of the program's tiles."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_B, 16])
-    COUNT: gl.constexpr = 4 if GATED else 2
+    MORE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, EXTRA if EXTRA > 0 else BLOCK_B, 16])
+    # the second sums in the scratch: blocks of their own, or columns behind the first
+    COUNT: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
+    TOTAL: gl.constexpr = BLOCK_B + EXTRA
+    SECOND: gl.constexpr = CONSUMERS + WHICH if GATED else WHICH
+    START: gl.constexpr = 0 if GATED else BLOCK_B
+    WIDTH: gl.constexpr = BLOCK_B if GATED else EXTRA
     program = gl.program_id(0)
     done = 0
     fetched = 0
@@ -229,46 +276,41 @@ def consume(
             turn, program, gl.num_programs(0), whole, splits, units, left, MODE
         )
         if last > first:
-            row, column = origin(tile, m_tiles, n_tiles, GROUP, BLOCK_B, SWAP)
+            row, column = origin(tile, m_tiles, n_tiles, GROUP, CONSUMERS, TOTAL, SWAP)
             row += WHICH * HALF
             if residual_desc is not None:  # noqa: SIM102
                 if parts == 1:  # of the last program that has a part, later
-                    fetch_residual(residual_desc, arrived, staging, row, column, WHICH, SWAP)
-            acc, up = multiply(
-                a_buffers, b_buffers, ready, empty, done, last - first, WHICH, BLOCK_B, STAGES, GATED, LAYOUT
-            )
+                    fetch_residual(residual_desc, arrived, staging, extra_staging, row, column, WHICH, EXTRA, SWAP)
+            acc, more = multiply(
+                a_buffers, b_buffers, extra_buffers, ready, empty, done, last - first, WHICH, BLOCK_B, EXTRA,
+                CONSUMERS, STAGES, GATED, LAYOUT, MORE,
+            )  # fmt: skip
             ended = True
             if MODE > 0:  # noqa: SIM102
                 if parts > 1:
-                    gl.store(part_ptr + part_offsets(slot, WHICH, COUNT, BLOCK_B, LAYOUT), acc)
-                    if GATED:
-                        gl.store(part_ptr + part_offsets(slot, 2 + WHICH, COUNT, BLOCK_B, LAYOUT), up)
+                    gl.store(part_ptr + part_offsets(slot, WHICH, COUNT, 0, TOTAL, BLOCK_B, LAYOUT), acc)
+                    if WIDTH > 0:
+                        gl.store(part_ptr + part_offsets(slot, SECOND, COUNT, START, TOTAL, WIDTH, MORE), more)
                     gl.thread_barrier()  # every thread's sums are written before one thread counts them
-                    counter = count_ptr + 2 * tile + WHICH
+                    counter = count_ptr + CONSUMERS * tile + WHICH
                     ended = gl.atomic_add(counter, 1, sem="acq_rel") == parts - 1
                     if ended:
                         gl.store(counter, 0)
                         if residual_desc is not None:
-                            fetch_residual(residual_desc, arrived, staging, row, column, WHICH, SWAP)
-                        acc = sum_parts(
-                            part_ptr, parts, first_slot, next_slot, step, WHICH, COUNT, BLOCK_B, LAYOUT
-                        )
-                        if GATED:
-                            up = sum_parts(
-                                part_ptr,
-                                parts,
-                                first_slot,
-                                next_slot,
-                                step,
-                                2 + WHICH,
-                                COUNT,
-                                BLOCK_B,
-                                LAYOUT,
+                            fetch_residual(
+                                residual_desc, arrived, staging, extra_staging, row, column, WHICH, EXTRA, SWAP
                             )
+                        acc = sum_parts(
+                            part_ptr, parts, first_slot, next_slot, step, WHICH, COUNT, 0, TOTAL, BLOCK_B, LAYOUT
+                        )
+                        if WIDTH > 0:
+                            more = sum_parts(
+                                part_ptr, parts, first_slot, next_slot, step, SECOND, COUNT, START, TOTAL, WIDTH, MORE
+                            )  # fmt: skip
             if ended:
                 finish(
-                    acc, up, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, row, rows_a, column, rows_b,
-                    gate, WHICH, BLOCK_B, SWAP, GATED, LAYOUT,
+                    acc, more, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row,
+                    rows_a, column, rows_b, gate, WHICH, BLOCK_B, EXTRA, SWAP, GATED, LAYOUT, MORE,
                 )  # fmt: skip
                 fetched += 2 if BLOCK_B > STORED else 1
         done += last - first
@@ -282,44 +324,69 @@ def consume(
     do_not_specialize_on_alignment=["m_tiles"],
 )  # fmt: skip
 def warp_specialized_matmul(
-    tensors, a_desc, b_desc, out_desc, residual_desc, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits,
-    items, gate,
-    BLOCK_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
-    MODE: gl.constexpr,
+    tensors, a_desc, b_desc, extra_desc, out_desc, residual_desc, rows_a, rows_b, m_tiles, n_tiles, units, whole, left,
+    splits, items, gate,
+    BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
+    SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
 ):  # fmt: skip
-    """Grid: (programs,), one a processor. rows_a, rows_b: of the output."""
-    HALVES: gl.constexpr = 4 if GATED else 2
+    """Grid: (programs,), one a processor. rows_a, rows_b: of the output. extra_desc: of B's rows, where EXTRA > 0."""
+    HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
     SHARED: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
     element = tensors.x.dtype.element_ty
     WIDTH: gl.constexpr = BLOCK_B if BLOCK_B < STORED else STORED
-    OUT: gl.constexpr = [2, WIDTH, HALF] if SWAP else [2, HALF, WIDTH]
+    OUT: gl.constexpr = [CONSUMERS, WIDTH, HALF] if SWAP else [CONSUMERS, HALF, WIDTH]
     a_buffers = gl.allocate_shared_memory(element, [STAGES * HALVES, HALF, UNIT], SHARED)
     b_buffers = gl.allocate_shared_memory(element, [STAGES, BLOCK_B, UNIT], SHARED)
-    staging = gl.allocate_shared_memory(element, OUT, SHARED)
+    staging = gl.allocate_shared_memory(element, OUT, out_desc.layout)
+    extra_buffers = b_buffers
+    extra_staging = staging
+    if EXTRA > 0:
+        extra_buffers = gl.allocate_shared_memory(element, [STAGES, EXTRA, UNIT], SHARED)
+        extra_staging = gl.allocate_shared_memory(element, [CONSUMERS, HALF, EXTRA], out_desc.layout)
     ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    arrived = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
-    for which in gl.static_range(2):
+    arrived = gl.allocate_shared_memory(gl.int64, [CONSUMERS, 1], mbarrier.MBarrierLayout())
+    for which in gl.static_range(CONSUMERS):
         mbarrier.init(arrived.index(which), count=1)
     for slot in gl.static_range(STAGES):
         mbarrier.init(ready.index(slot), count=1)
-        mbarrier.init(empty.index(slot), count=2)
-    gl.warp_specialize(
-        [
-            (consume, (
-                out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, ready,
-                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate, 0,
-                BLOCK_B, STAGES, GROUP, SWAP, GATED, MODE,
-            )),
-            (consume, (
-                out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, ready,
-                empty, arrived, staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate, 1,
-                BLOCK_B, STAGES, GROUP, SWAP, GATED, MODE,
-            )),
-            (produce, (
-                a_desc, b_desc, a_buffers, b_buffers, ready, empty, m_tiles, n_tiles, units, whole, left, splits,
-                items, gate, BLOCK_B, STAGES, GROUP, SWAP, GATED, MODE,
-            )),
-        ],
-        [4, 1], [232, 40],  # warps of the second consumer and the producer, and their registers per thread
-    )  # fmt: skip
+        mbarrier.init(empty.index(slot), count=CONSUMERS)
+    # Warps of the second consumer and the producer, and their registers per thread.
+    if CONSUMERS == 2:
+        gl.warp_specialize(
+            [
+                (consume, (
+                    out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
+                    extra_buffers, ready, empty, arrived, staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles,
+                    units, whole, left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
+                    MODE,
+                )),
+                (consume, (
+                    out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
+                    extra_buffers, ready, empty, arrived, staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles,
+                    units, whole, left, splits, items, gate, 1, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
+                    MODE,
+                )),
+                (produce, (
+                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles,
+                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
+                )),
+            ],
+            [4, 1], [232, 40],
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
+                (consume, (
+                    out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
+                    extra_buffers, ready, empty, arrived, staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles,
+                    units, whole, left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
+                    MODE,
+                )),
+                (produce, (
+                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles,
+                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
+                )),
+            ],
+            [1], [40],
+        )  # fmt: skip
