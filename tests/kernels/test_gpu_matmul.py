@@ -22,19 +22,28 @@ LIMITS = {torch.bfloat16: 4e-3, torch.float16: 6e-4}
 CHOSEN = [normalise(value) for name, value in vars(generated).items() if name.startswith("_CONFIG_")]
 
 
+# One consumer; second sums; whole tiles, cut and streamed.
+FORMS = [
+    Config("warp_specialized", rows, width, 64, 4, 12, *shared)
+    for rows, width in ((32, 64), (64, 64), (128, 96), (128, 160), (128, 192))
+    for shared in ((1, 0), (3, 0), (1, 1), (0, 1))
+    if rows < 128 or shared != (0, 1)
+]
+
+
 def configs():
-    """What the selector can return, and an eighth of the tunable's space, always the same, unless all is asked for: the
-    tuner checks each.
+    """What the selector can return, the forms of a tile, and an eighth of the tunable's space, always the same, unless
+    all is asked for: the tuner checks each.
     """
     try:
         from heurgen_kernels.tools.matmul_tunable import tunable
 
         from heurgen.tune.space import enumerate_configs
     except ImportError:  # the compiler is not installed here
-        return CHOSEN
+        return [*CHOSEN, *FORMS]
     found = enumerate_configs(tunable.space, "nvidia", list(tunable.features)).configs
     step = 1 if os.environ.get("HEURGEN_WHOLE_TABLE") else 8
-    return list(dict.fromkeys([*CHOSEN, *(normalise(dict(config)) for config in found[::step])]))
+    return list(dict.fromkeys([*CHOSEN, *FORMS, *(normalise(dict(config)) for config in found[::step])]))
 
 
 SPACE = configs()
@@ -109,7 +118,12 @@ def test_addresses_need_no_alignment(gpu, shift):
 
 @pytest.mark.parametrize(
     "config",
-    [Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1), Config("stream_k", 16, 64, 128, 4, 4, 1, 4)],
+    [
+        Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1),
+        Config("warp_specialized", 32, 64, 64, 4, 12, 1, 1),
+        Config("warp_specialized", 128, 96, 64, 4, 12, 1, 1),
+        Config("stream_k", 16, 64, 128, 4, 4, 1, 4),
+    ],
     ids=str,
 )
 def test_shared_sums_are_the_same_each_time_and_counters_return_to_zero(gpu, config):
@@ -127,8 +141,15 @@ def test_large_products_are_right(gpu):
     x, w = draw(8192, 4096, device=gpu), draw(6144, 4096, device=gpu) / 64
     residual = draw(8192, 6144, device=gpu)
     expected = (x @ w.T + residual).double()
-    for config in (None, *(Config("warp_specialized", 128, wide, 64, 4, 12) for wide in (64, 128, 256))):
+    wide = [Config("warp_specialized", 128, width, 64, 4, 12) for width in (64, 96, 128, 160, 192, 256)]
+    for config in (None, *wide, *(one._replace(programs_per_sm=1) for one in wide)):
         assert error(matmul(x, w, residual=residual, config=config), expected) < 6e-3
+
+
+@pytest.mark.parametrize("config", FORMS, ids=str)
+def test_programs_with_several_tiles_are_right(gpu, config):
+    """Buffers, barriers and staging are used again; the last columns of tiles reach past the weight's rows."""
+    check(gpu, config, config.BLOCK_M * (5 if config.BLOCK_M == 128 else 1), 18568, 1032)
 
 
 def test_launches_are_recorded_and_replayed(gpu):
@@ -166,9 +187,10 @@ def test_two_streams_do_not_share_sums(gpu):
         assert all(error(out, right(x, w)) < LIMITS[torch.bfloat16] for out in found)
 
 
-def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu):
+@pytest.mark.parametrize(("block", "width"), [(32, 128), (64, 64), (128, 160)])
+def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu, block, width):
     w = [draw(512, 1024, device=gpu, seed=seed) / 32 for seed in range(2)]
-    config = Config("warp_specialized", 32, 128, 64, 4, 12)
+    config = Config("warp_specialized", block, width, 64, 4, 12)
     for rows in (20, 31, 7, 20):
         for weight in w:
             x, residual = draw(rows, 1024, device=gpu, seed=rows), draw(rows, 512, device=gpu)
@@ -181,13 +203,14 @@ def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu):
     "config", [Config("warp_specialized", 128, 64, 64, 4, 12), Config("stream_k", 16, 64)], ids=str
 )
 def test_bound_launches_go_past_tritons_launcher(gpu, config):
-    """The weight first or second; with a residual, whose descriptor is the fourth."""
+    """The weight first or second, or second and third; with a residual, whose descriptor is the last."""
     import triton
 
     if not triton.__version__.startswith("3.6.") or torch.version.hip is not None:
         pytest.skip(f"Triton {triton.__version__}")
     x, w, residual = draw(30, 512, device=gpu), draw(256, 512, device=gpu), draw(30, 256, device=gpu)
-    for given in (config, Config("warp_specialized", 32, 128, 64, 4, 12)):
+    wide, few = (Config("warp_specialized", *blocks, 64, 4, 12) for blocks in ((128, 96), (32, 128)))
+    for given in (config, wide, few):
         for more in ({}, {"residual": residual}):
             for _ in range(2):
                 matmul(x, w, config=given, **more)

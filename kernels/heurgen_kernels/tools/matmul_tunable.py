@@ -67,7 +67,7 @@ class Matmul:
                 "BLOCK_K": (64, 128, 256),
                 "num_warps": (4, 8),
                 "num_stages": (3, 4, 5, 6, 12),
-                "num_splits": (0, 1, 2, 4),
+                "num_splits": (0, 1, 2, 3, 4),
                 "programs_per_sm": (0, 1, 2, 3, 4, 6),
             },
             constraints=(
@@ -77,6 +77,7 @@ class Matmul:
                 "BLOCK_M == 16 or M > BLOCK_M / 2",
                 "M <= 2 * BLOCK_M or BLOCK_M >= 128 or (BLOCK_M == 64 and M <= 512)",
                 "num_splits > 0 or M <= BLOCK_M",
+                "num_splits != 3 or BLOCK_M <= 64",
                 # twelve stages: as many as have room
                 "variant == 'stream_k' or (BLOCK_K == 64 and num_warps == 4 and num_stages == 12)",
                 "variant == 'stream_k' or programs_per_sm <= 1",

@@ -31,14 +31,19 @@ def test_every_parameter_has_values_and_the_defaults_are_allowed():
     ("given", "message"),
     [
         ({"variant": "split_k"}, "config.variant is 'split_k'; allowed: stream_k, warp_specialized"),
-        ({"BLOCK_N": 48}, "config.BLOCK_N is 48; allowed: 16, 32, 64, 128, 256"),
+        ({"BLOCK_N": 48}, "config.BLOCK_N is 48; allowed: 16, 32, 64, 96, 128, 160, 192, 256"),
         ({"num_stages": 0}, "config.num_stages is 0; allowed: integers from 1 to 16"),
         ({"num_splits": 1025}, "config.num_splits is 1025; allowed: integers from 0 to 1024"),
         ({"num_warps": True}, "config.num_warps is True; allowed: 1, 2, 4, 8, 16"),
         ({"num_splits": 0}, "config.num_splits is 0 with programs_per_sm 0; K is cut into num_splits parts"),
         ({"num_splits": 2, "programs_per_sm": 3}, "config.num_splits is 2 with programs_per_sm 3; K is cut"),
-        (WIDE | {"BLOCK_N": 32}, "BLOCK_N is 32; warp_specialized with BLOCK_M 128 takes 64 or 128 or 256"),
-        (WIDE | {"BLOCK_M": 64}, "BLOCK_N is 256; warp_specialized with BLOCK_M 64 takes 128"),
+        (
+            WIDE | {"BLOCK_N": 32},
+            "BLOCK_N is 32; warp_specialized with BLOCK_M 128 takes 64 or 96 or 128 or 160",
+        ),
+        (WIDE | {"BLOCK_M": 64}, "BLOCK_N is 256; warp_specialized with BLOCK_M 64 takes 64 or 128"),
+        (WIDE | {"BLOCK_M": 16, "BLOCK_N": 64}, "BLOCK_N is 64; warp_specialized with BLOCK_M 16 takes 128"),
+        ({"BLOCK_N": 96}, "BLOCK_N is 96; stream_k takes powers of two"),
         (WIDE | {"BLOCK_K": 128}, "BLOCK_K is 128; warp_specialized with BLOCK_M 128 takes 64"),
         (WIDE | {"num_warps": 8}, "num_warps is 8; warp_specialized with BLOCK_M 128 takes 4"),
         (

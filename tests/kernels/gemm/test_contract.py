@@ -13,7 +13,7 @@ from itertools import product
 import pytest
 import torch
 from heurgen_kernels.gemm.call import Product, check
-from heurgen_kernels.gemm.config import normalise
+from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.defaults import default_config
 from heurgen_kernels.gemm.device.arguments import Tensors
 from heurgen_kernels.gemm.launch import dispatched, numbers_of, scratch_of
@@ -41,7 +41,12 @@ KINDS = [
     for bias, residual, gated, apart in product((False, True), (False, True), (False, True), (0, 3, 8))
     if not (gated and residual)
 ]
-DESCRIPTORS = ("a_desc", "b_desc", "out_desc", "residual_desc")
+DESCRIPTORS = ("a_desc", "b_desc", "extra_desc", "out_desc", "residual_desc")
+# Those of warp_specialized that differ in which descriptors they have, beside what is generated.
+FORMS = [
+    Config("warp_specialized", rows, width, 64, 4, 12, splits, 1)
+    for rows, width, splits in ((32, 64, 0), (64, 64, 1), (128, 96, 1), (128, 160, 1), (128, 192, 1))
+]
 
 
 def product_of(rows, width, size, kind, target):
@@ -89,6 +94,13 @@ def fits_the_signature(plan, call, shares):
         (a, rows_a), (b, rows_b) = sides if plan.swap else sides[::-1]
         assert given["a_desc"].base is a
         assert given["b_desc"].base is b
+        rows_of_b = [
+            desc.block_shape[0] for desc in (given["b_desc"], given["extra_desc"]) if desc is not None
+        ]
+        assert rows_of_b == [size for size in (given["BLOCK_B"], given["EXTRA"]) if size]
+        assert given["extra_desc"] is None or given["extra_desc"].base is b
+        assert given["BLOCK_B"] % given["out_desc"].block_shape[1] == 0 or plan.swap
+        assert given["EXTRA"] % given["out_desc"].block_shape[1] == 0
         assert given["out_desc"].base is call.out
         assert (given["rows_a"], given["rows_b"]) == (rows_a, rows_b)
         assert (given["residual_desc"] is None) == (call.residual is None)
@@ -119,9 +131,10 @@ def lay_out(config, call, plans):
     if not new:
         return
     if plan.specialised:
-        block, stages = plan.constants[:2]
-        half, unit = 64, 64
-        held = stages * ((4 if call.gated else 2) * half + block) * unit * 2 + 2 * half * min(block, 128) * 2
+        block, extra, consumers, stages = plan.constants[:4]
+        rows, unit = consumers * 64, 64
+        held = stages * ((2 if call.gated else 1) * rows + block + extra) * unit * 2
+        held += rows * (min(block, 128) + extra) * 2
         assert stages >= 2
         assert held <= SHARED_MEMORY
         assert (call.out.shape[1] * 2) % 16 == 0
@@ -135,6 +148,7 @@ def configs_of(vendor):
     """Of the generated module, its numbers of parts as they can come to be, and of the default."""
     named = vars(generated).items() if vendor == "nvidia" else ()
     found = {normalise(value) for name, value in named if name.startswith("_CONFIG_")}
+    found |= {normalise(config) for config in FORMS if vendor == "nvidia"}
     for m, n, k, gated, target in product(ROWS, WIDTHS, SIZES, (False, True), TARGETS[vendor]):
         processors = DEVICES[target].processors
         found.add(default_config(vendor=vendor, M=m, N=n, K=k, gated=gated, multiprocessors=processors))

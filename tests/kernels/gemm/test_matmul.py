@@ -65,6 +65,9 @@ def test_the_weight_may_be_the_left_operand(gated):
         # 192 tiles: 132 whole, then the halves of 60
         (Config("warp_specialized", 128, 128, 64, 4, 12, 1, 1), 512, 6144, (132, 0, 2, 252, 132, 120)),
         (Config("warp_specialized", 128, 256, 64, 4, 12), 512, 6144, (96, 0, 1, 96, 96, 0)),
+        # 39 columns of tiles; 96 of 64 x 64
+        (Config("warp_specialized", 128, 160, 64, 4, 12, 1, 1), 512, 6144, (132, 0, 5, 252, 132, 120)),
+        (Config("warp_specialized", 64, 64, 64, 4, 12, 2), 64, 6144, (0, 0, 2, 192, 132, 192)),
         # one row of 48 tiles, streamed; two rows of them are not
         (Config("warp_specialized", 16, 128, 64, 4, 12, 0, 1), 16, 6144, (0, 48, 1, 0, 132, 264)),
         (Config("warp_specialized", 16, 128, 64, 4, 12, 0, 1), 32, 6144, (96, 0, 1, 96, 96, 0)),

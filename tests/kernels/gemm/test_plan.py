@@ -6,12 +6,13 @@ import pytest
 import torch
 from heurgen_kernels.gemm import plan
 from heurgen_kernels.gemm.config import Config
-from heurgen_kernels.gemm.plan import adapted, aligned, share, slot_of, stages_that_fit
+from heurgen_kernels.gemm.plan import Form, adapted, aligned, form_of, share, slot_of, stages_that_fit
 from heurgen_kernels.tools.fits import SHARED_LIMIT
 from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 
 SPECIAL = Config("warp_specialized", 128, 128, 64, 4, 12)
 FEW = Config("stream_k", 16, 64, 64)
+NARROW = Config("warp_specialized", 64, 64, 64, 4, 12, 1, 1)  # one consumer
 INSTEAD = Config("stream_k", 128, 64, 32, 8, 3)  # of SPECIAL where descriptors can not
 STREAM = FEW._replace(num_splits=0, programs_per_sm=2)
 
@@ -66,14 +67,38 @@ def test_partial_sums_stay_within_their_memory(monkeypatch):
 
 
 def test_stages_have_room():
-    for block, gated in ((16, False), (64, False), (128, False), (256, False), (16, True), (128, True)):
-        stages = stages_that_fit(SPECIAL, block, gated)
-        step = ((256 if gated else 128) + block) * 64 * 2
-        stored = 128 * min(block, 128) * 2
+    for rows, width, gated in (
+        (16, 128, False), (64, 128, False), (128, 128, False), (128, 256, False), (16, 128, True), (128, 128, True),
+        (32, 64, False), (64, 64, False), (128, 96, False), (128, 160, False), (128, 192, False),
+    ):  # fmt: skip
+        form = form_of(SPECIAL._replace(BLOCK_M=rows, BLOCK_N=width), gated)
+        stages = stages_that_fit(SPECIAL, form, gated)
+        step = ((2 * width if gated else width) + rows) * 64 * 2
+        stored = 2 * rows * (128 if width == 256 else width)
         assert 2 <= stages <= 12
         assert stages * step + stored < SHARED_LIMIT["sm_90"]
         assert stages == 12 or (stages + 1) * step + stored > SHARED_LIMIT["sm_90"] - 2048
-    assert stages_that_fit(SPECIAL._replace(num_stages=2), 128, False) == 2
+    assert stages_that_fit(SPECIAL._replace(num_stages=2), form, False) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "gated", "expected", "sums"),
+    [
+        (16, 128, False, Form(True, 2, 16, 0), 128 * 16),
+        (16, 128, True, Form(True, 2, 16, 0), 256 * 16),
+        (64, 64, False, Form(True, 1, 64, 0), 64 * 64),
+        (128, 64, False, Form(False, 2, 64, 0), 128 * 64),
+        (128, 96, False, Form(False, 2, 64, 32), 128 * 96),
+        (128, 160, False, Form(False, 2, 128, 32), 128 * 160),
+        (128, 192, False, Form(False, 2, 128, 64), 128 * 192),
+        (128, 256, False, Form(False, 2, 256, 0), 128 * 256),
+        (256, 128, False, Form(True, 2, 256, 0), 256 * 128),
+    ],
+)
+def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
+    config = SPECIAL._replace(BLOCK_M=rows, BLOCK_N=width)
+    assert form_of(config, gated) == expected
+    assert slot_of(config, gated) == sums
 
 
 @pytest.mark.parametrize(
@@ -89,6 +114,11 @@ def test_stages_have_room():
         (SPECIAL, Shape(K=4100), "sm_90", INSTEAD),
         (SPECIAL._replace(BLOCK_N=256), Shape(gated=True), "sm_90", SPECIAL),
         (SPECIAL._replace(BLOCK_M=256), Shape(gated=True), "sm_90", SPECIAL),
+        (SPECIAL._replace(BLOCK_N=96), Shape(gated=True), "sm_90", SPECIAL),
+        (SPECIAL._replace(BLOCK_N=160), Shape(K=4100), "sm_90", INSTEAD),
+        (NARROW, Shape(gated=True), "sm_90", NARROW._replace(BLOCK_N=128)),
+        (NARROW, Shape(), "sm_90", NARROW),
+        (NARROW, Shape(), "sm_80", Config("stream_k", 64, 64, 32, 8, 3, 1, 1)),
         (FEW, Shape(K=4104), "sm_90", Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1)),
         (FEW, Shape(K=4104), "sm_80", FEW._replace(BLOCK_K=32, num_stages=2)),
         (FEW, Shape(K=4100), "sm_90", FEW._replace(BLOCK_K=32, num_stages=2)),

@@ -156,6 +156,7 @@ def with_bias(acc, bias_ptr, row, rows_a, column, rows_b, SWAP: gl.constexpr, LA
 
 @gluon.jit
 def fetch_columns(residual_desc, bar, staging, row, column, WHICH: gl.constexpr):
+    """Starts to load 64 rows of A and a staging buffer's columns into it."""
     PIECE: gl.constexpr = residual_desc.block_shape[1]
     PIECES: gl.constexpr = staging.shape[2] // PIECE
     pieces = staging._reinterpret(staging.dtype, [staging.shape[0] * PIECES, HALF, PIECE], staging.layout)
@@ -170,7 +171,7 @@ def fetch_residual(
     residual_desc, arrived, staging, extra_staging, row, column, WHICH: gl.constexpr, EXTRA: gl.constexpr,
     SWAP: gl.constexpr,
 ):  # fmt: skip
-    """Starts to load what is added to 64 rows of A and a staging buffer's columns, once that buffer is free."""
+    """Starts to load what is added to 64 rows of A and the staging buffers' columns, once those are free."""
     tma.store_wait(0)
     gl.thread_barrier()
     bar = arrived.index(WHICH)
@@ -186,19 +187,22 @@ def fetch_residual(
 
 @gluon.jit
 def store_columns(
-    acc, out_desc, residual_desc, arrived, phase, staging, row, column, WHICH: gl.constexpr, SWAP: gl.constexpr,
-    LAYOUT: gl.constexpr,
+    acc, out_desc, residual_desc, arrived, phase, staging, row, column, WHICH: gl.constexpr, FREE: gl.constexpr,
+    SWAP: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """acc [64, columns of a staging buffer] goes out through shared memory, plus the residual that was fetched."""
+    """acc [64, columns of a staging buffer] goes out through shared memory, plus the residual that was fetched. FREE:
+    what was in the buffer has been stored.
+    """
     buffer = staging.index(WHICH)
     if SWAP:
         buffer = buffer.permute((1, 0))
     if residual_desc is not None:
         mbarrier.wait(arrived.index(WHICH), phase)
         acc += buffer.load(LAYOUT).to(gl.float32)
-    else:
+        gl.thread_barrier()
+    elif not FREE:
         tma.store_wait(0)
-    gl.thread_barrier()
+        gl.thread_barrier()
     buffer.store(acc.to(staging.dtype))
     fence_async_shared()
     gl.thread_barrier()
@@ -227,20 +231,20 @@ def finish(
         acc = acc / (1.0 + gl.exp2(acc * -1.4426950408889634)) * more
     if BLOCK_B <= STORED:
         store_columns(
-            acc, out_desc, residual_desc, arrived, fetched & 1, staging, row, column, WHICH, SWAP, LAYOUT
-        )
-        if EXTRA > 0:  # of the same residual: its barrier has passed
+            acc, out_desc, residual_desc, arrived, fetched & 1, staging, row, column, WHICH, False, SWAP, LAYOUT,
+        )  # fmt: skip
+        if EXTRA > 0:  # of the same residual, whose barrier has passed
             more = with_bias(more, bias_ptr, row, rows_a, column + BLOCK_B, rows_b, SWAP, MORE)
             store_columns(
                 more, out_desc, residual_desc, arrived, fetched & 1, extra_staging, row, column + BLOCK_B, WHICH,
-                SWAP, MORE,
+                True, SWAP, MORE,
             )  # fmt: skip
     else:
         PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STORED, 16])
         low, high = gl.split(gl.permute(gl.reshape(acc, [HALF, 2, STORED]), (0, 2, 1)))
         store_columns(
             gl.convert_layout(low, PIECE, assert_trivial=True), out_desc, residual_desc, arrived, fetched & 1, staging,
-            row, column, WHICH, SWAP, PIECE,
+            row, column, WHICH, False, SWAP, PIECE,
         )  # fmt: skip
         if residual_desc is not None:
             fetch_residual(
@@ -248,7 +252,7 @@ def finish(
             )
         store_columns(
             gl.convert_layout(high, PIECE, assert_trivial=True), out_desc, residual_desc, arrived, (fetched + 1) & 1,
-            staging, row, column + STORED, WHICH, SWAP, PIECE,
+            staging, row, column + STORED, WHICH, False, SWAP, PIECE,
         )  # fmt: skip
 
 
@@ -280,7 +284,9 @@ def consume(
             row += WHICH * HALF
             if residual_desc is not None:  # noqa: SIM102
                 if parts == 1:  # of the last program that has a part, later
-                    fetch_residual(residual_desc, arrived, staging, extra_staging, row, column, WHICH, EXTRA, SWAP)
+                    fetch_residual(
+                        residual_desc, arrived, staging, extra_staging, row, column, WHICH, EXTRA, SWAP
+                    )
             acc, more = multiply(
                 a_buffers, b_buffers, extra_buffers, ready, empty, done, last - first, WHICH, BLOCK_B, EXTRA,
                 CONSUMERS, STAGES, GATED, LAYOUT, MORE,
@@ -290,7 +296,9 @@ def consume(
                 if parts > 1:
                     gl.store(part_ptr + part_offsets(slot, WHICH, COUNT, 0, TOTAL, BLOCK_B, LAYOUT), acc)
                     if WIDTH > 0:
-                        gl.store(part_ptr + part_offsets(slot, SECOND, COUNT, START, TOTAL, WIDTH, MORE), more)
+                        gl.store(
+                            part_ptr + part_offsets(slot, SECOND, COUNT, START, TOTAL, WIDTH, MORE), more
+                        )
                     gl.thread_barrier()  # every thread's sums are written before one thread counts them
                     counter = count_ptr + CONSUMERS * tile + WHICH
                     ended = gl.atomic_add(counter, 1, sem="acq_rel") == parts - 1
@@ -298,10 +306,28 @@ def consume(
                         gl.store(counter, 0)
                         if residual_desc is not None:
                             fetch_residual(
-                                residual_desc, arrived, staging, extra_staging, row, column, WHICH, EXTRA, SWAP
+                                residual_desc,
+                                arrived,
+                                staging,
+                                extra_staging,
+                                row,
+                                column,
+                                WHICH,
+                                EXTRA,
+                                SWAP,
                             )
                         acc = sum_parts(
-                            part_ptr, parts, first_slot, next_slot, step, WHICH, COUNT, 0, TOTAL, BLOCK_B, LAYOUT
+                            part_ptr,
+                            parts,
+                            first_slot,
+                            next_slot,
+                            step,
+                            WHICH,
+                            COUNT,
+                            0,
+                            TOTAL,
+                            BLOCK_B,
+                            LAYOUT,
                         )
                         if WIDTH > 0:
                             more = sum_parts(
@@ -369,7 +395,8 @@ def warp_specialized_matmul(
                 )),
                 (produce, (
                     a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles,
-                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
+                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
+                    MODE,
                 )),
             ],
             [4, 1], [232, 40],
@@ -385,7 +412,8 @@ def warp_specialized_matmul(
                 )),
                 (produce, (
                     a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles,
-                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
+                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
+                    MODE,
                 )),
             ],
             [1], [40],
