@@ -75,7 +75,9 @@ class Matmul:
                 # rows of x: what holds them all, or half of them; of many, one of the large blocks. One row of tiles
                 # can be streamed
                 "BLOCK_M == 16 or M > BLOCK_M / 2",
-                "M <= 2 * BLOCK_M or BLOCK_M >= 128 or (BLOCK_M == 64 and M <= 512)",
+                "M <= 2 * BLOCK_M or BLOCK_M >= 128 or (BLOCK_M == 64 and M <= 512)"
+                " or (BLOCK_M == 64 and M <= 1024 and variant == 'warp_specialized' and BLOCK_N == 128"
+                " and num_splits == 1)",
                 "num_splits > 0 or M <= BLOCK_M",
                 "num_splits != 3 or BLOCK_M <= 64",
                 # twelve stages: as many as have room

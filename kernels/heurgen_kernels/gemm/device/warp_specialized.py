@@ -306,29 +306,11 @@ def consume(
                         gl.store(counter, 0)
                         if residual_desc is not None:
                             fetch_residual(
-                                residual_desc,
-                                arrived,
-                                staging,
-                                extra_staging,
-                                row,
-                                column,
-                                WHICH,
-                                EXTRA,
-                                SWAP,
-                            )
+                                residual_desc, arrived, staging, extra_staging, row, column, WHICH, EXTRA, SWAP,
+                            )  # fmt: skip
                         acc = sum_parts(
-                            part_ptr,
-                            parts,
-                            first_slot,
-                            next_slot,
-                            step,
-                            WHICH,
-                            COUNT,
-                            0,
-                            TOTAL,
-                            BLOCK_B,
-                            LAYOUT,
-                        )
+                            part_ptr, parts, first_slot, next_slot, step, WHICH, COUNT, 0, TOTAL, BLOCK_B, LAYOUT,
+                        )  # fmt: skip
                         if WIDTH > 0:
                             more = sum_parts(
                                 part_ptr, parts, first_slot, next_slot, step, SECOND, COUNT, START, TOTAL, WIDTH, MORE
