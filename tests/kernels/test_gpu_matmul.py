@@ -32,8 +32,8 @@ FORMS = [
 
 
 def configs():
-    """What the selector can return, the forms of a tile, and an eighth of the tunable's space, always the same, unless
-    all is asked for: the tuner checks each.
+    """What the selector can return, the forms of a tile and those for few rows, and an eighth of the tunable's space,
+    always the same, unless all is asked for: the tuner checks each.
     """
     try:
         from heurgen_kernels.tools.matmul_tunable import tunable
@@ -42,8 +42,10 @@ def configs():
     except ImportError:  # the compiler is not installed here
         return [*CHOSEN, *FORMS]
     found = enumerate_configs(tunable.space, "nvidia", list(tunable.features)).configs
+    found = [normalise(dict(config)) for config in found]
     step = 1 if os.environ.get("HEURGEN_WHOLE_TABLE") else 8
-    return list(dict.fromkeys([*CHOSEN, *FORMS, *(normalise(dict(config)) for config in found[::step])]))
+    few = [config for config in found if config.variant in ("vector", "stream_k_tma")]
+    return list(dict.fromkeys([*CHOSEN, *FORMS, *few, *found[::step]]))
 
 
 SPACE = configs()
@@ -51,6 +53,8 @@ ODD = [
     (1, 128, 4096), (15, 136, 64), (17, 1000, 520), (33, 72, 2048), (64, 384, 192), (65, 640, 1000), (130, 264, 4104),
     (257, 2304, 128), (400, 520, 8), (20, 264, 2880), (70, 136, 208),
 ]  # fmt: skip
+# K that is a multiple of 8 and not of 16, and strides with it; rows that begin inside 16 bytes; one and two rows.
+FEW = [(1, 1000, 3000), (2, 5000, 520), (3, 72, 4104), (1, 33, 77), (16, 264, 24), (2, 512, 4096)]
 
 
 def draw(*shape, device, dtype=torch.bfloat16, seed=0):
@@ -101,6 +105,12 @@ def test_every_config_is_right(gpu, config):
         )
 
 
+@pytest.mark.parametrize("config", [config for config in SPACE if config.BLOCK_M <= 16], ids=str)
+def test_few_rows_are_right(gpu, config):
+    for number, shape in enumerate(FEW):
+        check(gpu, config, *shape, (torch.bfloat16, torch.float16)[number % 2], spread=number % 3 == 1)
+
+
 @pytest.mark.parametrize(("rows", "width", "size"), [*ODD, (3, 33, 77), (70, 771, 640), (20, 64, 1)])
 def test_what_is_chosen_is_right(gpu, rows, width, size):
     for dtype in LIMITS:
@@ -112,20 +122,22 @@ def test_addresses_need_no_alignment(gpu, shift):
     flat = draw(40 * 256 + shift, device=gpu)
     x = flat[shift:].view(40, 256)
     w = draw(192, 256, device=gpu) / 16
-    for config in (Config("warp_specialized", 64, 128, 64, 4, 12), Config("stream_k", 64, 64, 64, 4, 4, 2)):
+    for config in (
+        Config("warp_specialized", 64, 128, 64, 4, 12), Config("stream_k", 64, 64, 64, 4, 4, 2),
+        Config("stream_k_tma", 64, 64, 128, 4, 4), Config("vector", 2, 16, 256, 4, 4),
+    ):  # fmt: skip
         assert error(matmul(x, w, config=config), right(x, w)) < LIMITS[torch.bfloat16]
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1),
-        Config("warp_specialized", 32, 64, 64, 4, 12, 1, 1),
-        Config("warp_specialized", 128, 96, 64, 4, 12, 1, 1),
-        Config("stream_k", 16, 64, 128, 4, 4, 1, 4),
+        Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1), Config("warp_specialized", 32, 64, 64, 4, 12, 1, 1),
+        Config("warp_specialized", 128, 96, 64, 4, 12, 1, 1), Config("stream_k", 16, 64, 128, 4, 4, 1, 4),
+        Config("stream_k_tma", 16, 64, 128, 4, 5, 1, 2),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_shared_sums_are_the_same_each_time_and_counters_return_to_zero(gpu, config):
     from heurgen_kernels.host import scratch
 
@@ -159,6 +171,8 @@ def test_launches_are_recorded_and_replayed(gpu):
         None,
         Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1),
         Config("stream_k", 16, 64, 64, 4, 6, 4),
+        Config("stream_k_tma", 16, 64, 128, 4, 8, 1, 1),
+        Config("vector", 1, 8, 512, 4, 3),
     ]
     for config in configs:
         matmul(x, w, config=config)
@@ -187,10 +201,17 @@ def test_two_streams_do_not_share_sums(gpu):
         assert all(error(out, right(x, w)) < LIMITS[torch.bfloat16] for out in found)
 
 
-@pytest.mark.parametrize(("block", "width"), [(32, 128), (64, 64), (128, 160)])
-def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu, block, width):
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config("warp_specialized", 32, 128, 64, 4, 12), Config("warp_specialized", 64, 64, 64, 4, 12),
+        Config("warp_specialized", 128, 160, 64, 4, 12), Config("stream_k_tma", 16, 64, 128, 4, 5),
+        Config("vector", 1, 4, 512, 2, 4),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu, config):
     w = [draw(512, 1024, device=gpu, seed=seed) / 32 for seed in range(2)]
-    config = Config("warp_specialized", block, width, 64, 4, 12)
     for rows in (20, 31, 7, 20):
         for weight in w:
             x, residual = draw(rows, 1024, device=gpu, seed=rows), draw(rows, 512, device=gpu)
@@ -200,8 +221,13 @@ def test_later_launches_are_bound_and_follow_addresses_and_rows(gpu, block, widt
 
 
 @pytest.mark.parametrize(
-    "config", [Config("warp_specialized", 128, 64, 64, 4, 12), Config("stream_k", 16, 64)], ids=str
-)
+    "config",
+    [
+        Config("warp_specialized", 128, 64, 64, 4, 12), Config("stream_k", 16, 64),
+        Config("stream_k_tma", 16, 64, 128, 4, 8), Config("vector", 2, 16, 256, 4, 4),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_bound_launches_go_past_tritons_launcher(gpu, config):
     """The weight first or second, or second and third; with a residual, whose descriptor is the last."""
     import triton

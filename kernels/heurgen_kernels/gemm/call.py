@@ -20,6 +20,7 @@ class ProductLayout:
     rows, width   of the output, [M, N], or [M, N / 2] for a gated product
     size          K
     gate          rows of the weight between a gate and its up projection; 0
+    counted       elements that strides and K are counted in for kernels that read through pointers, 8 or 1
     kind          of products that differ in M, N and K alone, the same
     features      of `select.FEATURES`, in their order
     """
@@ -28,6 +29,7 @@ class ProductLayout:
     width: int
     size: int
     gate: int
+    counted: int
     place: torch.device
     index: int
     device: Device
@@ -125,11 +127,19 @@ def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
         strides = (*strides, call.residual.stride(0))
     kind = (
         device, call.x.device, call.x.dtype, call.gated, call.bias is not None, call.residual is not None,
-        tuple((stride == 1, stride % 16 == 0, stride < 1 << 31) for stride in strides),
+        tuple((stride == 1, stride == 8, stride % 16 == 0, stride % 128 == 0, stride < 1 << 31) for stride in strides),
         all(stride % 8 == 0 for stride in strides), width % 8 == 0,
     )  # fmt: skip
     features = (rows, width, size, call.gated, device.processors)
     return ProductLayout(
-        rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, call.x.device,
+        rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, counted_in((*strides, size)), call.x.device,
         call.x.get_device() if call.x.is_cuda else -1, device, kind, features,
     )  # fmt: skip
+
+
+def counted_in(lengths: tuple[int, ...]) -> int:
+    """8 where strides and K are all whole 16 bytes but not all multiples of the 16 elements that Triton looks for in a
+    number: a kernel that multiplies them by 8 itself loads 16 bytes at a time all the same.
+    """
+    whole = all(length % 8 == 0 and length < 1 << 31 for length in lengths)
+    return 8 if whole and any(length % 16 for length in lengths) else 1

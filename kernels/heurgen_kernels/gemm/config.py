@@ -11,11 +11,13 @@ from ..parameters import Parameters
 class Config(NamedTuple):
     """One setting of all launch parameters of `matmul`.
 
-    variant       stream_k (any GPU) | warp_specialized (Hopper; elsewhere stream_k runs in its place)
+    variant       vector (one or two rows of x at a time, without the matrix unit) | stream_k | stream_k_tma (the same
+                  with tensor descriptors, Hopper) | warp_specialized (Hopper). On other GPUs, and where descriptors can
+                  not read the tensors, stream_k runs in place of the last two
     BLOCK_M, BLOCK_N, BLOCK_K  rows of x, rows of the weight and columns of both in a step. warp_specialized has two
                   consumers, or one where BLOCK_N is 64 and BLOCK_M 32 or 64
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
-    num_stages    steps that are loaded ahead; fewer where they have no room
+    num_stages    steps that are loaded ahead; fewer where they have no room. vector with 1: through no shared memory
     num_splits    parts that the K of each tile is cut into; 0, beside programs_per_sm: K is streamed
     programs_per_sm  where not 0, num_splits follows from it: tiles go round so many programs a processor, and the K of
                   those that would not is cut into as many parts as keep all busy. With num_splits 0, and one row of
@@ -34,10 +36,10 @@ class Config(NamedTuple):
 
 
 ALLOWED: Mapping[str, Iterable[Any]] = {
-    "variant": ("stream_k", "warp_specialized"),
-    "BLOCK_M": (16, 32, 64, 128, 256),
-    "BLOCK_N": (16, 32, 64, 96, 128, 160, 192, 256),
-    "BLOCK_K": (16, 32, 64, 128, 256),
+    "variant": ("vector", "stream_k", "stream_k_tma", "warp_specialized"),
+    "BLOCK_M": (1, 2, 16, 32, 64, 128, 256),
+    "BLOCK_N": (4, 8, 16, 32, 64, 96, 128, 160, 192, 256),
+    "BLOCK_K": (16, 32, 64, 128, 256, 512),
     "num_warps": (1, 2, 4, 8, 16),
     "num_stages": range(1, 17),
     "num_splits": range(1025),
@@ -56,21 +58,36 @@ def _rule(config: Config) -> None:
             f"config.num_splits is {config.num_splits} with programs_per_sm {config.programs_per_sm}; K is cut into "
             "num_splits parts, or as programs_per_sm asks, with num_splits 1 or, for a stream, 0"
         )
+    for name, only in _taken(config).items():
+        if getattr(config, name) not in only:
+            raise ValueError(
+                f"config.{name} is {getattr(config, name)}; {config.variant} with BLOCK_M {config.BLOCK_M} takes "
+                f"{' or '.join(map(str, only))}"
+            )
+
+
+def _taken(config: Config) -> Mapping[str, tuple[int, ...]]:
+    """Values of what a variant does not take as ALLOWED has it."""
+    rows = (16, 32, 64, 128, 256)
+    if config.variant == "vector":
+        return {
+            "BLOCK_M": (1, 2),
+            "BLOCK_N": (4, 8, 16),
+            "BLOCK_K": (256, 512),
+            "num_warps": (1, 2, 4, 8),
+            "num_stages": (1, 2, 3, 4),
+            "num_splits": (1,),
+            "programs_per_sm": (0,),
+        }
     if config.variant == "warp_specialized":
-        wide = WIDTHS.get(config.BLOCK_M, (128,))
-        for name, only in (
-            ("BLOCK_N", wide),
-            ("BLOCK_K", (64,)),
-            ("num_warps", (4,)),
-            ("programs_per_sm", (0, 1)),
-        ):
-            if getattr(config, name) not in only:
-                raise ValueError(
-                    f"config.{name} is {getattr(config, name)}; warp_specialized with BLOCK_M {config.BLOCK_M} takes "
-                    f"{' or '.join(map(str, only))}"
-                )
-    elif config.BLOCK_N & config.BLOCK_N - 1:
-        raise ValueError(f"config.BLOCK_N is {config.BLOCK_N}; stream_k takes powers of two")
+        return {
+            "BLOCK_M": rows,
+            "BLOCK_N": WIDTHS.get(config.BLOCK_M, (128,)),
+            "BLOCK_K": (64,),
+            "num_warps": (4,),
+            "programs_per_sm": (0, 1),
+        }
+    return {"BLOCK_M": rows, "BLOCK_N": (16, 32, 64, 128, 256), "BLOCK_K": (16, 32, 64, 128, 256)}
 
 
 PARAMETERS = Parameters(Config, ALLOWED, _rule)

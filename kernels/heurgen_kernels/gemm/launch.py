@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from triton.experimental.gluon.language import NVMMASharedLayout
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as SwizzledDescriptor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..caches import Cache, shared
 from ..host.bound import bind
@@ -15,7 +16,7 @@ from ..host.dispatch import bindable, binding, current_device, hash_in_turn
 from ..host.scratch import counters
 from .call import Product, ProductLayout
 from .config import Config
-from .device import stream_k, warp_specialized, work
+from .device import stream_k, vector, warp_specialized, work
 from .device.arguments import Tensors
 from .plan import (
     HALF,
@@ -42,7 +43,7 @@ _launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work]] = shared()
 @cache
 def settle_cache_keys() -> None:
     """See `hash_in_turn`."""
-    hash_in_turn((work, stream_k, warp_specialized))
+    hash_in_turn((work, stream_k, vector, warp_specialized))
 
 
 def launch(call: Product, config: Config) -> torch.Tensor:
@@ -113,25 +114,34 @@ def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
         return (*sizes, *shared_out, layout.gate)
     residual = 0 if call.residual is None else call.residual.stride(0)
     strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0), residual)
-    return (*strides, layout.rows, layout.width, layout.size, *shared_out, layout.gate)
+    lengths = tuple(number // layout.counted for number in (*strides, layout.size))
+    return (*lengths[:4], layout.rows, layout.width, lengths[4], *shared_out, layout.gate)
 
 
 def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]) -> tuple[Any, ...]:
     """All arguments of the plan's kernel, in the order of its signature."""
     tensors = Tensors(call.x, call.weight, call.bias, call.residual, call.out, *scratch)
-    descriptors: tuple[Any, ...] = ()
+    weight: tuple[Any, ...] = ()
+    x: tuple[Any, ...] = ()
+    stored: tuple[Any, ...] = ()
+    if plan.sources:
+        weight, x = weight_descriptors(plan, call), x_descriptor(plan, call)
     if plan.specialised:
-        descriptors = in_order(
-            plan, call, weight_descriptors(plan, call), x_descriptor(plan, call), out_descriptors(plan, call)
-        )
-    return (tensors, *descriptors, *numbers_of(plan, call, shares), *plan.constants)
+        stored = out_descriptors(plan, call)
+    return (
+        tensors,
+        *in_order(plan, call, weight, x, stored),
+        *numbers_of(plan, call, shares),
+        *plan.constants,
+    )
 
 
 def in_order(
     plan: Plan, call: Product, weight: tuple[Any, ...], x: tuple[Any, ...], stored: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """What stands for warp_specialized's descriptors, in the order of its signature; None for what it has not."""
-    assert plan.form is not None
+    """What stands for the descriptors of a kernel, in the order of its signature; None for what it has not."""
+    if plan.form is None:
+        return () if plan.config.variant == "vector" else (*x, *weight) or (None, None)
     read = (*weight, *x) if plan.swap else (*x, *weight)
     extra = () if plan.form.extra else (None,)
     return (*read, *extra, *stored, *((None,) if call.residual is None else ()))
@@ -139,13 +149,15 @@ def in_order(
 
 def weight_descriptors(plan: Plan, call: Product) -> tuple[Any, ...]:
     """Of the weight, and of its extra rows where tiles have such."""
-    assert plan.form is not None
+    if plan.form is None:
+        return (_plain_descriptor(call.weight, plan.config.BLOCK_N, plan.config.BLOCK_K),)
     swap, _, block_b, extra = plan.form
     return tuple(_descriptor(call.weight, rows) for rows in ((HALF,) if swap else (block_b, extra)) if rows)
 
 
 def x_descriptor(plan: Plan, call: Product) -> tuple[Any]:
-    assert plan.form is not None
+    if plan.form is None:
+        return (_plain_descriptor(call.x, plan.config.BLOCK_M, plan.config.BLOCK_K),)
     return (_descriptor(call.x, plan.form.block_b if plan.swap else HALF),)
 
 
@@ -160,7 +172,11 @@ def out_descriptors(plan: Plan, call: Product) -> tuple[Any, ...]:
 
 def _descriptor(matrix: torch.Tensor, rows: int, columns: int = UNIT) -> Any:
     block = [rows, columns]
-    return TensorDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], block, SWIZZLED[columns])
+    return SwizzledDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], block, SWIZZLED[columns])
+
+
+def _plain_descriptor(matrix: torch.Tensor, rows: int, columns: int) -> Any:
+    return TensorDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], [rows, columns])
 
 
 def _launch_bound(
@@ -170,16 +186,20 @@ def _launch_bound(
     bound = plan.bound
     assert bound is not None
     x, weight, bias, residual, out = addresses
-    descriptors: tuple[Any, ...] = ()
-    if plan.specialised:
+    left: tuple[Any, ...] = ()
+    right: tuple[Any, ...] = ()
+    stored: tuple[Any, ...] = ()
+    if plan.sources:
         layout = call.layout
         shape = (layout.rows, layout.width, layout.size)
-        of_weight, of_x, of_out = plan.sources
+        of_weight, of_x, *of_out = plan.sources
         strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
         left = bound.descriptors(of_weight, (weight, *shape, strides[1]), weight_descriptors, plan, call)
         right = bound.descriptors(of_x, (x, *shape, strides[0]), x_descriptor, plan, call)
-        stored = bound.descriptors(of_out, (out, residual, *shape, strides[2]), out_descriptors, plan, call)
-        descriptors = in_order(plan, call, left, right, stored)
+        for slots in of_out:
+            key = (out, residual, *shape, strides[2])
+            stored = bound.descriptors(slots, key, out_descriptors, plan, call)
     tensors = (x, weight, bias or None, residual or None, out, *scratch)
     head = (shares.programs, 1, 1, stream, *bound.head)
-    bound.launch(*head, tensors, *descriptors, *numbers_of(plan, call, shares), *plan.constants)
+    arguments = (*in_order(plan, call, left, right, stored), *numbers_of(plan, call, shares), *plan.constants)
+    bound.launch(*head, tensors, *arguments)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
+
 from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
 from .config import Config
 from .device.stream_k import stream_k_matmul
+from .device.vector import vector_matmul
 from .device.warp_specialized import warp_specialized_matmul
 from .device.work import PARTS, STREAM, WHOLE
 
@@ -20,6 +23,8 @@ GROUP = 8
 WARP_SPECIALIZED = {1: {"num_warps": 4, "maxnreg": 255}, 2: {"num_warps": 4, "maxnreg": 168}}
 # Shared memory of a block on Hopper (CUDA C++ programming guide, 227 KB), less its barriers and their alignment.
 SHARED_MEMORY = 227 * 1024 - 2048
+# Sums of products that a thread of vector has registers for, beside what it loads.
+VECTOR_SUMS = 128
 # Columns that warp_specialized stores at once (its STORED), rows of a consumer (HALF), columns of a step (UNIT).
 STORED, HALF, UNIT = 128, 64, 64
 
@@ -94,31 +99,55 @@ def aligned(addresses: tuple[int, ...]) -> Any:
 
 def specialises(call: Product) -> bool:
     """Whether tensor descriptors can read and write the call's tensors, on a device that has Hopper's instructions."""
-    tensors = [tensor for tensor in (call.x, call.weight, call.residual, call.out) if tensor is not None]
-    return (
-        call.layout.device.hopper
-        and call.out.shape[1] % 8 == 0
-        and all(tensor.stride(0) % 8 == 0 and tensor.data_ptr() % 16 == 0 for tensor in tensors)
+    return describes(call, call.x, call.weight, call.residual, call.out) and call.out.shape[1] % 8 == 0
+
+
+def describes(call: Product, *tensors: torch.Tensor | None) -> bool:
+    """Whether the device has tensor descriptors, and they can describe these tensors of the call."""
+    return call.layout.device.hopper and all(
+        tensor.stride(0) % 8 == 0 and tensor.data_ptr() % 16 == 0 for tensor in tensors if tensor is not None
     )
 
 
 def adapted(config: Config, call: Product) -> Config:
     """The config, or the nearest one that this call and GPU can run."""
+    if config.variant == "vector":
+        return config._replace(num_warps=warps_that_hold(config, call.gated))
+    if config.variant == "stream_k_tma":
+        if not describes(call, call.x, call.weight):
+            return portable(config)
+        return config._replace(num_stages=stages_that_load(config, call.gated))
     if config.variant == "warp_specialized":
         if not specialises(call):
-            if config.BLOCK_M >= 128:  # whole tiles: sums of parts beside a residual would spill
-                return Config("stream_k", 128, 64, 32, 8, 3)
-            warps, step = (8, 32) if config.BLOCK_M > 32 else (4, 64)
-            shared = (config.num_splits, config.programs_per_sm)
-            return Config("stream_k", config.BLOCK_M, 64, step, warps, 3, *shared)
+            return portable(config)
         if call.gated:  # two sums for each row: 256 columns of both would spill
             return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=128)
-    elif call.layout.size % 16 and call.layout.size % config.BLOCK_K:
+    elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and call.layout.counted == 1:
         # The last step's columns end inside 16 bytes: stream_k loads them one by one, descriptors need not.
         if specialises(call):
             return Config("warp_specialized", config.BLOCK_M, 128, 64, 4, 12, 1, 1)
         return config._replace(BLOCK_K=32, num_stages=2)
     return config
+
+
+def portable(config: Config) -> Config:
+    """What runs in place of a config that needs tensor descriptors."""
+    if config.BLOCK_M >= 128:  # whole tiles: sums of parts beside a residual would spill
+        return Config("stream_k", 128, 64, 32, 8, 3)
+    warps, step = (8, 32) if config.BLOCK_M > 32 else (4, 64)
+    return Config("stream_k", config.BLOCK_M, 64, step, warps, 3, config.num_splits, config.programs_per_sm)
+
+
+def warps_that_hold(config: Config, gated: bool) -> int:
+    """Warps whose registers have room for vector's sums, at least num_warps."""
+    sums = config.BLOCK_M * config.BLOCK_N * config.BLOCK_K * (2 if gated else 1)
+    return max(config.num_warps, sums // (32 * VECTOR_SUMS))
+
+
+def stages_that_load(config: Config, gated: bool) -> int:
+    """Steps of stream_k_tma that shared memory has room for, at most num_stages."""
+    step = (config.BLOCK_M + (2 if gated else 1) * config.BLOCK_N) * config.BLOCK_K * 2
+    return max(1, min(config.num_stages, SHARED_MEMORY // step))
 
 
 def stages_that_fit(config: Config, form: Form, gated: bool) -> int:
@@ -132,8 +161,8 @@ def stages_that_fit(config: Config, form: Form, gated: bool) -> int:
 def plan_key(config: Config, layout: ProductLayout, work: Work, aligned: Any) -> tuple[Any, ...]:
     """Products of one key run the same compiled kernel."""
     size = layout.size
-    sizes = (size == 1, size % 16 == 0, size % config.BLOCK_K == 0)
-    return config, layout.kind, aligned, sizes, work.m_tiles == 1, work.mode
+    sizes = (size == 1, size == 8, size % 16 == 0, size % 16 == 8, size % config.BLOCK_K == 0)
+    return config, layout.kind, layout.counted, aligned, sizes, work.m_tiles == 1, work.mode
 
 
 def make_plan(call: Product, config: Config, work: Work) -> Plan:
@@ -149,12 +178,17 @@ def make_plan(call: Product, config: Config, work: Work) -> Plan:
         sources = (weight, x, (4,) if call.residual is None else (4, 5))
         options = WARP_SPECIALIZED[consumers]
         return Plan(warp_specialized_matmul, constants, options, config, swap, slot, consumers, sources, form)
-    swap = config.BLOCK_M < 64 <= config.BLOCK_N and call.layout.device.hopper
-    even = call.layout.size % config.BLOCK_K == 0
-    batch = max(1, min(8, 64 * 32 * config.num_warps // (config.BLOCK_M * config.BLOCK_N)))
-    constants = (config.BLOCK_M, config.BLOCK_N, config.BLOCK_K, GROUP, swap, gated, even, work.mode, batch)
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    return Plan(stream_k_matmul, constants, options, config, swap, slot, 1)
+    even, counted = call.layout.size % config.BLOCK_K == 0, call.layout.counted
+    tile = (config.BLOCK_M, config.BLOCK_N, config.BLOCK_K, GROUP)
+    if config.variant == "vector":
+        constants = (*tile, gated, even, counted, config.num_stages)
+        return Plan(vector_matmul, constants, options, config, False, slot, 0)
+    described = config.variant == "stream_k_tma"
+    swap = config.BLOCK_M < 64 <= config.BLOCK_N and call.layout.device.hopper
+    batch = max(1, min(8, 64 * 32 * config.num_warps // (config.BLOCK_M * config.BLOCK_N)))
+    constants = (*tile, swap, gated, even or described, work.mode, batch, counted)
+    return Plan(stream_k_matmul, constants, options, config, swap, slot, 1, ((2,), (1,)) if described else ())
 
 
 def form_of(config: Config, gated: bool) -> Form:
@@ -196,6 +230,6 @@ def share(config: Config, rows: int, width: int, size: int, gated: bool, process
         whole = tiles
     items = whole + (tiles - whole) * splits
     slots = items - whole
-    if config.variant == "stream_k":
+    if config.variant != "warp_specialized":
         programs = items
     return Work(m_tiles, n_tiles, units, whole, 0, splits, items, min(programs, items), slots)

@@ -10,12 +10,70 @@ from typing import Any
 import torch
 
 from ..gemm.api import matmul
-from ..gemm.config import normalise
+from ..gemm.config import Config, normalise
 from ..gemm.plan import share
 from ..host.dispatch import unbound
 from ..host.hardware import device_of
 
 PACKAGE = Path(__file__).parents[1]
+# Forms of the kernels that are not warp-specialised: (BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages) and values of
+# programs_per_sm, and of it where K is streamed. They have 50 to 160 KB on their way to a processor.
+Form = tuple[tuple[int, int, int, int, int], tuple[int, ...], tuple[int, ...]]
+FORMS: Mapping[str, tuple[Form, ...]] = {
+    "vector": tuple(
+        ((rows, *form), (0,), ())
+        for rows in (1, 2)
+        for form in ((16, 256, 4, 1), (16, 256, 4, 4), (4, 512, 2, 1), (4, 512, 2, 4), (8, 512, 4, 3))
+    ),
+    "stream_k": (
+        ((16, 32, 128, 4, 5), (0, 1, 2), ()),
+        ((16, 32, 256, 4, 3), (0,), ()),
+        ((16, 32, 256, 4, 5), (0,), ()),
+        ((16, 64, 64, 4, 4), (0,), ()),
+        ((16, 64, 64, 4, 6), (0, 1, 2), ()),
+        ((16, 64, 128, 4, 4), (0, 1, 2), (2,)),
+        ((16, 64, 256, 4, 3), (0,), ()),
+        ((16, 128, 64, 4, 5), (1,), ()),
+        ((16, 128, 128, 4, 3), (0, 1, 2), (2,)),
+        ((32, 64, 64, 4, 4), (0, 1), ()),
+        ((32, 64, 128, 4, 3), (2,), ()),
+        ((32, 64, 128, 4, 4), (0, 1, 2), ()),
+        ((64, 32, 128, 4, 5), (0,), ()),
+        ((64, 64, 64, 4, 4), (1,), ()),
+        ((64, 64, 128, 4, 4), (0, 1), ()),
+        ((64, 128, 64, 4, 4), (0, 1), ()),
+        ((128, 128, 64, 8, 3), (0,), ()),
+    ),
+    "stream_k_tma": (
+        ((16, 64, 128, 4, 5), (0, 1, 2), ()),
+        ((16, 64, 128, 4, 8), (0, 1, 2), ()),
+        ((16, 128, 64, 4, 6), (1,), ()),
+        ((32, 64, 128, 4, 4), (0, 1, 2), ()),
+        ((32, 128, 64, 4, 5), (0,), ()),
+        ((64, 32, 128, 4, 5), (0,), ()),
+        ((64, 64, 128, 4, 4), (0,), ()),
+        ((64, 128, 64, 4, 5), (1,), ()),
+        ((128, 128, 64, 8, 5), (1,), ()),
+    ),
+}
+
+
+def listed(forms: Mapping[str, tuple[Form, ...]]) -> list[str]:
+    """Constraints of a space that holds these forms of their variants and no others: what each parameter may be, given
+    those before it.
+    """
+    allowed: dict[
+        str, dict[Any, None]
+    ] = {}  # by what is given; the least first, which most of a product fails
+    for variant, found in forms.items():
+        for values, whole, streamed in found:
+            for splits, per in (*((1, per) for per in whole), *((0, per) for per in streamed)):
+                given = f"variant != '{variant}'"
+                for name, value in zip(Config._fields[1:], (*values, splits, per), strict=True):
+                    allowed.setdefault(f"{given} or {name}", {})[value] = None
+                    given += f" or {name} != {value}"
+    told = sorted(allowed.items(), key=lambda one: one[0].count(" or "))
+    return [f"{text} in ({', '.join(map(str, values))},)" for text, values in told]
 
 
 @dataclass(slots=True)
@@ -61,48 +119,37 @@ class Matmul:
 
         return Space(
             parameters={
-                "variant": ("stream_k", "warp_specialized"),
-                "BLOCK_M": (16, 32, 64, 128, 256),
-                "BLOCK_N": (32, 64, 96, 128, 160, 192, 256),
-                "BLOCK_K": (64, 128, 256),
-                "num_warps": (4, 8),
-                "num_stages": (3, 4, 5, 6, 12),
+                "variant": ("vector", "stream_k", "stream_k_tma", "warp_specialized"),
+                "BLOCK_M": (1, 2, 16, 32, 64, 128, 256),
+                "BLOCK_N": (4, 8, 16, 32, 64, 96, 128, 160, 192, 256),
+                "BLOCK_K": (64, 128, 256, 512),
+                "num_warps": (1, 2, 4, 8),
+                "num_stages": (1, 3, 4, 5, 6, 8, 12),
                 "num_splits": (0, 1, 2, 3, 4),
-                "programs_per_sm": (0, 1, 2, 3, 4, 6),
+                "programs_per_sm": (0, 1, 2),
             },
             constraints=(
                 "num_splits == 1 or (num_splits == 0) == (programs_per_sm > 0)",
                 # rows of x: what holds them all, or half of them; of many, one of the large blocks. One row of tiles
                 # can be streamed
-                "BLOCK_M == 16 or M > BLOCK_M / 2",
+                "BLOCK_M <= 16 or M > BLOCK_M / 2",
                 "M <= 2 * BLOCK_M or BLOCK_M >= 128 or (BLOCK_M == 64 and M <= 512)"
                 " or (BLOCK_M == 64 and M <= 1024 and variant == 'warp_specialized' and BLOCK_N == 128"
                 " and num_splits == 1)",
+                "variant != 'vector' or M == BLOCK_M",
                 "num_splits > 0 or M <= BLOCK_M",
                 "num_splits != 3 or BLOCK_M <= 64",
                 # twelve stages: as many as have room
-                "variant == 'stream_k' or (BLOCK_K == 64 and num_warps == 4 and num_stages == 12)",
-                "variant == 'stream_k' or programs_per_sm <= 1",
-                "variant == 'stream_k' or BLOCK_N == 128 or (BLOCK_M == 128 and BLOCK_N != 32)"
+                "variant != 'warp_specialized' or (BLOCK_K == 64 and num_warps == 4 and num_stages == 12)",
+                "variant != 'warp_specialized' or (BLOCK_M >= 16 and programs_per_sm <= 1)",
+                "variant != 'warp_specialized' or BLOCK_N == 128 or (BLOCK_M == 128 and BLOCK_N >= 64)"
                 " or (BLOCK_N == 64 and BLOCK_M in (32, 64) and num_splits > 0)",
                 "BLOCK_N not in (96, 160, 192)"
                 " or (variant == 'warp_specialized' and num_splits == 1 and programs_per_sm == 1)",
-                "variant == 'stream_k' or max(BLOCK_M, BLOCK_N) < 256 or (num_splits == 1 and programs_per_sm == 0)",
-                "variant == 'stream_k' or not gated or (BLOCK_M < 256 and BLOCK_N == 128)",
-                # few rows: 50 to 130 KB on their way to a processor
-                "variant != 'stream_k' or (num_stages < 12 and BLOCK_M < 256 and num_splits <= 1)",
-                "variant != 'stream_k' or BLOCK_M > 64 or (num_warps == 4 and BLOCK_N <= 128)",
-                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 32 or BLOCK_K == 256 and num_stages == 3"
-                " or BLOCK_K == 128 and num_stages == 5",
-                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 64 or BLOCK_K == 128 and num_stages == 4"
-                " or BLOCK_K == 64 and num_stages in (4, 6) or BLOCK_K == 256 and num_stages == 3 and BLOCK_M == 16",
-                "variant != 'stream_k' or BLOCK_M > 64 or BLOCK_N != 128 or BLOCK_K == 64 and num_stages in (4, 5)"
-                " or BLOCK_K == 128 and num_stages == 3 and BLOCK_M == 16",
-                "variant != 'stream_k' or BLOCK_M == 16 or num_stages == 4 or BLOCK_M > 64",
-                "variant != 'stream_k' or BLOCK_M == 16 or programs_per_sm <= 3",
-                "variant != 'stream_k' or num_splits > 0 or (BLOCK_M == 16 and programs_per_sm in (2, 4))",
-                "variant != 'stream_k' or BLOCK_M != 128 or (num_warps == 8 and BLOCK_K == 64 and num_stages == 3"
-                " and BLOCK_N == 128 and programs_per_sm == 0)",
+                "variant != 'warp_specialized' or max(BLOCK_M, BLOCK_N) < 256"
+                " or (num_splits == 1 and programs_per_sm == 0)",
+                "variant != 'warp_specialized' or not gated or (BLOCK_M < 256 and BLOCK_N == 128)",
+                *listed(FORMS),
             ),
         )
 
@@ -153,8 +200,8 @@ class Matmul:
         row of tiles holds all rows of x.
         """
         f = scenario.features
-        rows = next((block for block in (16, 32, 64, 128, 256) if f["M"] <= block), 257)
-        return f"{f['gated']} {f['K'] % 256 == 0} {f['K'] % 16 == 0} {f['N'] % 16 == 0} {rows}"
+        rows = next((block for block in (1, 2, 16, 32, 64, 128, 256) if f["M"] <= block), 257)
+        return f"{f['gated']} {f['K'] % 512 == 0} {f['K'] % 256 == 0} {f['K'] % 16 == 0} {f['N'] % 16 == 0} {rows}"
 
     def work(self, scenario: Any) -> float:
         f = scenario.features
@@ -169,7 +216,7 @@ class Matmul:
         return {**config, "num_splits": work.splits, "programs_per_sm": 0}
 
     def fits(self, config: Mapping[str, Any], scenario: Any, device: Any) -> str | None:
-        """Shared memory of the portable kernel's stages; the warp-specialised one takes as many as have room."""
+        """Shared memory of the portable kernel's stages; those of descriptors are as many as have room."""
         if config["variant"] != "stream_k" or not device.shared_memory:
             return None
         c = normalise(config)

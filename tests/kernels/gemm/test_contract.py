@@ -41,12 +41,24 @@ KINDS = [
     for bias, residual, gated, apart in product((False, True), (False, True), (False, True), (0, 3, 8))
     if not (gated and residual)
 ]
-DESCRIPTORS = ("a_desc", "b_desc", "extra_desc", "out_desc", "residual_desc")
 # Those of warp_specialized that differ in which descriptors they have, beside what is generated.
 FORMS = [
     Config("warp_specialized", rows, width, 64, 4, 12, splits, 1)
     for rows, width, splits in ((32, 64, 0), (64, 64, 1), (128, 96, 1), (128, 160, 1), (128, 192, 1))
 ]
+DESCRIPTORS = {
+    "vector": [],
+    "stream_k": ["x_desc", "w_desc"],
+    "stream_k_tma": ["x_desc", "w_desc"],
+    "warp_specialized": ["a_desc", "b_desc", "extra_desc", "out_desc", "residual_desc"],
+}
+# Of the forms of few rows, which a later selector may answer: each kind.
+FEW = [
+    Config("vector", 1, 16, 256, 4, 4), Config("vector", 2, 4, 512, 1, 1), Config("stream_k", 16, 32, 256, 4, 5),
+    Config("stream_k_tma", 16, 64, 128, 4, 8), Config("stream_k_tma", 16, 64, 128, 4, 5, 1, 2),
+    Config("stream_k_tma", 16, 64, 128, 4, 5, 0, 1), Config("stream_k_tma", 64, 128, 64, 4, 5, 1, 1),
+    Config("stream_k_tma", 128, 128, 64, 8, 5, 1, 1),
+]  # fmt: skip
 
 
 def product_of(rows, width, size, kind, target):
@@ -77,7 +89,7 @@ def fits_the_signature(plan, call, shares):
     assert arguments[constants:] == plan.constants
     given = dict(zip(names, arguments, strict=True))
     first = constants - len(numbers_of(plan, call, shares))
-    assert names[:first] == ["tensors", *(DESCRIPTORS if plan.specialised else ())]
+    assert names[:first] == ["tensors", *DESCRIPTORS[plan.config.variant]]
     assert all(type(value) is int for value in arguments[first:constants])
     for name in ("m_tiles", "n_tiles", "units", "whole", "left", "splits", "items"):
         assert given[name] == getattr(shares, name)
@@ -105,9 +117,18 @@ def fits_the_signature(plan, call, shares):
         assert (given["rows_a"], given["rows_b"]) == (rows_a, rows_b)
         assert (given["residual_desc"] is None) == (call.residual is None)
     else:
-        strides = [given[f"{name}_stride"] for name in ("x", "w", "out")]
+        counted = call.layout.counted
+        described = [given[name] for name in DESCRIPTORS[plan.config.variant]]
+        if plan.config.variant == "stream_k_tma":
+            assert [descriptor.base for descriptor in described] == [call.x, call.weight]
+            blocks = [[rows, plan.config.BLOCK_K] for rows in (plan.config.BLOCK_M, plan.config.BLOCK_N)]
+            assert [descriptor.block_shape for descriptor in described] == blocks
+        else:
+            assert described in ([], [None, None])
+        strides = [counted * given[f"{name}_stride"] for name in ("x", "w", "out")]
         assert strides == [call.x.stride(0), call.weight.stride(0), call.out.stride(0)]
-        assert (given["rows"], given["width"], given["size"]) == (*call.out.shape, call.x.shape[1])
+        assert (given["rows"], given["width"]) == tuple(call.out.shape)
+        assert counted * given["size"] == call.x.shape[1]
 
 
 def lay_out(config, call, plans):
@@ -127,7 +148,7 @@ def lay_out(config, call, plans):
     assert (kept.kernel, kept.constants, kept.options) == (plan.kernel, plan.constants, plan.options)
     assert (kept.swap, kept.slot, kept.sources) == (plan.swap, plan.slot, plan.sources)
     assert 4 * shares.slots * plan.slot <= SCRATCH_LIMIT
-    assert not plan.specialised or device.hopper
+    assert not plan.sources or device.hopper
     if not new:
         return
     if plan.specialised:
@@ -138,6 +159,13 @@ def lay_out(config, call, plans):
         assert stages >= 2
         assert held <= SHARED_MEMORY
         assert (call.out.shape[1] * 2) % 16 == 0
+    elif plan.config.variant == "stream_k_tma":
+        rows = launched.BLOCK_M + (2 if call.gated else 1) * launched.BLOCK_N
+        assert rows * launched.BLOCK_K * 2 * plan.options["num_stages"] <= SHARED_MEMORY
+    elif plan.config.variant == "vector":
+        sums = launched.BLOCK_M * launched.BLOCK_N * launched.BLOCK_K * (2 if call.gated else 1)
+        assert sums // (32 * plan.options["num_warps"]) <= 128
+        assert shares.programs == shares.m_tiles * shares.n_tiles
     else:
         assert plan.options["num_stages"] <= 6
         assert not plan.swap or device.hopper
@@ -160,7 +188,7 @@ def test_every_config_over_layouts(target):
     """Each config meets each kind of tensors; rows, widths and sizes take turns."""
     vendor = DEVICES[target].vendor
     plans, turn = {}, 0
-    for config in configs_of(vendor):
+    for config in [*configs_of(vendor), *map(normalise, FEW)]:
         for kind in KINDS:
             shape = (ROWS[turn % len(ROWS)], WIDTHS[turn % len(WIDTHS)], SIZES[(turn // 3) % len(SIZES)])
             lay_out(config, product_of(*shape, kind, target), plans)

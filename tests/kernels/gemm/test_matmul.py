@@ -19,8 +19,10 @@ CONFIGS = {
     "parts": WHOLE._replace(programs_per_sm=1),
     "streamed": Config("stream_k", 64, 16, 16, num_splits=0, programs_per_sm=1),
     "small": Config("stream_k", 16, 64, 64),
+    "vector": Config("vector", 1, 16, 256, 2, 1),
+    "two vectors": Config("vector", 2, 16, 512, 4, 3),
 }
-SHAPES = [(1, 40, 64), (3, 72, 100), (17, 33, 200), (70, 130, 33), (16, 16, 8), (5, 64, 1)]
+SHAPES = [(1, 40, 64), (3, 72, 100), (17, 33, 200), (70, 130, 33), (16, 16, 8), (5, 64, 1), (2, 40, 1030)]
 
 
 def draw(*shape, seed=0):
@@ -30,6 +32,7 @@ def draw(*shape, seed=0):
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize(("rows", "width", "size"), SHAPES)
 def test_products_are_right(config, rows, width, size):
+    rows = min(rows, 5) if config.variant == "vector" else rows  # a program has one or two
     x, w = draw(rows, size), draw(width, size, seed=1) / size**0.5
     bias, residual = draw(width, seed=2), draw(rows, width, seed=3)
     assert error(matmul(x, w, config=config), right(x, w)) < 1e-3
@@ -88,23 +91,65 @@ def test_how_tiles_are_shared(config, rows, width, expected):
 
 
 def test_rows_that_end_inside_16_bytes_are_read_through_descriptors():
-    """K 520 on Hopper: stream_k would load one element at a time; not where its steps divide K, or nothing else can."""
+    """K 515 on Hopper: stream_k would load one element at a time; not where its steps or 16 bytes divide K."""
 
-    def launched(size, config, width=512):
-        meta = {"dtype": torch.bfloat16, "device": "meta"}
-        x, w, out = (
-            torch.empty(9, size, **meta),
-            torch.empty(width, size, **meta),
-            torch.empty(9, width, **meta),
-        )
-        call = Product(x, w, None, None, out, False)
+    def launched(size, config, width=512, apart=8):
+        def meta(rows, columns):
+            return torch.empty((rows, -(-columns // 8) * apart), dtype=torch.bfloat16, device="meta")[
+                :, :columns
+            ]
+
+        call = Product(meta(9, size), meta(width, size), None, None, meta(9, width), False)
         check(call, HOPPER)
         return adapted(config, call).variant
 
     config = Config("stream_k", 16, 64, 64)
-    assert launched(520, config) == "warp_specialized"
-    assert launched(528, config) == launched(512, config) == launched(515, config) == "stream_k"
-    assert launched(520, config, 511) == "stream_k"
+    assert launched(515, config) == launched(524, config) == "warp_specialized"
+    assert launched(520, config) == launched(528, config) == launched(512, config) == "stream_k"
+    assert launched(515, config, apart=9) == "stream_k"
+
+
+@pytest.mark.parametrize("k", [8, 24, 40, 136, 200])
+@pytest.mark.parametrize("apart", [0, 8])
+def test_strides_and_k_are_counted_in_whole_16_bytes(k, apart):
+    """K a multiple of 8 and not of 16."""
+    x, w = draw(20, k + apart)[:, :k], draw(72, k + apart, seed=1)[:, :k] / k**0.5
+    residual, given = draw(20, 72, seed=2), torch.full((20, 80), 7.0).half()
+    call = Product(x, w, None, residual, given[:, :72], False)
+    check(call, HOPPER)
+    assert call.layout.counted == 8
+    for config in (CONFIGS["split"], CONFIGS["two vectors"]):
+        given.fill_(7)
+        launch(call, config)
+        assert error(call.out, right(x, w, None, residual)) < 1e-3
+        assert (given[:, 72:] == 7).all()
+
+
+DESCRIBED = [
+    Config("stream_k_tma", 16, 64, 64, 4, 5),
+    Config("stream_k_tma", 64, 32, 32, 4, 3, 3),
+    Config("stream_k_tma", 32, 16, 64, 4, 3, 0, 1),
+]
+
+
+@pytest.mark.parametrize("config", DESCRIBED, ids=str)
+@pytest.mark.parametrize("size", [8, 72, 193])
+@pytest.mark.parametrize("gated", [False, True])
+def test_descriptors_read_no_more_than_the_matrices(config, size, gated):
+    """Rows lie 200 elements apart, NaN between them and behind the last."""
+
+    def lay(matrix):
+        wide = torch.full((len(matrix) + 3, 200), torch.nan).half()
+        wide[: len(matrix), :size] = matrix
+        return wide[: len(matrix), :size]
+
+    x, w = lay(draw(37, size)), lay(draw(66, size, seed=1) / size**0.5)
+    bias, residual = draw(66, seed=2), None if gated else draw(37, 66, seed=3)
+    call = Product(x, w, bias, residual, torch.empty(37, 33 if gated else 66).half(), gated)
+    check(call, HOPPER)
+    assert adapted(config, call).variant == "stream_k_tma"
+    launch(call, config)
+    assert error(call.out, right(x, w, bias, residual, gated)) < 1e-3
 
 
 def test_counters_are_left_as_zeros():
@@ -164,7 +209,7 @@ WRONG = [
     (lambda x, w: matmul(x, w, out=draw(4, 15)), r"out has shape \(4, 15\); expected \(4, 16\)"),
     (
         lambda x, w: matmul(x, w, config={"BLOCK_M": 48}),
-        r"config.BLOCK_M is 48; allowed: 16, 32, 64, 128, 256",
+        r"config.BLOCK_M is 48; allowed: 1, 2, 16, 32, 64, 128, 256",
     ),
     (lambda x, w: matmul(x, w, config={"TILE_SIZE": 16}), r"config has TILE_SIZE = 16; the parameters"),
     (

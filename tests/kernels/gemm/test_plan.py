@@ -14,6 +14,8 @@ SPECIAL = Config("warp_specialized", 128, 128, 64, 4, 12)
 FEW = Config("stream_k", 16, 64, 64)
 NARROW = Config("warp_specialized", 64, 64, 64, 4, 12, 1, 1)  # one consumer
 INSTEAD = Config("stream_k", 128, 64, 32, 8, 3)  # of SPECIAL where descriptors can not
+DESCRIBED = Config("stream_k_tma", 16, 64, 128, 4, 8)
+VECTOR = Config("vector", 2, 8, 512, 2, 4)
 STREAM = FEW._replace(num_splits=0, programs_per_sm=2)
 
 
@@ -119,11 +121,20 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (NARROW, Shape(gated=True), "sm_90", NARROW._replace(BLOCK_N=128)),
         (NARROW, Shape(), "sm_90", NARROW),
         (NARROW, Shape(), "sm_80", Config("stream_k", 64, 64, 32, 8, 3, 1, 1)),
-        (FEW, Shape(K=4104), "sm_90", Config("warp_specialized", 16, 128, 64, 4, 12, 1, 1)),
-        (FEW, Shape(K=4104), "sm_80", FEW._replace(BLOCK_K=32, num_stages=2)),
+        (FEW, Shape(K=4104), "sm_90", FEW),
+        (FEW, Shape(K=4104), "sm_80", FEW),
+        (FEW, Shape(N=4100, K=4104), "sm_90", FEW._replace(BLOCK_K=32, num_stages=2)),
         (FEW, Shape(K=4100), "sm_90", FEW._replace(BLOCK_K=32, num_stages=2)),
         (FEW, Shape(K=4112), "sm_90", FEW),
         (STREAM, Shape(), "sm_80", STREAM),
+        (DESCRIBED, Shape(), "sm_90", DESCRIBED),
+        (DESCRIBED, Shape(gated=True, N=4100), "sm_90", DESCRIBED._replace(num_stages=6)),
+        (DESCRIBED._replace(programs_per_sm=2), Shape(), "sm_80", FEW._replace(num_stages=3, programs_per_sm=2)),
+        (DESCRIBED._replace(num_splits=3), Shape(K=4100), "sm_90", FEW._replace(num_stages=3, num_splits=3)),
+        (DESCRIBED._replace(BLOCK_M=128, num_splits=3), Shape(), "gfx90a", INSTEAD),
+        (VECTOR, Shape(), "gfx942", VECTOR),
+        (VECTOR, Shape(gated=True), "sm_90", VECTOR._replace(num_warps=4)),
+        (VECTOR._replace(BLOCK_M=1), Shape(gated=True), "sm_90", VECTOR._replace(BLOCK_M=1)),
     ],
 )  # fmt: skip
 def test_the_nearest_config_that_a_call_can_run(config, shape, target, expected):

@@ -12,6 +12,7 @@ import pytest
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.defaults import default_config
 from heurgen_kernels.heuristics import matmul
+from heurgen_kernels.tools.matmul_tunable import FORMS
 
 ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
 STEP = 1 if ALL else 40
@@ -47,6 +48,16 @@ def defaults(vendor, processors):
     return sorted({config._replace(num_splits=min(config.num_splits, 2)) for config in found}, key=str)
 
 
+def forms(*variants):
+    """The forms of these variants in the tunable's space, whole and, where they can be, cut."""
+    return [
+        Config(variant, *values, 1, min(per, 1))
+        for variant in variants
+        for values, whole, _ in FORMS[variant]
+        for per in sorted({min(per, 1) for per in whole})
+    ]
+
+
 def cases(configs):
     """Rows that one tile holds and rows of two; every feature."""
     return [
@@ -77,6 +88,14 @@ def unfit(target, found):
 @pytest.mark.parametrize("target", ["sm_90", "sm_80"])
 def test_what_the_selector_returns_fits(target):
     assert unfit(target, cases(shipped() + defaults("nvidia", 132))) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90", "sm_80", "gfx942", "gfx90a"])
+def test_forms_for_few_rows_fit(target):
+    """Those of descriptors become stream_k where there are none."""
+    assert unfit(target, cases(forms("vector", "stream_k_tma"))) == ""
 
 
 @pytest.mark.slow

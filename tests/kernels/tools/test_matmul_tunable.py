@@ -7,7 +7,7 @@ import torch
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.plan import share
 from heurgen_kernels.heuristics import matmul as generated
-from heurgen_kernels.tools.matmul_tunable import Inputs, make_inputs, tunable
+from heurgen_kernels.tools.matmul_tunable import FORMS, Inputs, make_inputs, tunable
 
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.space import enumerate_configs
@@ -28,15 +28,28 @@ def scenario(features):
 
 def test_every_config_of_the_space_is_one_that_a_launch_knows(space):
     assert tuple(tunable.space.parameters) == Config._fields
-    assert len(space.configs) > 100
+    assert len(space.configs) > 60
     assert len({normalise(dict(config)) for config in space.configs}) == len(space.configs)
 
 
-def test_every_scenario_has_configs_of_both_kernels_where_both_can_run(space):
+def test_the_forms_that_are_listed_are_in_the_space_and_no_others_of_their_variants(space):
+    listed = {
+        (variant, *values, splits, per)
+        for variant, forms in FORMS.items()
+        for values, whole, streamed in forms
+        for splits, per in (*((1, per) for per in whole), *((0, per) for per in streamed))
+    }
+    assert listed == {tuple(c.values()) for c in space.configs if c["variant"] != "warp_specialized"}
+
+
+def test_every_scenario_has_configs_of_each_kernel_that_suits_it(space):
     for one in SCENARIOS:
         here = [config for config in space.configs if space.applies(config, one.features)]
-        assert {config["variant"] for config in here} == {"stream_k", "warp_specialized"}, one.features
-        assert all(config["BLOCK_M"] == 16 or one.features["M"] > config["BLOCK_M"] / 2 for config in here)
+        expected = {"stream_k", "warp_specialized", "stream_k_tma"} | (
+            {"vector"} if one.features["M"] <= 2 else set()
+        )
+        assert {config["variant"] for config in here} == expected, one.features
+        assert all(config["BLOCK_M"] <= 16 or one.features["M"] > config["BLOCK_M"] / 2 for config in here)
 
 
 def test_what_the_selector_answers_is_of_the_space(space):
@@ -118,11 +131,11 @@ def test_classes_change_with_what_changes_the_compiled_code_alone():
         features = {"M": 16, "N": 4096, "K": 4096, "gated": False, "multiprocessors": 132} | changes
         return tunable.scenario_class(type("Scenario", (), {"features": features}))
 
-    same, others = [{"M": 1}, {"N": 6144}, {"K": 14336}], [
-        {"M": 17}, {"M": 257}, {"gated": True}, {"K": 4112}, {"K": 4104}, {"N": 4100},
+    same, others = [{"M": 3}, {"N": 6144}, {"K": 14336}], [
+        {"M": 1}, {"M": 2}, {"M": 17}, {"M": 257}, {"gated": True}, {"K": 4112}, {"K": 4104}, {"N": 4100},
     ]  # fmt: skip
     assert {label(**changes) for changes in same} == {label()}
-    assert len({label(), *(label(**changes) for changes in others)}) == 7
+    assert len({label(), *(label(**changes) for changes in others)}) == 9
 
 
 def test_stages_that_have_no_room_are_said():

@@ -1,4 +1,5 @@
-"""Products on any GPU: programs share the tiles, and the K of tiles that would not go round (see `work`).
+"""Products on any GPU: programs share the tiles, and the K of tiles that would not go round (see `work`). On Hopper x
+and the weight may come through tensor descriptors.
 
 A tile is [BLOCK_M, BLOCK_N] of the output, or with SWAP its transpose: then the weight is the left operand of the
 matrix unit, which on Hopper takes no less than 64 rows there, but as few as 16 of x on the right.
@@ -11,8 +12,21 @@ from .work import place, segment, turns
 
 
 @triton.jit
-def load_rows(ptr, rows, columns, stride, size, EVEN_K: tl.constexpr):
-    """[rows, columns] of a row-major matrix; columns behind its size are 0."""
+def load_x(desc, ptr, row, rows, columns, column, end, stride, size, EVEN_K: tl.constexpr):
+    """[rows, columns] of x; rows from its end on and columns behind its size are 0, and cost no memory traffic."""
+    if desc is not None:
+        return desc.load([row, column])
+    pointers = ptr + rows.to(tl.int64)[:, None] * stride + columns[None, :]
+    if EVEN_K:
+        return tl.load(pointers, mask=(rows < end)[:, None], other=0.0)
+    return tl.load(pointers, mask=(rows < end)[:, None] & (columns < size)[None, :], other=0.0)
+
+
+@triton.jit
+def load_weight(desc, ptr, row, rows, columns, column, stride, size, EVEN_K: tl.constexpr):
+    """[rows, columns] of the weight; columns behind its size are 0."""
+    if desc is not None:
+        return desc.load([row, column])
     pointers = ptr + rows.to(tl.int64)[:, None] * stride + columns[None, :]
     if EVEN_K:
         return tl.load(pointers)
@@ -30,19 +44,27 @@ def product(x, w, acc, SWAP: tl.constexpr):
 
 @triton.jit
 def multiply(
-    x_ptr, w_ptr, x_rows, w_rows, x_stride, w_stride, size, first, last, gate, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, GATED: tl.constexpr, EVEN_K: tl.constexpr,
+    x_desc, w_desc, x_ptr, w_ptr, m, n, rows, width, x_stride, w_stride, size, first, last, gate,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, GATED: tl.constexpr,
+    EVEN_K: tl.constexpr,
 ):  # fmt: skip
-    """(products of the steps first .. last, those of the up projection). Rows past the end are read from the front."""
+    """(products of the steps first .. last, those of the up projection). m, n: first row and column of the tile; what
+    lies behind the width is read from the front, or by a descriptor is 0 or of the up projection.
+    """
+    x_rows = m + tl.arange(0, BLOCK_M)
+    w_rows = (n + tl.arange(0, BLOCK_N)) % width
     SHAPE: tl.constexpr = [BLOCK_N, BLOCK_M] if SWAP else [BLOCK_M, BLOCK_N]
     acc = tl.zeros(SHAPE, tl.float32)
     up = tl.zeros(SHAPE, tl.float32)
     for unit in range(first, last):
-        columns = unit * BLOCK_K + tl.arange(0, BLOCK_K)
-        x = load_rows(x_ptr, x_rows, columns, x_stride, size, EVEN_K)
-        acc = product(x, load_rows(w_ptr, w_rows, columns, w_stride, size, EVEN_K), acc, SWAP)
+        column = unit * BLOCK_K
+        columns = column + tl.arange(0, BLOCK_K)
+        x = load_x(x_desc, x_ptr, m, x_rows, columns, column, rows, x_stride, size, EVEN_K)
+        w = load_weight(w_desc, w_ptr, n, w_rows, columns, column, w_stride, size, EVEN_K)
+        acc = product(x, w, acc, SWAP)
         if GATED:
-            up = product(x, load_rows(w_ptr, gate + w_rows, columns, w_stride, size, EVEN_K), up, SWAP)
+            w = load_weight(w_desc, w_ptr, gate + n, gate + w_rows, columns, column, w_stride, size, EVEN_K)
+            up = product(x, w, up, SWAP)
     return acc, up
 
 
@@ -109,12 +131,21 @@ def finish(
     do_not_specialize_on_alignment=["m_tiles"],
 )
 def stream_k_matmul(
-    tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, whole, left,
-    splits, items, gate,
+    tensors, x_desc, w_desc, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles,
+    units, whole, left, splits, items, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, SWAP: tl.constexpr,
-    GATED: tl.constexpr, EVEN_K: tl.constexpr, MODE: tl.constexpr, BATCH: tl.constexpr,
+    GATED: tl.constexpr, EVEN_K: tl.constexpr, MODE: tl.constexpr, BATCH: tl.constexpr, COUNTED: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between a gate and its up."""
+    """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between a gate and its up.
+
+    x_desc, w_desc: descriptors of [BLOCK_M, BLOCK_K] and [BLOCK_N, BLOCK_K], or None: then pointers are read.
+    COUNTED: elements that strides and size are counted in, so that the compiler sees what they divide by.
+    """
+    x_stride *= COUNTED
+    w_stride *= COUNTED
+    out_stride *= COUNTED
+    residual_stride *= COUNTED
+    size *= COUNTED
     COUNT: tl.constexpr = 2 if GATED else 1
     ROWS: tl.constexpr = BLOCK_N if SWAP else BLOCK_M
     COLUMNS: tl.constexpr = BLOCK_M if SWAP else BLOCK_N
@@ -131,8 +162,8 @@ def stream_k_matmul(
             m_rows = m * BLOCK_M + tl.arange(0, BLOCK_M)
             n_rows = n * BLOCK_N + tl.arange(0, BLOCK_N)
             acc, up = multiply(
-                tensors.x, tensors.weight, m_rows % rows, n_rows % width, x_stride, w_stride, size, first, last, gate,
-                BLOCK_M, BLOCK_N, BLOCK_K, SWAP, GATED, EVEN_K,
+                x_desc, w_desc, tensors.x, tensors.weight, m * BLOCK_M, n * BLOCK_N, rows, width, x_stride, w_stride,
+                size, first, last, gate, BLOCK_M, BLOCK_N, BLOCK_K, SWAP, GATED, EVEN_K,
             )  # fmt: skip
             ended = True
             if MODE > 0:  # noqa: SIM102

@@ -1,0 +1,103 @@
+"""Products of one or two rows of x on any GPU: each program multiplies some rows of the weight by them in float32.
+
+The matrix unit would take sixteen rows of x, and the weight through shared memory; here what bounds the product, the
+weight, is read once by many small programs, and K is never cut.
+"""
+
+import triton
+import triton.language as tl
+
+from .stream_k import finish
+from .work import place
+
+
+@triton.jit
+def load_row(ptr, row, columns, stride, size, EVEN_K: tl.constexpr):
+    """[1, columns] of a row of x in float32; columns behind its size are 0."""
+    pointers = ptr + tl.cast(row, tl.int64) * stride + columns
+    x = tl.load(pointers) if EVEN_K else tl.load(pointers, mask=columns < size, other=0.0)
+    return x.to(tl.float32)[None, :]
+
+
+@triton.jit
+def load_weight(ptr, rows, columns, stride, size, EVEN_K: tl.constexpr):
+    """[rows, columns] of the weight in float32; columns behind its size are 0."""
+    pointers = ptr + rows.to(tl.int64)[:, None] * stride + columns[None, :]
+    w = tl.load(pointers) if EVEN_K else tl.load(pointers, mask=(columns < size)[None, :], other=0.0)
+    return w.to(tl.float32)
+
+
+@triton.jit
+def finish_row(
+    acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED: tl.constexpr
+):
+    """acc, up [BLOCK_N, BLOCK_K]: products to be added up along K."""
+    acc = tl.sum(acc, 1)[None, :]
+    up = tl.sum(up, 1)[None, :] if GATED else acc
+    m_rows = row + tl.arange(0, 1)
+    finish(acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED)
+
+
+@triton.jit(
+    do_not_specialize=[
+        "rows",
+        "width",
+        "n_tiles",
+        "units",
+        "whole",
+        "left",
+        "splits",
+        "items",
+        "gate",
+    ],
+    do_not_specialize_on_alignment=["m_tiles"],
+)
+def vector_matmul(
+    tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, whole, left,
+    splits, items, gate,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, GATED: tl.constexpr,
+    EVEN_K: tl.constexpr, COUNTED: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, though no tile is shared."""
+    x_stride *= COUNTED
+    w_stride *= COUNTED
+    out_stride *= COUNTED
+    residual_stride *= COUNTED
+    size *= COUNTED
+    m, n = place(tl.program_id(0), m_tiles, n_tiles, GROUP)
+    row = m * BLOCK_M
+    other = tl.minimum(row + 1, rows - 1)  # the same row again where there is no second: it is not stored
+    n_rows = n * BLOCK_N + tl.arange(0, BLOCK_N)
+    w_rows = n_rows % width
+    acc = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    acc_other = acc
+    up = acc
+    up_other = acc
+    for unit in tl.range(0, units, num_stages=STAGES):
+        columns = unit * BLOCK_K + tl.arange(0, BLOCK_K)
+        w = load_weight(tensors.weight, w_rows, columns, w_stride, size, EVEN_K)
+        x = load_row(tensors.x, row, columns, x_stride, size, EVEN_K)
+        acc += w * x
+        if BLOCK_M == 2:
+            x_other = load_row(tensors.x, other, columns, x_stride, size, EVEN_K)
+            acc_other += w * x_other
+        if GATED:
+            w = load_weight(tensors.weight, gate + w_rows, columns, w_stride, size, EVEN_K)
+            up += w * x
+            if BLOCK_M == 2:
+                up_other += w * x_other
+    finish_row(acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED)
+    if BLOCK_M == 2:
+        finish_row(
+            acc_other,
+            up_other,
+            row + 1,
+            n_rows,
+            tensors,
+            rows,
+            width,
+            out_stride,
+            residual_stride,
+            gate,
+            GATED,
+        )
