@@ -121,7 +121,8 @@ def adapted(config: Config, call: Product) -> Config:
         if not specialises(call):
             return portable(config)
         if call.gated:  # two sums for each row: 256 columns of both would spill
-            return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=128)
+            wide = 128 if config.BLOCK_M >= 128 else config.BLOCK_N
+            return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=wide)
     elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and call.layout.counted == 1:
         # The last step's columns end inside 16 bytes: stream_k loads them one by one, descriptors need not.
         if specialises(call):

@@ -148,7 +148,7 @@ class Matmul:
                 " or (variant == 'warp_specialized' and num_splits == 1 and programs_per_sm == 1)",
                 "variant != 'warp_specialized' or max(BLOCK_M, BLOCK_N) < 256"
                 " or (num_splits == 1 and programs_per_sm == 0)",
-                "variant != 'warp_specialized' or not gated or (BLOCK_M < 256 and BLOCK_N == 128)",
+                "variant != 'warp_specialized' or not gated or BLOCK_M < 128 or (BLOCK_M == 128 and BLOCK_N == 128)",
                 *listed(FORMS),
             ),
         )

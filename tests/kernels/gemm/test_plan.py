@@ -71,7 +71,7 @@ def test_partial_sums_stay_within_their_memory(monkeypatch):
 def test_stages_have_room():
     for rows, width, gated in (
         (16, 128, False), (64, 128, False), (128, 128, False), (128, 256, False), (16, 128, True), (128, 128, True),
-        (32, 64, False), (64, 64, False), (128, 96, False), (128, 160, False), (128, 192, False),
+        (32, 64, False), (64, 64, False), (64, 64, True), (128, 96, False), (128, 160, False), (128, 192, False),
     ):  # fmt: skip
         form = form_of(SPECIAL._replace(BLOCK_M=rows, BLOCK_N=width), gated)
         stages = stages_that_fit(SPECIAL, form, gated)
@@ -89,6 +89,7 @@ def test_stages_have_room():
         (16, 128, False, Form(True, 2, 16, 0), 128 * 16),
         (16, 128, True, Form(True, 2, 16, 0), 256 * 16),
         (64, 64, False, Form(True, 1, 64, 0), 64 * 64),
+        (64, 64, True, Form(True, 1, 64, 0), 128 * 64),
         (128, 64, False, Form(False, 2, 64, 0), 128 * 64),
         (128, 96, False, Form(False, 2, 64, 32), 128 * 96),
         (128, 160, False, Form(False, 2, 128, 32), 128 * 160),
@@ -118,7 +119,7 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (SPECIAL._replace(BLOCK_M=256), Shape(gated=True), "sm_90", SPECIAL),
         (SPECIAL._replace(BLOCK_N=96), Shape(gated=True), "sm_90", SPECIAL),
         (SPECIAL._replace(BLOCK_N=160), Shape(K=4100), "sm_90", INSTEAD),
-        (NARROW, Shape(gated=True), "sm_90", NARROW._replace(BLOCK_N=128)),
+        (NARROW, Shape(gated=True), "sm_90", NARROW),
         (NARROW, Shape(), "sm_90", NARROW),
         (NARROW, Shape(), "sm_80", Config("stream_k", 64, 64, 32, 8, 3, 1, 1)),
         (FEW, Shape(K=4104), "sm_90", FEW),
