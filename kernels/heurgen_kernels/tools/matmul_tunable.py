@@ -149,6 +149,10 @@ class Matmul:
                 "variant != 'warp_specialized' or max(BLOCK_M, BLOCK_N) < 256"
                 " or (num_splits == 1 and programs_per_sm == 0)",
                 "variant != 'warp_specialized' or not gated or BLOCK_M < 128 or (BLOCK_M == 128 and BLOCK_N == 128)",
+                # what most of the product fails, before each form is looked for
+                "variant == 'warp_specialized' or (num_splits <= 1 and num_stages < 12)",
+                "variant != 'vector' or (BLOCK_M <= 2 and BLOCK_N <= 16 and programs_per_sm == 0)",
+                "variant in ('vector', 'warp_specialized') or (BLOCK_M >= 16 and BLOCK_N >= 32 and num_warps >= 4)",
                 *listed(FORMS),
             ),
         )
