@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 
 import pytest
 import torch
@@ -32,9 +31,7 @@ FORMS = [
 
 
 def configs():
-    """What the selector can return, the forms of a tile and those for few rows, and an eighth of the tunable's space,
-    always the same, unless all is asked for: the tuner checks each.
-    """
+    """What the selector can return, the forms of a tile, and the tunable's space."""
     try:
         from heurgen_kernels.tools.matmul_tunable import tunable
 
@@ -42,10 +39,7 @@ def configs():
     except ImportError:  # the compiler is not installed here
         return [*CHOSEN, *FORMS]
     found = enumerate_configs(tunable.space, "nvidia", list(tunable.features)).configs
-    found = [normalise(dict(config)) for config in found]
-    step = 1 if os.environ.get("HEURGEN_WHOLE_TABLE") else 8
-    few = [config for config in found if config.variant in ("vector", "stream_k_tma")]
-    return list(dict.fromkeys([*CHOSEN, *FORMS, *few, *found[::step]]))
+    return list(dict.fromkeys([*CHOSEN, *FORMS, *(normalise(dict(config)) for config in found)]))
 
 
 SPACE = configs()

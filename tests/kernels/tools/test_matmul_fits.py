@@ -53,8 +53,8 @@ def forms(*variants):
     return [
         Config(variant, *values, 1, min(per, 1))
         for variant in variants
-        for values, whole, _ in FORMS[variant]
-        for per in sorted({min(per, 1) for per in whole})
+        for values, programs in FORMS[variant]
+        for per in sorted({min(per, 1) for per in programs})
     ]
 
 

@@ -28,26 +28,27 @@ def scenario(features):
 
 def test_every_config_of_the_space_is_one_that_a_launch_knows(space):
     assert tuple(tunable.space.parameters) == Config._fields
-    assert len(space.configs) > 60
+    assert len(space.configs) == sum(len(per) for forms in FORMS.values() for _, per in forms)
     assert len({normalise(dict(config)) for config in space.configs}) == len(space.configs)
 
 
 def test_the_forms_that_are_listed_are_in_the_space_and_no_others_of_their_variants(space):
     listed = {
-        (variant, *values, splits, per)
+        (variant, *values, 1, per)
         for variant, forms in FORMS.items()
-        for values, whole, streamed in forms
-        for splits, per in (*((1, per) for per in whole), *((0, per) for per in streamed))
+        for values, programs in forms
+        for per in programs
     }
-    assert listed == {tuple(c.values()) for c in space.configs if c["variant"] != "warp_specialized"}
+    assert listed == {tuple(c.values()) for c in space.configs}
 
 
 def test_every_scenario_has_configs_of_each_kernel_that_suits_it(space):
     for one in SCENARIOS:
         here = [config for config in space.configs if space.applies(config, one.features)]
-        expected = {"stream_k", "warp_specialized", "stream_k_tma"} | (
-            {"vector"} if one.features["M"] <= 2 else set()
-        )
+        m = one.features["M"]
+        expected = {"vector"} if m <= 2 else set()
+        expected |= {"stream_k", "stream_k_tma"} if m <= 512 else set()
+        expected |= {"warp_specialized"} if m > 16 else set()
         assert {config["variant"] for config in here} == expected, one.features
         assert all(config["BLOCK_M"] <= 16 or one.features["M"] > config["BLOCK_M"] / 2 for config in here)
 
