@@ -105,7 +105,9 @@ def specialises(call: Product) -> bool:
 def describes(call: Product, *tensors: torch.Tensor | None) -> bool:
     """Whether the device has tensor descriptors, and they can describe these tensors of the call."""
     return call.layout.device.hopper and all(
-        tensor.stride(0) % 8 == 0 and tensor.data_ptr() % 16 == 0 for tensor in tensors if tensor is not None
+        tensor.stride(0) > 0 and tensor.stride(0) % 8 == 0 and tensor.data_ptr() % 16 == 0
+        for tensor in tensors
+        if tensor is not None
     )
 
 

@@ -156,3 +156,10 @@ def test_a_matrix_that_starts_inside_16_bytes_has_no_descriptor():
     apart = torch.empty((call.x.shape[0], call.x.shape[1] + 4), dtype=call.x.dtype, device="meta")
     call.x = apart[:, : call.x.shape[1]]
     assert not plan.specialises(call)
+
+
+def test_a_row_that_is_repeated_has_no_descriptor():
+    call = meta_product(Shape(), "sm_90")
+    call.x = torch.empty(call.x.shape[1], dtype=call.x.dtype, device="meta").expand(call.x.shape)
+    assert not plan.specialises(call)
+    assert not plan.describes(call, call.x, call.weight)
