@@ -28,8 +28,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from gpu_journal import noted
-
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "gpu_check.json"
 PACKAGE = ROOT / "kernels" / "heurgen_kernels"
@@ -101,6 +99,17 @@ def _documented(body: list[ast.stmt]) -> bool:
 def workers(gpus: int, cores: int) -> int:
     """Of pytest-xdist: up to 14 on each GPU, the same number on each; each compiles."""
     return gpus * max(1, min(14, cores // gpus))
+
+
+def noted(path: Path, first: str) -> list[str]:
+    """The tests that a journal of the same proof has; a journal of another one is begun anew."""
+    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    if lines[:1] != [first]:
+        path.write_text(first + "\n", encoding="utf-8")
+        return []
+    whole = lines[1:-1]  # what follows the last line's end was cut off
+    path.write_text("\n".join([first, *whole, ""]), encoding="utf-8")
+    return whole
 
 
 def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:

@@ -11,17 +11,6 @@ from pathlib import Path
 from typing import Any
 
 
-def noted(path: Path, first: str) -> list[str]:
-    """The tests that a journal of the same proof has; a journal of another one is begun anew."""
-    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
-    if lines[:1] != [first]:
-        path.write_text(first + "\n", encoding="utf-8")
-        return []
-    whole = lines[1:-1]  # what follows the last line's end was cut off
-    path.write_text("\n".join([first, *whole, ""]), encoding="utf-8")
-    return whole
-
-
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     lines = Path(os.environ["GPU_JOURNAL"]).read_text(encoding="utf-8").split("\n")
     passed = set(lines[1 : 1 + int(os.environ["GPU_PASSED"])])
