@@ -20,7 +20,8 @@ other, where memory does not hold two. --merge: the results of several calls in 
 
 prompt_host_s and decode_host_s: host time of a step in the backend's code: its metadata, and of all layers the writes
 to pages and the launches (a recorded decode has metadata alone); medians over steps until everyone had a first token,
-and after.
+and after. With --gpus above 1 the backends run in processes of vLLM's that this one does not see into: no host
+times, no compilation, no memory.
 
 Writes serving.csv (a row a run), serving.json (medians, ratios, first tokens compared), serving.png where matplotlib
 is installed; prints the ratios.
@@ -221,7 +222,7 @@ def parting(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Medians of the runs, and each backend's time over ours."""
+    """Medians of the runs, and each backend's time over ours; nothing of a value that a run lacks, or that is 0."""
     found = []
     keys = list(dict.fromkeys((row["mode"], row["kind"], row["line"]) for row in rows))
     for mode, kind, name in keys:
@@ -233,8 +234,8 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     for r in rows
                     if (r["mode"], r["line"], r["backend"]) == (mode, name, backend)
                 ]
-                if times and None not in times:
-                    medians[backend] = statistics.median(times)
+                if times and None not in times and (middle := statistics.median(times)) > 0:
+                    medians[backend] = middle
             if "heurgen" in medians:
                 ratios = {b: medians[b] / medians["heurgen"] for b in medians if b != "heurgen"}
                 found.append({"mode": mode, "kind": kind, "line": name, "value": value, "medians": medians,

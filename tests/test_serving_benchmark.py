@@ -77,6 +77,17 @@ def test_the_others_go_on_where_an_engine_ends():
     assert sum(backend == "flash" for backend, *_ in asked) == 1
 
 
+@pytest.mark.parametrize("nothing", [0.0, None])
+def test_a_value_that_nothing_was_measured_of_has_no_ratio(tmp_path, nothing):
+    row = {"mode": "full_decode", "kind": "prompt500", "line": "500 + 1", "run": 1, "decode_host_s": None}
+    ours = row | {"backend": "heurgen", "seconds": 0.02, "first_token_s": 0.02, "prompt_host_s": nothing}
+    theirs = row | {"backend": "flash", "seconds": 0.03, "first_token_s": nothing, "prompt_host_s": 0.01}
+    serving.write([theirs, ours], tmp_path)
+    summary = json.loads((tmp_path / "serving.json").read_text())["summary"]
+    ratios = {line["value"]: line["over_ours"] for line in summary}
+    assert ratios == {"seconds": {"flash": pytest.approx(1.5)}, "first_token_s": {}}
+
+
 def test_results_of_several_calls_become_one(tmp_path, monkeypatch):
     row = {"kind": "long", "line": "30000 + 64", "run": 1, "first_token_s": 1.0, "step_s": 0.006}
     for name, mode, more in (("a", "default", {}), ("b", "full_decode", {"decode_host_s": 0.0001})):
