@@ -19,8 +19,15 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     config.hook.pytest_deselected(items=left_out)
 
 
-def pytest_runtest_logreport(report: Any) -> None:
+class Journal:
     """Of the controller: workers send it their reports."""
-    if report.when == "call" and report.passed and "PYTEST_XDIST_WORKER" not in os.environ:
-        with Path(os.environ["GPU_JOURNAL"]).open("a", encoding="utf-8") as journal:
-            journal.write(report.nodeid + "\n")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" and report.passed:
+            with Path(os.environ["GPU_JOURNAL"]).open("a", encoding="utf-8") as journal:
+                journal.write(report.nodeid + "\n")
+
+
+def pytest_configure(config: Any) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Journal())
