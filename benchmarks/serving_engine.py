@@ -119,6 +119,25 @@ class HostTime:
         return clocked
 
 
+def add_requests(
+    engine: Any, prompts: list[list[int]], outputs: list[int], seed: int, logprobs: int | None
+) -> None:
+    """Under ids that no call before had. outputs: tokens of each."""
+    from vllm import SamplingParams
+
+    begun = time.perf_counter()
+    for number, (prompt, output) in enumerate(zip(prompts, outputs, strict=True)):
+        params = SamplingParams(
+            temperature=0.0,
+            max_tokens=output,
+            min_tokens=output,
+            ignore_eos=True,
+            detokenize=False,
+            logprobs=logprobs,
+        )
+        engine.add_request(f"{seed}-{number}-{begun}", {"prompt_token_ids": prompt}, params)
+
+
 def serve(
     llm: Any,
     requests: list[tuple[int, int]],
@@ -132,22 +151,12 @@ def serve(
     marks: numbers of output tokens of the only request; `marks` of the answer says when it had so many.
     """
     import torch
-    from vllm import SamplingParams
 
     rng, engine = random.Random(seed), llm.llm_engine
     prompts = [[rng.randrange(1000, 120000) for _ in range(n)] for n, _ in requests]
     torch.cuda.synchronize()
     started = time.perf_counter()
-    for number, (prompt, (_, output)) in enumerate(zip(prompts, requests, strict=True)):
-        params = SamplingParams(
-            temperature=0.0,
-            max_tokens=output,
-            min_tokens=output,
-            ignore_eos=True,
-            detokenize=False,
-            logprobs=logprobs,
-        )
-        engine.add_request(f"{seed}-{number}-{started}", {"prompt_token_ids": prompt}, params)
+    add_requests(engine, prompts, [n for _, n in requests], seed, logprobs)
     first: dict[str, float] = {}
     last: dict[str, float] = {}
     ends: list[float] = []

@@ -26,10 +26,10 @@ vllm_wheels.enter(VERSION)
 import torch  # noqa: E402
 from heurgen_kernels.servers import vllm as plugin  # noqa: E402
 from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
-from heurgen_kernels.tools.reference import reference_attention  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
-HEADS, HEADS_KV, SIZE, PAGE = 4, 2, 32, 16
+from tests.kernels.servers.vllm_batch import HEADS, HEADS_KV, PAGE, SIZE, Batch, error_of  # noqa: E402
+
 SAID: list[str] = []
 backend.logger = SimpleNamespace(info_once=lambda text, *given: SAID.append(text % given))
 
@@ -56,67 +56,6 @@ def builder_of():
     triton_attn.get_num_attention_heads_from_layers = lambda *_: HEADS
     spec = SimpleNamespace(block_size=PAGE, dtype=torch.float16, kv_quant_mode=None)
     return backend.HeurgenAttentionMetadataBuilder(spec, ["layer"], config, torch.device("cpu"))
-
-
-class Batch:
-    """A batch as vLLM hands it over. lengths: (new tokens, all tokens). layout: how pages lie in memory."""
-
-    def __init__(self, lengths, layout="NHD", padding=0):
-        generator = torch.Generator().manual_seed(0)
-        self.lengths, self.tokens = lengths, sum(new for new, _ in lengths)
-        rows = self.tokens + padding
-        pages = [-(-total // PAGE) for _, total in lengths]
-        self.table = torch.zeros((len(lengths), max(pages) + 1), dtype=torch.int32)
-        order, first = torch.randperm(sum(pages), generator=generator).int() + 1, 0
-        for row, count in enumerate(pages):
-            self.table[row, :count] = order[first : first + count]
-            first += count
-        shape = (sum(pages) + 1, HEADS_KV, PAGE, 2 * SIZE)
-        physical = (0, 2, 1, 3) if layout == "NHD" else (0, 1, 2, 3)
-        flat = torch.randn([shape[i] for i in physical], generator=generator).half()
-        self.kv_cache = flat.permute([physical.index(i) for i in range(4)])
-        fused = torch.randn((rows, (HEADS + 2 * HEADS_KV) * SIZE), generator=generator).half()
-        q, k, v = fused.split([HEADS * SIZE, HEADS_KV * SIZE, HEADS_KV * SIZE], dim=-1)
-        self.query, self.key, self.value = (
-            q.view(-1, HEADS, SIZE),
-            k.view(-1, HEADS_KV, SIZE),
-            v.view(-1, HEADS_KV, SIZE),
-        )
-        self.output = torch.full((rows, HEADS, SIZE), float("nan")).half()
-        self.starts = torch.tensor([0, *(n for n, _ in lengths)], dtype=torch.int32).cumsum(0).int()
-        self.lens = torch.tensor([n for _, n in lengths], dtype=torch.int32)
-        self.common = SimpleNamespace(
-            query_start_loc=self.starts, query_start_loc_cpu=self.starts, seq_lens=self.lens, num_reqs=len(lengths),
-            num_actual_tokens=rows, max_query_len=max(n for n, _ in lengths), max_seq_len=max(n for _, n in lengths),
-            block_table_tensor=self.table, slot_mapping=None, causal=True, mm_req_doc_ranges=None,
-            rswa_prefix_lens=None, seq_lens_cpu_upper_bound=self.lens,
-        )  # fmt: skip
-        self.write()
-
-    def write(self):
-        """New K and V go to their pages, as vLLM writes them before attention."""
-        for row, (new, total) in enumerate(self.lengths):
-            for i in range(new):
-                at, token = total - new + i, int(self.starts[row]) + i
-                place = self.kv_cache[int(self.table[row, at // PAGE]), :, at % PAGE]
-                place[:, :SIZE], place[:, SIZE:] = self.key[token], self.value[token]
-
-    def reference(self, **more):
-        cache = self.kv_cache.transpose(1, 2)
-        return reference_attention(
-            self.query[: self.tokens], cache[..., :SIZE], cache[..., SIZE:], self.table, self.starts, self.lens,
-            scale=SIZE**-0.5, **more,
-        )  # fmt: skip
-
-    def forward(self, impl, metadata):
-        layer = SimpleNamespace(_k_scale=torch.ones(()), _v_scale=torch.ones(()), _q_scale=torch.ones(()))
-        return impl.forward(
-            layer, self.query, self.key, self.value, self.kv_cache, metadata, output=self.output
-        )
-
-
-def error_of(found, expected):
-    return float((found.double() - expected.double()).norm() / expected.double().norm())
 
 
 class Spied:
