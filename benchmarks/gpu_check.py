@@ -5,8 +5,9 @@
 Interrupted, it goes on where it was: FILE.json.journal has the tests that passed, as long as code, device and versions
 are the same.
 
-Runs the GPU tests (a fixed random tenth of the table of shapes, or all of it; every config that the shipped selector
-or the default can return, launched and compared with the reference), then a short benchmark. At most 8 minutes on one
+Runs the GPU tests (of the table of shapes a fixed random tenth, of the products of features a half or a third, or all
+of them; every config that the shipped selector or the default can return, launched and compared with the reference),
+then a short benchmark. At most 8 minutes on one
 H200; several GPUs share the tests (tests/kernels/conftest.py).
 Writes benchmarks/gpu_check.json: device, versions, counts, times, and a hash of the code that ran. A test compares that
 hash with today's. Where anything fails it says what, writes nothing and exits with 1.
@@ -128,7 +129,7 @@ def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
         report = Path(folder) / "report.xml"
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
-            "no:cacheprovider", "-p", "gpu_journal", f"--junitxml={report}", "tests/kernels/test_gpu.py",
+            "no:cacheprovider", "-p", "gpu_journal", "--durations=15", f"--junitxml={report}", "tests/kernels/test_gpu.py",
             "tests/kernels/test_gpu_matmul.py", "tests/kernels/test_gpu_llama.py",
         ]  # fmt: skip
         started = time.monotonic()
@@ -203,7 +204,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--whole-table", action="store_true", help="all of the table of shapes, not a tenth of it"
+        "--whole-table", action="store_true", help="all of the table of shapes and of features, no sample"
     )
     parser.add_argument(
         "--hash", action="store_true", help="print today's hash of the code, and do nothing else"

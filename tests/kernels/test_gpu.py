@@ -45,9 +45,38 @@ CHOSEN = [
     normalise(value) for name, value in vars(paged_attention_h200).items() if name.startswith("_CONFIG_")
 ]
 TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
-# a tenth of the table, always the same, unless all is asked for
-SAMPLE = (
-    TABLE if os.environ.get("HEURGEN_WHOLE_TABLE") else random.Random(0).sample(TABLE, -(-len(TABLE) // 10))
+
+
+def some(cases, one_in):
+    """One in `one_in` of the cases, always the same, or all of them where the whole table is asked for."""
+    if os.environ.get("HEURGEN_WHOLE_TABLE"):
+        return list(cases)
+    return random.Random(0).sample(list(cases), -(-len(cases) // one_in))
+
+
+SAMPLE = some(TABLE, 10)
+# most of the time of the check is compiling these: four kernels each
+SHAPES = list(itertools.product([(32, 8), (28, 4), (5, 1)], (64, 128), (16, 128, 784), (64, 128), (1, 3)))
+FEATURES = list(
+    itertools.product(
+        [(0, 0, 0), (100, 0, 1), (700, 30.0, 0), (33, 0, 0), (0, 8.0, 1)],
+        (64, 80, 96, 128, 192, 256), (16, 128), (1, 3),
+    )
+)  # fmt: skip
+PARTS = list(
+    itertools.product(
+        (64, 128, 256),
+        [
+            ((16, 1), 1, 16),
+            ((16, 1), 2, 32),
+            ((8, 1), 8, 64),
+            ((32, 8), 4, 16),
+            ((32, 8), 5, 32),
+            ((12, 1), 3, 64),
+            ((4, 4), 8, 16),
+        ],
+        (5, 24, 96),
+    )
 )
 
 
@@ -81,11 +110,7 @@ def test_variants(gpu, config, name):
         assert error_of(batch, config) < LIMITS[torch.bfloat16]
 
 
-@pytest.mark.parametrize("segments", [1, 3])
-@pytest.mark.parametrize("tile", [64, 128])
-@pytest.mark.parametrize("page", [16, 128, 784])
-@pytest.mark.parametrize("size", [64, 128])
-@pytest.mark.parametrize("heads", [(32, 8), (28, 4), (5, 1)], ids=str)
+@pytest.mark.parametrize(("heads", "size", "page", "tile", "segments"), some(SHAPES, 2), ids=str)
 def test_warp_specialized(gpu, heads, size, page, tile, segments):
     """Empty, short and long sequences, chunks whose prefix ends inside a tile, V behind the last key NaN."""
     lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000)]
@@ -96,16 +121,12 @@ def test_warp_specialized(gpu, heads, size, page, tile, segments):
             assert error_of(batch, config, causal=causal) < LIMITS[torch.bfloat16]
 
 
-@pytest.mark.parametrize("segments", [1, 3])
-@pytest.mark.parametrize("page", [16, 128])
-@pytest.mark.parametrize("size", [64, 80, 96, 128, 192, 256])
-@pytest.mark.parametrize(
-    ("window", "softcap", "sinks"), [(0, 0, 0), (100, 0, 1), (700, 30.0, 0), (33, 0, 0), (0, 8.0, 1)]
-)
-def test_warp_specialized_features(gpu, window, softcap, sinks, size, page, segments):
+@pytest.mark.parametrize(("asked", "size", "page", "segments"), some(FEATURES, 2), ids=str)
+def test_warp_specialized_features(gpu, asked, size, page, segments):
     """Windows that begin in the new tokens, in the pages and across both; heads narrower than a tile; K and V in one
     tensor.
     """
+    window, softcap, sinks = asked
     lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000), (300, 1600)]
     dtype = torch.float16 if size == 80 else torch.bfloat16
     features = {"window": (window - 1, -1), "softcap": softcap}
@@ -119,22 +140,10 @@ def test_warp_specialized_features(gpu, window, softcap, sinks, size, page, segm
         assert error_of(halves(batch), config, **features) < limit
 
 
-@pytest.mark.parametrize("segments", [5, 24, 96])
-@pytest.mark.parametrize(
-    ("heads", "tokens", "block"),
-    [
-        ((16, 1), 1, 16),
-        ((16, 1), 2, 32),
-        ((8, 1), 8, 64),
-        ((32, 8), 4, 16),
-        ((32, 8), 5, 32),
-        ((12, 1), 3, 64),
-        ((4, 4), 8, 16),
-    ],
-)
-@pytest.mark.parametrize("size", [64, 128, 256])
-def test_many_parts_of_a_few_new_tokens(gpu, size, heads, tokens, block, segments):
+@pytest.mark.parametrize(("size", "layout", "segments"), some(PARTS, 3), ids=str)
+def test_many_parts_of_a_few_new_tokens(gpu, size, layout, segments):
     """Parts that one program adds, and that two levels of programs add; the counters are left as zeros."""
+    heads, tokens, block = layout
     lengths = [(min(tokens, k), k) for k in (9000, 1, 700, 4097)]
     batch = make_batch(lengths, heads, size, 16, torch.bfloat16, device=gpu)
     config = Config("split_kv", block, 32 if block == 16 else 64, 2 if block == 16 else 4, 2, segments)
