@@ -35,6 +35,8 @@ $(STAMPS)/browser: $(STAMPS)/test
 # The pictures of README and docs again; `make test-browser` compares them.
 pictures: $(STAMPS)/browser
 	$(BIN)/python -m tests.browser.pictures
+	PYTHONPATH=.:kernels $(BIN)/python -m benchmarks.pictures
+	PYTHONPATH=.:kernels $(BIN)/python -m benchmarks.text_pictures
 
 # The documentation as a site that opens from its folder; a warning is an error.
 docs: $(STAMPS)/docs

@@ -243,27 +243,30 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def plotted(found: list[dict[str, Any]]) -> list[tuple[str, str, dict[str, float]]]:
+    """The lines of the plot: mode, label, time of each other backend over ours."""
+    kept = {"latency": "seconds", "long": "first_token_s", "chunked": "first_token_s", "decode16": "step_s"}
+    what = {"seconds": "", "first_token_s": ", first token", "step_s": ", a step"}
+    return [(row["mode"], row["line"] + what[row["value"]], row["over_ours"]) for row in found
+            if row["value"] == kept.get(row["kind"], "seconds") or
+            (row["kind"], row["value"]) == ("long", "step_s")]  # fmt: skip
+
+
 def plot(found: list[dict[str, Any]], path: Path) -> None:
     try:
         from matplotlib import pyplot
     except ImportError:
         say("no plot: matplotlib is not installed")
         return
-    kept = {"latency": "seconds", "long": "first_token_s", "chunked": "first_token_s", "decode16": "step_s"}
-    shown = [row for row in found if row["value"] == kept.get(row["kind"], "seconds") or
-             (row["kind"], row["value"]) == ("long", "step_s")]  # fmt: skip
-    if not any(row["over_ours"] for row in shown):
+    shown = plotted(found)
+    if not any(over for _, _, over in shown):
         return
     figure, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(shown)))
     for backend, colour in (("triton", "tab:gray"), ("flash", "tab:blue")):
-        points = [
-            (row["over_ours"][backend], -i) for i, row in enumerate(shown) if backend in row["over_ours"]
-        ]
+        points = [(over[backend], -i) for i, (_, _, over) in enumerate(shown) if backend in over]
         if points:
             axes.plot(*zip(*points, strict=True), "o", color=colour, label=NAMES[backend])
-    what = {"seconds": "", "first_token_s": ", first token", "step_s": ", a step"}
-    axes.set_yticks([-i for i in range(len(shown))],
-                    [f"{row['mode']}: {row['line']}{what[row['value']]}" for row in shown])  # fmt: skip
+    axes.set_yticks([-i for i in range(len(shown))], [f"{mode}: {label}" for mode, label, _ in shown])
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_xlabel("time of the other backend / ours: right of the line ours is faster")
