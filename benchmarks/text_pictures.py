@@ -52,9 +52,7 @@ def region_map(module: ir.HeuristicModule, view: View) -> list[str]:
     names = map_columns(view)
     scales = [column_scale(view, name) for name in names]
     assert all(s.kind == "log" for s in scales)
-    spots = [
-        [s.place(v) for v in column_values(view, name)] for s, name in zip(scales, names, strict=True)
-    ]
+    spots = [[s.place(v) for v in column_values(view, name)] for s, name in zip(scales, names, strict=True)]
     placed = list(zip(*spots, strict=True))
 
     def letter(x: float, y: float) -> str:
