@@ -129,8 +129,8 @@ def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
         report = Path(folder) / "report.xml"
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
-            "no:cacheprovider", "-p", "gpu_journal", "--durations=15", f"--junitxml={report}", "tests/kernels/test_gpu.py",
-            "tests/kernels/test_gpu_matmul.py", "tests/kernels/test_gpu_llama.py",
+            "no:cacheprovider", "-p", "gpu_journal", "--durations=15", f"--junitxml={report}",
+            "tests/kernels/test_gpu.py", "tests/kernels/test_gpu_matmul.py", "tests/kernels/test_gpu_llama.py",
         ]  # fmt: skip
         started = time.monotonic()
         try:
