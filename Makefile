@@ -19,8 +19,12 @@ test: $(STAMPS)/test
 	@echo "not run: tests that start a Ray cluster (make test-cluster), a browser (make test-browser), and what was skipped above"
 
 # Sweeps on a Ray cluster whose nodes come and go: a minute and more.
-test-cluster: $(STAMPS)/test
-	$(BIN)/python -m pytest -q -m cluster tests/tune
+test-cluster: $(STAMPS)/cluster
+	HEURGEN_REQUIRE_RAY=1 $(BIN)/python -m pytest -q -m cluster tests/tune
+
+$(STAMPS)/cluster: $(STAMPS)/test
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	touch $@
 
 # The HTML report in a real Chromium: Debian's package, Playwright's client, axe-core from the npm registry.
 test-browser: $(STAMPS)/browser

@@ -31,7 +31,7 @@ def connected(cluster: Any) -> Iterator[Any]:
     ray.shutdown()
 
 
-@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.cluster)])
 def start(request: pytest.FixtureRequest) -> Start:
     """Starts an engine whose machines launch with a session of the fakes."""
     if request.param == "local":
