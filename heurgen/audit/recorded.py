@@ -78,10 +78,9 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
         and _is_number(found.get("mean_log_slowdown"))
     ):
         figures["geomean_slowdown"] = math.exp(found["mean_log_slowdown"])
-    n = found.get("n_scenarios")
-    whole = n if type(n) is int else selector.n_scenarios
     agreement = float(found["agreement"]) if _is_number(found.get("agreement")) else None
-    return Summary(whole, agreement=agreement, **figures), _how({**choice, **found})
+    # The record counts answers: a scenario is one in every repeat.
+    return Summary(selector.n_scenarios, agreement=agreement, **figures), _how({**choice, **found})
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
         choices += replay(module, table)
     if not choices:
         raise LogError(
-            "holds no scenario of a vendor that the model knows",
+            "the logs hold no scenario of a vendor that the model knows",
             hint=f"the model knows {', '.join(module.vendors)}",
         )
     return Score(figures(choices), _groups(choices), tuple(choices), tuple(notes))
