@@ -59,7 +59,7 @@ def test_other_vendors_are_left_out_with_a_note() -> None:
     found = score(module(), (costs(), other))
     assert found.notes == ("4 scenarios of amd were left out: the model does not know it",)
     assert len(found.choices) == 4
-    with pytest.raises(LogError, match="^the logs hold no scenario of a vendor that the model knows"):
+    with pytest.raises(LogError, match=r"^the logs hold no scenario of a vendor that the model knows"):
         score(module(), (other,))
 
 
