@@ -127,3 +127,15 @@ def test_a_number_of_configs_is_usual_where_few_scenarios_and_no_caller_say_anot
     assert regime(problem(surface(n_scenarios, 12, 3)), options).usual == expected
     if expected:
         assert regime(problem(surface(n_scenarios, 3, 3)), options).usual == 3
+
+
+def test_larger_limits_are_tried_where_the_trees_reach_theirs() -> None:
+    t = surface(12, 2, 1)
+    p = problem(t)
+    r = regime(p, FitOptions(max_leaves=2))
+    contest = auto.choose(t, FitOptions(max_leaves=2), p, r, lambda done, of: None)
+    assert contest.beyond is not None
+    chosen, larger = contest.chosen.settings, contest.beyond.settings
+    assert (larger.max_leaves, larger.depth) == (2 * chosen.max_leaves, chosen.depth + 2)
+    assert auto._beyond(candidate(0.05, 10), [], t, r) is None
+    assert auto._beyond(replace(candidate(0.05, 24), strategy="optimal"), [], t, r) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
+import pytest
 
 from heurgen.logs.costs import TableColumn
 from heurgen.trees.bins import best_tests, binned, cut_of, histogram, promise
@@ -58,3 +59,27 @@ def test_ten_thousand_categories_stay_within_memory() -> None:
     assert found is not None
     assert 0 < found.left.sum() < 10_000
     assert peak < 200 * 2**20
+
+
+def test_every_scenario_on_one_side_divides_nothing() -> None:
+    total = np.array([2.0 * UNIT, UNIT, 3.0, 2.0])
+    assert np.isinf(promise(total[None], total, 0.01)).all()
+
+
+def test_a_side_of_little_weight_counts_its_weight() -> None:
+    """Where no config costs anything, a side promises its floor x its weight, below 1 too."""
+    left, total = np.array([[0.0, 0.0, 0.25, 1.0]]), np.array([0.0, 0.0, 0.75, 2.0])
+    assert promise(left, total, 0.01)[0] == pytest.approx(0.01 * (0.25 + 0.5) / np.sqrt(2))
+
+
+def test_the_second_column_of_categories_is_divided_by_its_own() -> None:
+    columns = [
+        TableColumn(n, "category", values=tuple(f"{n}{i}" for i in range(k))) for n, k in (("a", 2), ("b", 3))
+    ]
+    X = np.array([[a, b] for a in range(2) for b in range(3) for _ in range(4)], dtype=float)
+    p = problem(table(columns, X, np.where(X[:, 1:] == 1, [[1.0, 2.0]], [[2.0, 1.0]])))
+    bins = binned(p)
+    found = best_tests(bins, histogram(bins, np.arange(24))[None])[0]
+    assert found is not None
+    assert p.columns[found.column].name == "b"
+    assert found.left.tolist() in ([False, True, False], [True, False, True])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
+from heurgen.trees.build import _widened
 from tests.trees.synthetic import table
 
 JOINT = FitOptions(strategy="joint")
@@ -49,3 +51,11 @@ def test_a_leaf_says_in_how_many_scenarios_its_config_succeeded() -> None:
     times = np.array([[1.0, np.inf]] * 8 + [[np.inf, 1.0]] * 2)
     t = table([TableColumn("x", "int")], np.full((10, 1), 7.0), times)
     assert fit(t, JOINT).tree == ir.Leaf(0, 10, 1.0, 8, ir.RunnerUp(1, 1.0, 2))
+
+
+def test_a_threshold_is_looked_for_within_the_gap_between_scenarios_and_near_its_points() -> None:
+    # Points at 40 and 60 between scenarios at 10 and 1000: a rounder number may lie 15 % outside them.
+    assert _widened(40.0, 60.0, 10.0, 1000.0) == (pytest.approx(40 / 1.15), pytest.approx(60 * 1.15))
+    assert _widened(-60.0, -40.0, -1000.0, -10.0) == (pytest.approx(-60 * 1.15), pytest.approx(-40 / 1.15))
+    # Never beyond the scenarios themselves.
+    assert _widened(40.0, 60.0, 39.0, 61.0) == (39.0, 61.0)

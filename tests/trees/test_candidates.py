@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heurgen.logs.costs import TableColumn
-from heurgen.trees.candidates import _all_sets, _distinct, _number_cuts, candidates
+from heurgen.trees.candidates import _all_sets, _distinct, _number_cuts, _ordered_sets, candidates
 from heurgen.trees.node import Cut
 from heurgen.trees.problem import Problem, problem
 from tests.trees.synthetic import table
@@ -90,3 +90,12 @@ def test_of_many_sets_of_categories_the_best_stay_within_the_limit_and_memory() 
     # Config 0 leads in the even categories: the division that makes every scenario fast is among them.
     even = tuple(range(0, 5000, 2))
     assert any(c.left == even or c.left == tuple(range(1, 5000, 2)) for c in cuts)
+
+
+def test_orders_of_categories_are_by_the_lead_of_a_config_not_by_their_cost() -> None:
+    """Config 1 leads in k001, k004 and k007 of nine, which cost most and least of all: they are one prefix."""
+    slow = np.array([1.0, 900.0, 2.0, 5.0, 1.5, 40.0, 7.0, 3.0, 800.0])
+    ahead = np.isin(np.arange(9), (1, 4, 7))
+    cost = np.column_stack([slow + 3.0 * ahead, slow + 2.0 * ~ahead, slow + 50.0])
+    sets = _ordered_sets(cost, np.arange(9), np.arange(9), 12)
+    assert (1, 4, 7) in sets or (0, 2, 3, 5, 6, 8) in sets

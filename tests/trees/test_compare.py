@@ -76,6 +76,9 @@ def test_every_fit_reports_progress(report: Report) -> None:
 def test_winners_have_unknown_slowdowns() -> None:
     found = evaluate(winners_only(surface(24, 3, 2)), folds=2)
     assert {r.geomean_slowdown for r in found.rows} == {None}
+    agreed = {r.strategy: r.agreement for r in found.rows}
+    assert agreed["oracle"] == 1.0
+    assert all(share is not None for share in agreed.values())
     assert "unknown" in found.to_text()
 
 

@@ -10,7 +10,7 @@ from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
 from heurgen.trees.build import choices
-from heurgen.trees.guards import guarded, limits
+from heurgen.trees.guards import _limit, guarded, limits
 from heurgen.trees.node import Branch, Cut, Tip, height, n_leaves
 from heurgen.trees.problem import problem
 from tests.trees.synthetic import table
@@ -74,3 +74,10 @@ def test_guards_stay_within_depth_and_leaves_and_move_no_scenario() -> None:
     assert guarded(p, tree, known, 0.0, 1, 8) == tree
     assert guarded(p, tree, known, 1e12, 4, 8) == tree
     assert guarded(p, Tip(zero), known, 0.0, 4, 8) == Tip(zero)
+
+
+def test_a_limit_lies_beside_the_nearest_value_that_was_never_covered() -> None:
+    x, configs = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([True])
+    above, below = _limit(x, 3, True, 2.0, configs), _limit(x, 3, False, 8.0, configs)
+    assert (above.cut, above.beyond.tolist()) == (Cut(3, 2.0, 4.0), [False, False, True, True, True])
+    assert (below.cut, below.beyond.tolist()) == (Cut(3, 4.0, 8.0), [True, True, True, False, False])

@@ -17,6 +17,7 @@ from heurgen.trees.joint import (
     leaf_of,
     or_single,
     pool,
+    prepared,
     price_units,
 )
 from heurgen.trees.node import Branch, Cut, Tip, n_leaves, real_cost
@@ -91,3 +92,11 @@ def test_more_depth_never_costs_more_where_every_depth_is_fitted() -> None:
     assert r.every_depth
     costs = [real_cost(f.p, f.tree) for f in (fit_joint(p, r, replace(SETTINGS, depth=d)) for d in (1, 2, 4))]
     assert costs == sorted(costs, reverse=True)
+
+
+def test_points_between_are_added_where_the_regime_has_neighbours() -> None:
+    p = problem(surface(40, 5, 2))
+    r = regime(p, FitOptions())
+    assert r.neighbours > 0
+    assert not prepared(p, np.array([0, 1]), r).real.all()
+    assert prepared(p, np.array([0, 1]), replace(r, neighbours=0)).real.all()

@@ -16,8 +16,10 @@ from heurgen import ir
 from heurgen.ir.schema import node_data
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
+from heurgen.trees.auto import Candidate, Contest
 from heurgen.trees.build import _just_below, choices
-from heurgen.trees.learn import fit_rows
+from heurgen.trees.joint import Settings
+from heurgen.trees.learn import _limited, fit_rows
 from tests.trees.synthetic import surface, table, winners_only
 
 JOINT = FitOptions(strategy="joint")
@@ -310,3 +312,19 @@ def test_holes_by_shape_are_respected_on_unseen_shapes(mm: CostTable) -> None:
     assert np.isfinite(found).mean() >= 0.99
     # 1.0203; 1.0312 without the rules for sparse tables (`coverage.sparse`).
     assert geomean(found[np.isfinite(found)].tolist()) < 1.025
+
+
+def test_rows_are_all_that_a_fit_sees() -> None:
+    t = surface(40, 4, 2)
+    t = replace(t, device=tuple(f"GPU {i % 4}" for i in range(40)))
+    rows = np.flatnonzero(np.arange(40) % 4 != 2)
+    found = fit_rows(t, rows, JOINT)
+    assert sum(leaf.n_scenarios for leaf in ir.leaves(found.tree)) == found.n_scenarios == len(rows)
+    assert found.devices == ("GPU 0", "GPU 1", "GPU 3")
+
+
+def test_a_depth_that_was_asked_for_is_the_most() -> None:
+    default = Contest(Candidate("joint", Settings(4, 0.01, 3, 8)))
+    assert _limited(default, FitOptions(max_depth=1)).depth == 1
+    assert _limited(default, FitOptions(max_depth=6)).depth == 3
+    assert _limited(default, FitOptions()).depth == 3

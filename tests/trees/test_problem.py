@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from heurgen.logs.costs import TableColumn
 from heurgen.trees.bins import binned
 from heurgen.trees.problem import (
     TAIL_FROM,
     UNIT,
+    Shared,
     between,
     groups,
     problem,
@@ -71,3 +73,19 @@ def test_parts_of_the_same_rows_share_what_follows_from_their_features() -> None
     assert below.shared is again.shared
     assert subset(p, ~left).shared is not below.shared
     assert (binned(below).code == binned(problem(surface(40, 5, 2), p.index[left])).code).all()
+
+
+def test_points_between_weigh_their_share_of_the_scenarios() -> None:
+    """Config 1 is twice as slow everywhere, so that every point costs the same: their sum is share x the scenarios'."""
+    x = np.arange(1.0, 31.0)[:, None]
+    p = problem(table([TableColumn("x", "int")], x, np.tile([1.0, 2.0], (30, 1))))
+    found = between(p, 3, 0.5)
+    points = found.cost[~found.real]
+    assert points[:, 1].sum() == pytest.approx(0.5 * p.cost[:, 1].sum(), rel=1e-4)
+    assert (points[:, 0] == 0).all()
+
+
+def test_the_nearest_rows_are_others_that_differ() -> None:
+    found = Shared().nearest(np.array([[0.0], [1.0], [3.0], [0.0]]))
+    assert found[0].tolist() == [1, 2, -1, -1]
+    assert found[2].tolist() == [1, 0, 3, -1]

@@ -88,3 +88,8 @@ def test_train_names_the_worst_held_out_scenario(costs: CostTable, selector: Sel
     nameless = replace(costs, scenario=("",) * costs.n_scenarios)
     assert "worst: f" in held_out(selector, nameless)[0] or "worst: x" in held_out(selector, nameless)[0]
     assert held_out(fit(costs, FitOptions(strategy="joint")), costs) == []
+
+
+def test_every_size_that_was_compared_is_described(selector: Selector) -> None:
+    for told in (*selector.choice["curve"], *selector.choice["alternatives"], selector.choice["held_out"]):
+        assert {"strategy", "max_configs", "price", "leaves", "configs", "mean_log_slowdown"} <= set(told)

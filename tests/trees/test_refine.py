@@ -11,7 +11,16 @@ from heurgen.trees.bins import binned
 from heurgen.trees.grow import grow
 from heurgen.trees.node import Branch, Cut, Tip, n_leaves
 from heurgen.trees.problem import UNIT, Problem, problem
-from heurgen.trees.refine import beyond_noise, move, prune, relabel, total, weighed, with_max_leaves
+from heurgen.trees.refine import (
+    _best_cut,
+    beyond_noise,
+    move,
+    prune,
+    relabel,
+    total,
+    weighed,
+    with_max_leaves,
+)
 from tests.trees.synthetic import surface, table
 
 
@@ -116,3 +125,12 @@ def test_a_membership_moves_to_the_categories_that_gain() -> None:
     p = problem(table([column], kinds, lead))
     moved = move(p, binned(p), np.arange(20), Branch(Cut(0, left=(0,)), Tip(0), Tip(1)))
     assert moved == Branch(Cut(0, left=(0, 2)), Tip(0), Tip(1))
+
+
+def test_a_test_that_sends_all_to_one_side_is_none() -> None:
+    """Every row would cost less on the left; a test must leave one on the right, the one that gains least there."""
+    p = steps(0.1)
+    gain = np.array([-5.0, -4.0, -9.0, -2.0, -3.0, -6.0, -7.0, -8.0, -3.0, -1.0])
+    found = _best_cut(p, binned(p), np.arange(10), gain, np.arange(10) < 5)
+    assert found == Cut(0, 8.0, 9.0)
+    assert _best_cut(p, binned(p), np.arange(10), gain, np.arange(10) < 9) is None

@@ -7,8 +7,8 @@ import pytest
 from heurgen.trees import constants, fit
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import problem
-from heurgen.trees.regime import regime
-from tests.trees.synthetic import surface
+from heurgen.trees.regime import USUAL, regime
+from tests.trees.synthetic import surface, winners_only
 
 
 @pytest.mark.slow
@@ -37,3 +37,16 @@ def test_more_scenarios_allow_more_leaves_and_depth() -> None:
     assert (small.max_depth, large.max_depth) == (8, 10)
     assert small.max_leaves == large.max_leaves == constants.LEARNER.leaves
     assert small.tolerance > large.tolerance
+
+
+def test_the_usual_number_of_configs_is_no_more_than_there_are() -> None:
+    many, few = (regime(problem(surface(40, n, 2)), FitOptions()) for n in (20, 3))
+    assert (many.usual, few.usual) == (USUAL, 3)
+    assert regime(problem(surface(40, 20, 2)), FitOptions(max_configs=5)).usual is None
+
+
+def test_tails_are_compared_where_many_scenarios_have_costs() -> None:
+    n = constants.LEARNER.trusted
+    assert regime(problem(surface(n, 2, 1)), FitOptions()).compares_tails
+    assert not regime(problem(surface(n - 1, 2, 1)), FitOptions()).compares_tails
+    assert not regime(problem(winners_only(surface(n, 2, 1))), FitOptions()).compares_tails

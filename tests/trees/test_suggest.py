@@ -23,6 +23,7 @@ def test_a_hidden_product_is_found() -> None:
     assert found.ranked[0].expression == "a * b"
     assert found.ranked[0].pays
     assert found.ranked[0].with_it < found.ranked[0].without
+    assert 0 < found.ranked[0].error < found.ranked[0].without - found.ranked[0].with_it
     assert (
         found.to_text().splitlines()[0]
         == "nvidia: derived features that pay on held-out scenarios are marked *"
