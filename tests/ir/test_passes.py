@@ -252,7 +252,10 @@ def test_sameness_is_of_tests_and_configs_whatever_the_evidence_and_the_order_of
 
 
 def test_a_projection_lists_values_as_they_are_first_used_and_one_point_zero_is_not_one() -> None:
-    tree = Split("i", 1, Leaf(2, 5, 1.5), Split("i", 2, Leaf(0), Split("i", 3, Leaf(1), Leaf(3))))
+    second = ir.RunnerUp(1, 1.2, 5)  # of whole configs, and nothing of one parameter
+    tree = Split(
+        "i", 1, Leaf(2, 5, 1.5, runner_up=second), Split("i", 2, Leaf(0), Split("i", 3, Leaf(1), Leaf(3)))
+    )
     configs: tuple[ir.Config, ...] = ((1, "x"), (1.0, "y"), (1, "y"), (True, "x"))
     selector = Selector("nvidia", ("p", "q"), configs, tree)
     assert passes.project(selector, "q") == (
@@ -282,6 +285,7 @@ def test_between_neighbouring_floats_the_lower_is_the_only_threshold(x: float) -
         (0.0, 1.0, "bool", 0),
         (1, 2, "int", 1),
         (-2, -1, "int", -2),
+        (-4096, -4000, "int", -4096),
         (2.5, 3.5, "int", 3),
         (65.0, 70.0, "float", 67.0),  # of one-digit steps none fits; 67 and 68 are as near to 67.5
         (0.05, 0.06, "float", 0.055),

@@ -70,6 +70,7 @@ def test_text_stays_on_its_line_and_cannot_end_a_docstring(text: str) -> None:
 
 
 def test_invisible_characters_are_spelled_out() -> None:
+    assert prose("BLOCK_X") == "BLOCK_X"
     assert prose("a\u202eb\x00\n\\") == "a<U+202E>b<U+0000> <U+005C>"
 
 

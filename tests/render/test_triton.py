@@ -147,6 +147,12 @@ def test_the_text_of_a_function() -> None:
     )
 
 
+@pytest.mark.parametrize(("threshold", "wide"), [(2**31 - 1, False), (2**31, True), (-(2**31), False)])
+def test_a_threshold_beyond_int32_widens_the_feature(threshold: int, wide: bool) -> None:
+    text = render_triton(module(ir.Split("num_seqs", threshold, LEAF(0), LEAF(1))), "nvidia", ["TILE_SIZE"])
+    assert ("tl.cast(num_seqs, tl.int64) <=" in text) == wide
+
+
 def test_the_header_and_what_is_left_out() -> None:
     text = render_triton(module(LEAF(0)), "nvidia")
     assert "# Regenerate: heurgen emit MODEL.json --target triton" in text

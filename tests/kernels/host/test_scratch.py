@@ -39,6 +39,17 @@ def test_a_launch_that_needs_more_gets_more(monkeypatch):
     assert scratch.recorded_counters(CPU, 1000).data_ptr() == scratch._arenas[CPU][-1].zeros.data_ptr()
 
 
+def test_recorded_launches_share_no_counter(monkeypatch):
+    monkeypatch.setattr(scratch, "COUNTERS", 64)
+    scratch.counters(CPU, 0, 60)
+    first, second = (scratch.recorded_counters(CPU, 10) for _ in range(2))
+    assert (first.numel(), second.numel()) == (10, 10)
+    first.fill_(1)
+    assert not second.any()
+    spent = scratch.recorded_counters(CPU, 1000)
+    assert (spent.numel(), spent.dtype, bool(spent.any())) == (1000, torch.int32, False)
+
+
 def test_a_thousand_decodes_use_as_many_counters_as_blocks():
     """1,024 sequences of 8 KV heads in 64 parts: 64 counters each, where twice as many were."""
     call = checked(

@@ -91,6 +91,11 @@ def test_numbers(device):
             {"total_seqlen_k": 43},
             "total_seqlen_k is 43; 2 sequences of at most max_seqlen_k = 21 attend to 0 to 42 tokens",
         ),
+        ({"key": torch.zeros(6, 2, 32).half()}, "key and value go together: one of them is None"),
+        (
+            {"key_cache": torch.zeros(4, 16, 0, 32).half(), "value_cache": torch.zeros(4, 16, 0, 32).half()},
+            "4 query heads do not divide into 0 KV heads; expected a multiple",
+        ),
         (
             {"output_scale": torch.ones(1)},
             "out is torch.float16 and output_scale is given; fp8 outputs need a scale, others take none",
@@ -108,6 +113,11 @@ def test_numbers(device):
 def test_messages(changes, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         checked(make_batch([(1, 21), (5, 18)], heads=(4, 2)) | changes)
+
+
+def test_a_table_may_be_full():
+    """48 tokens in three pages of 16."""
+    assert checked(make_batch([(1, 21), (5, 18)], heads=(4, 2)) | {"max_seqlen_k": 48}).max_k == 48
 
 
 def test_nothing_is_a_batch():
