@@ -124,4 +124,6 @@ def _said(cells: Cells, spec: KernelSpec, text: str, row: int) -> tuple[str, str
     elif _WORD.fullmatch(text):
         hint += f'; or name it in [log]: failures = ["{text}"]'
     what = "a finite throughput above 0" if spec.log.objective == "max" else "a finite time above 0"
+    if (number(text) or 0.0) > 0:
+        what += f", as a time of {MIN_TIME:g} to {MAX_TIME:g} ms"
     return f"found {quoted(text)}, expected {what}", hint

@@ -58,6 +58,12 @@ def test_decimal_commas(tmp_path: Path) -> None:
         timed(tmp_path, "time_ms", "1,250", "12")
 
 
+def test_times_that_no_clock_gives_are_told_with_their_bounds(tmp_path: Path) -> None:
+    for text in ("1e308", "1e-300"):
+        with pytest.raises(LogError, match=r"expected a finite time above 0, as a time of 1e-100 to 1e\+100 ms "):
+            timed(tmp_path, "time_ms", text, "12")
+
+
 def test_units_in_cells_are_told(tmp_path: Path) -> None:
     with pytest.raises(
         LogError, match=r'found \'1.5 us\', expected .* \(write the number alone, and unit = "us" in \[log\]'
