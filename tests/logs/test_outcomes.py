@@ -60,7 +60,9 @@ def test_decimal_commas(tmp_path: Path) -> None:
 
 def test_times_that_no_clock_gives_are_told_with_their_bounds(tmp_path: Path) -> None:
     for text in ("1e308", "1e-300"):
-        with pytest.raises(LogError, match=r"expected a finite time above 0, as a time of 1e-100 to 1e\+100 ms "):
+        with pytest.raises(
+            LogError, match=r"expected a finite time above 0, as a time of 1e-100 to 1e\+100 ms "
+        ):
             timed(tmp_path, "time_ms", text, "12")
 
 
