@@ -285,7 +285,7 @@ def test_between_neighbouring_floats_the_lower_is_the_only_threshold(x: float) -
         (0.0, 1.0, "bool", 0),
         (1, 2, "int", 1),
         (-2, -1, "int", -2),
-        (-4096, -4000, "int", -4096),
+        (-128, -70, "int", -128),
         (2.5, 3.5, "int", 3),
         (65.0, 70.0, "float", 67.0),  # of one-digit steps none fits; 67 and 68 are as near to 67.5
         (0.05, 0.06, "float", 0.055),
