@@ -42,7 +42,7 @@ def stale(heuristics: Sequence[Heuristic], here: Mapping[str, str] | None = None
         others = [
             f"{tool} {' and '.join(tools[tool])}, here is {have}"
             for tool, have in here.items()
-            if tool in tools and _plain(have) not in map(_plain, tools[tool])
+            if tool in tools and not any(_same(have, said) for said in tools[tool])
         ]
         if others:
             warnings.append(
@@ -54,8 +54,10 @@ def stale(heuristics: Sequence[Heuristic], here: Mapping[str, str] | None = None
     return warnings
 
 
-def _plain(text: str) -> str:
-    return text.partition("+")[0]
+def _same(have: str, said: str) -> bool:
+    """Whether a version is the one that a card names, as far as both go: 3.6 is any 3.6.x."""
+    ours, theirs = (text.partition("+")[0].split(".") for text in (have, said))
+    return all(a == b for a, b in zip(ours, theirs, strict=False))
 
 
 def _driver() -> str | None:

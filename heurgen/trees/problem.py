@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from heurgen.ir import Config
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import constants
+from heurgen.trees.passed_over import measured_throughout
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -115,10 +116,11 @@ class Problem:
 
 
 def problem(table: CostTable, rows: Ints | None = None) -> Problem:
-    """The problem of a table, or of some of its rows (indices in any order)."""
+    """The problem of a table, or of some of its rows (indices in any order), less configs that were passed over."""
     rows = np.arange(table.n_scenarios) if rows is None else np.sort(rows)
     order = np.array(column_order(table.columns), dtype=np.int64)
     configs = np.array(config_order(table), dtype=np.int64)
+    configs = configs[np.isin(configs, measured_throughout(table))]
     X = table.X[np.ix_(rows, order)]
     log = table.log_slowdown[np.ix_(rows, configs)]
     covered = np.isfinite(log)

@@ -1,23 +1,26 @@
 """Adaptive sweeps: which scenarios and configs to measure next, and when more would not pay.
 
-A first part of the scenarios is measured with all configs. From it comes a shortlist: the few configs whose best is
-nearest the best of all. The others are measured with the shortlist, batch by batch, those that `advise` ranks first
-going first; some of each batch with all configs, and a winner that the shortlist lacks joins it.
+Configs are narrowed in two steps, as in successive halving. A first few scenarios are measured with all configs; some
+more with the WIDE share of them that did best; the others with a shortlist: the few configs whose best is nearest the
+best of all, as many as cross-validation asks for. Each set is part of the one before, so that a shortlisted config is
+measured in every scenario, and a first part of the order is a random sample: what the shortlist loses is seen without
+bias in scenarios that were held out when it was made. After that scenarios come batch by batch, those that `advise`
+ranks first going first.
 
 After every batch cross-validation over scenarios compares trees learnt from all of the training folds with trees
-learnt from half of them, on the same held-out scenarios: what the last doubling brought. Each further doubling is
-taken to bring DECAY of the one before (losses fall like a power of the number of scenarios; DECAY 0.7 is a power of
-0.5, the slowest that theory knows for a mean). The sweep stops when the upper end of the 95 % interval of all that
-is left to gain, with what the shortlist loses to all configs, is below the target twice in a row:
-`--target-slowdown 1.01` stops when a selector from the full matrix would be at most 1.01 times as good.
-`benchmarks/adaptive.py` replays a log.
+learnt from half of them, on the same held-out scenarios: what the last doubling brought. Losses are taken to fall like
+the inverse square root of the number of scenarios, the slowest that theory knows for a mean. The sweep stops when the
+upper end of the 95 % interval of all that is left to gain, with what the shortlist loses to all configs, is below the
+target twice in a row: `--target-slowdown 1.01` stops when a selector from the full matrix would be at most 1.01 times
+as good. At the latest it ends when every scenario has been measured with the shortlist. `benchmarks/adaptive.py`
+replays a log.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +36,21 @@ from heurgen.tune.protocol import Scenario
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
-# Scenarios that are measured with all configs at the start: this share of them, at least so many.
-FIRST_SHARE, FIRST = 0.15, 24
-SHORTLIST = 28
-# A batch is this share of what has been measured; one in AUDIT of its scenarios is measured with all configs.
-BATCH_SHARE, AUDIT = 0.5, 20
+# Scenarios of the first step, and of the first two: this share of all at least or at most, at least so many.
+FIRST_SHARE, FIRST = 0.05, 16
+SECOND_SHARE, SECOND = 0.3, 32
+# Configs of the second step, and of the shortlist (at least), as shares of all; and at least so many.
+WIDE, SHORT, SHORTLIST = 0.4, 0.15, 16
+# The second step takes what is left of this share of all cells with the other steps. The best few of a scenario are
+# measured several times: of the measurements it is a third.
+CELLS = 0.27
+# A batch is this share of what has been measured.
+BATCH_SHARE = 0.5
 FOLDS, REPEATS = 5, 4
 # Estimates in a row that must be below the target: of many looks, one may be lucky, most of all an early one.
 LOOKS = 2
-DECAY = 0.7
 # One-sided 95 % of a normal distribution.
 Z = 1.645
 # What a failed or unmeasured choice costs, as a log-slowdown.
@@ -69,11 +77,20 @@ class Estimate:
         return math.exp(self.scenarios + self.configs)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Shortlist:
+    """The configs (columns, ascending), and the upper end of what the best of them loses to the best of all."""
+
+    configs: Ints
+    loss: float
+
+
 @dataclass(slots=True)
 class Planner:
     """Plans one kind of device's sweep. `order` holds all scenarios, spread; `X` their features [S, F].
 
-    `target` is the slowdown, above 1, to which a selector may be worse than that of the full matrix.
+    `target` is the slowdown, above 1, to which a selector may be worse than that of the full matrix. What is asked for
+    follows from the order and the times alone, so that a sweep which was stopped goes on as it would have.
     """
 
     columns: Sequence[TableColumn]
@@ -82,7 +99,7 @@ class Planner:
     n_configs: int
     target: float
     estimate: Estimate | None = None
-    _shortlist: set[int] = field(default_factory=set)
+    _short: Shortlist | None = None
     _below: int = 0
 
     def next(self, times: Floats) -> Batch | None:
@@ -91,49 +108,95 @@ class Planner:
         Args:
             times: [S, C] ms; NaN never measured, inf failed.
         """
-        done = np.asarray(~np.isnan(times).all(axis=1))
-        rest = [s for s in self.order if not done[s]]
-        every = tuple(range(self.n_configs))
-        first = min(len(self.order), max(FIRST, math.ceil(FIRST_SHARE * len(self.order))))
-        if not rest:
-            return None
-        if done.sum() < first:
-            taken = rest[: first - int(done.sum())]
-            return Batch(tuple(taken), (every,) * len(taken))
-        rows = np.flatnonzero(done & np.isfinite(times).any(axis=1))
-        if len(rows) < FIRST // 2:  # nearly all fails: there is nothing to learn from
-            return Batch(tuple(rest), (every,) * len(rest))
-        whole = self._whole(times, rows)
-        columns = np.array(self._shortlisted(times, whole), dtype=np.int64)
-        cost = _costs(times[np.ix_(rows, columns)])
-        self.estimate = Estimate(
-            gain(self.X[rows], cost, len(self.order)), shortlist_loss(times[whole], columns)
-        )
+        n = len(self.order)
+        undone = np.asarray(np.isnan(times).all(axis=1))
+        first = min(n, max(FIRST, math.ceil(FIRST_SHARE * n)))
+        second = min(n, max(first, SECOND, self._second(n, first)))
+        if batch := self._part(undone, 0, first, np.arange(self.n_configs)):
+            return batch
+        early = list(self.order[:first])
+        if np.isfinite(times[early]).any(axis=1).sum() < first / 2:  # there is nothing to learn from
+            return self._part(undone, 0, n, np.arange(self.n_configs))
+        if self._short is None:
+            wide, lost = narrowed(self.X[early], times[early], self._sizes()[0])
+            if batch := self._part(undone, first, second, wide):
+                return batch
+            early = list(self.order[:second])
+            self._short = self._shortlist(self.X[early], times[early][:, wide], wide, upper_end(lost))
+        return self._batch(times, self._short)
+
+    def _sizes(self) -> tuple[int, int]:
+        """How many configs the second step and the shortlist have."""
+        short = min(self.n_configs, max(SHORTLIST, math.ceil(SHORT * self.n_configs)))
+        return max(short, math.ceil(WIDE * self.n_configs)), short
+
+    def _second(self, n: int, first: int) -> int:
+        """The scenarios of the first two steps, by what they cost."""
+        wide, short = self._sizes()
+        left = CELLS * n * self.n_configs - first * self.n_configs - (n - first) * short
+        return min(math.ceil(SECOND_SHARE * n), first + int(max(0.0, left) / max(1, wide - short)))
+
+    def _part(self, undone: Bools, start: int, end: int, configs: Ints) -> Batch | None:
+        """What is not done of a part of the order, with these configs."""
+        scenarios = tuple(s for s in self.order[start:end] if undone[s])
+        return Batch(scenarios, (tuple(configs.tolist()),) * len(scenarios)) if scenarios else None
+
+    def _shortlist(self, X: Floats, times: Floats, wide: Ints, lost: float) -> Shortlist:
+        """The fewest of the wide set that do not surely lose more than the target to it; `lost`: what that loses."""
+        count = min(len(wide), self._sizes()[1])
+        while True:
+            few, more = narrowed(X, times, count)
+            if len(few) == len(wide) or -upper_end(-more) <= math.log(self.target):
+                return Shortlist(wide[few], lost + upper_end(more))
+            count = min(len(wide), count + math.ceil(count / 10))
+
+    def _batch(self, times: Floats, short: Shortlist) -> Batch | None:
+        measured = np.asarray(~np.isnan(times).all(axis=1))
+        rest = [s for s in self.order if not measured[s]]
+        rows = np.flatnonzero(np.isfinite(times[:, short.configs]).any(axis=1))
+        cost = _costs(times[np.ix_(rows, short.configs)])
+        self.estimate = Estimate(gain(self.X[rows], cost, len(rows) + len(rest)), short.loss)
         self._below = self._below + 1 if self.estimate.slowdown <= self.target else 0
-        if self._below >= LOOKS:
+        if not rest or self._below >= LOOKS:
             return None
         count = min(len(rest), max(FIRST, round(BATCH_SHARE * len(rows))))
         chosen = quick.choose(self.X[rows], cost, self.X[rest])
         scale = scale_over(self.columns, self.X)
         picked = [rest[i] for i in next_scenarios(scale, self.X[rows], cost, self.X[rest], chosen, count)]
-        few = tuple(columns.tolist())
-        return Batch(tuple(picked), tuple(every if i % AUDIT == 0 else few for i in range(len(picked))))
+        return Batch(tuple(picked), (tuple(short.configs.tolist()),) * len(picked))
 
-    def _whole(self, times: Floats, rows: Ints) -> Ints:
-        """The scenarios that were measured with all configs: with nearly as many as any, for some do not apply."""
-        counts = (~np.isnan(times[rows])).sum(axis=1)
-        found: Ints = rows[counts > 0.5 * counts.max()]
-        return found
 
-    def _shortlisted(self, times: Floats, whole: Ints) -> list[int]:
-        """The shortlist: of the first scenarios, and with every later one's winner that it lacks by the target."""
-        cost = _costs(times[whole])
-        if not self._shortlist:
-            self._shortlist = set(choose_configs(cost, min(SHORTLIST, self.n_configs)).tolist())
-        few = sorted(self._shortlist)
-        lacking = cost[:, few].min(axis=1) > math.log(self.target)
-        self._shortlist |= set(cost[lacking].argmin(axis=1).tolist())
-        return sorted(self._shortlist)
+def narrowed(X: Floats, times: Floats, count: int) -> tuple[Ints, Floats]:
+    """Up to `count` columns of times [S, C] whose best is near the best of all; and what they lose, held out [S]."""
+    rows = np.isfinite(times).any(axis=1)
+    X, cost = X[rows], _costs(times[rows])
+    fold = np.random.RandomState(0).permutation(len(cost)) % FOLDS
+    lost = np.zeros(len(cost))
+    for k in np.unique(fold).tolist() if len(cost) > 1 else ():
+        few = _chosen(X[fold != k], cost[fold != k], count)
+        lost[fold == k] = cost[fold == k][:, few].min(axis=1)
+    return _chosen(X, cost, count), lost
+
+
+def _chosen(X: Floats, cost: Floats, count: int) -> Ints:
+    """Columns of cost [N, C] that serve the scenarios and the regions of trees over them, which are what they ship for.
+
+    `configs.choose` ends where no further config is the best of any; of the others it chooses again.
+    """
+    cost = np.vstack([cost, quick.region_costs(X, cost)])
+    left, chosen = np.arange(cost.shape[1], dtype=np.int64), list[int]()
+    while len(chosen) < min(count, cost.shape[1]):
+        found = choose_configs(cost[:, left], count - len(chosen))
+        chosen += left[found].tolist()
+        left = np.delete(left, found)
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def upper_end(values: Floats) -> float:
+    """Upper end of the 95 % interval of a mean; INVALID of fewer than two values."""
+    if len(values) < 2:
+        return INVALID
+    return float(values.mean() + Z * values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def _costs(times: Floats) -> Floats:
@@ -166,21 +229,11 @@ def gain(X: Floats, cost: Floats, n_all: int) -> float:
             before = cost[rows, quick.choose(X[some], cost[some], X[test])]
             after = cost[rows, quick.choose(X[train], cost[train], X[test])]
             differences[rows] += (before - after) / REPEATS
-    means = np.bincount(group, differences) / np.bincount(group)
-    upper = float(means.mean() + Z * means.std(ddof=1) / math.sqrt(n_groups)) if n_groups > 1 else INVALID
-    doublings = math.log2(max(1.0, n_all / ((1 - 1 / FOLDS) * len(X))))
-    return float(max(0.0, upper) * DECAY * (1 - DECAY**doublings) / (1 - DECAY))
-
-
-def shortlist_loss(times: Floats, columns: Ints) -> float:
-    """Upper end of the 95 % interval of what the best of some configs loses to the best of all, over times [S, C].
-
-    Measured on the scenarios that the shortlist was made from too, which flatters it: those that were audited
-    later are of others.
-    """
-    loss = _costs(times)[:, columns].min(axis=1)
-    spread = loss.std(ddof=1) / math.sqrt(len(loss)) if len(loss) > 1 else INVALID
-    return float(loss.mean() + Z * spread)
+    last = max(0.0, upper_end(np.bincount(group, differences) / np.bincount(group)))
+    trained = 1 - 1 / FOLDS
+    share = min(1.0, len(X) / n_all)
+    # With losses of a / sqrt(n): n against n_all scenarios, over half of the training folds against all of them.
+    return last * (1 - math.sqrt(share)) / (math.sqrt(2 / trained) - math.sqrt(1 / trained))
 
 
 # --- in a sweep -----------------------------------------------------------------------------------------------

@@ -31,6 +31,16 @@ def test_versions_of_the_cards_are_compared() -> None:
     assert stale(own, {}) == []  # nothing is installed to launch with
 
 
+def test_a_card_that_names_no_patch_release_is_of_any() -> None:
+    heuristics = read_project(ROOT / "heurgen.toml")
+    other = [h for h in heuristics if h.model.name == "vllm_unified_attention.json"]  # triton 3.6, torch 2.11
+    assert stale(other, {"triton": "3.6.1", "torch": "2.11.0+cu130"}) == []
+    assert stale(other, {"triton": "3.60.1"}) == [
+        "vllm_unified_attention.json was measured with triton 3.6, here is 3.60.1: "
+        "heurgen tune --verify says what that costs"
+    ]
+
+
 @pytest.mark.parametrize(
     ("answer", "driver"),
     [("580.1\n580.1\n", "580.1"), ("\n", None), (FileNotFoundError("nvidia-smi"), None),

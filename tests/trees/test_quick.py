@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from heurgen.trees import quick
 from heurgen.trees.quick import choose
 
 
@@ -21,3 +22,15 @@ def test_a_leaf_holds_two_scenarios_so_one_odd_scenario_makes_none() -> None:
 
 def test_one_scenario_is_enough() -> None:
     assert choose(np.array([[1.0]]), np.array([[2.0, 1.0]]), np.array([[7.0]])).tolist() == [1]
+
+
+def test_costs_of_regions_sum_to_those_of_all_scenarios_in_each_tree() -> None:
+    random = np.random.RandomState(0)
+    X, cost = random.uniform(size=(40, 3)), random.uniform(size=(40, 5))
+    found = quick.region_costs(X, cost)
+    assert len(found) > quick.DRAWS
+    np.testing.assert_allclose(found.sum(axis=0), cost.sum(axis=0))
+    np.testing.assert_array_equal(found, quick.region_costs(X, cost))
+    np.testing.assert_allclose(
+        quick.region_costs(X[:1], cost[:1]), cost[:1].repeat(quick.DRAWS, axis=0) / quick.DRAWS
+    )
