@@ -16,7 +16,7 @@ class Config(NamedTuple):
 
     variant       naive | q_block | split_kv | static_grid | mixed | warp_specialized
     BLOCK_M       rows (query token, query head) of a Q block; raised to the query heads per KV head where smaller;
-                  warp_specialized has 128, of which each of two consumers takes half
+                  warp_specialized alone has 192; 64 rows are one of its two or three consumers'
     TILE_SIZE     keys per step, independent of the page size
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
     num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid, warp_specialized,
@@ -42,7 +42,7 @@ VARIANTS = ("naive", "q_block", "split_kv", "static_grid", "mixed", "warp_specia
 # registers of sixteen warps; the interleaved instructions of CDNA are of 4, 16 or 32 rows.
 ALLOWED: Mapping[str, Iterable[Any]] = {
     "variant": VARIANTS,
-    "BLOCK_M": (16, 32, 64, 128, 256),
+    "BLOCK_M": (16, 32, 64, 128, 192, 256),
     "TILE_SIZE": (16, 32, 64, 128, 256),
     "num_warps": (1, 2, 4, 8, 16),
     "num_stages": range(1, 9),
@@ -53,14 +53,20 @@ ALLOWED: Mapping[str, Iterable[Any]] = {
 }
 
 
+# Of warp_specialized: 64 rows are one consumer's of four warps.
+SPECIALISED: Mapping[str, Iterable[Any]] = {"BLOCK_M": (128, 192), "num_warps": (4,)}
+
+
 def _rule(config: Config) -> None:
     if config.variant == "warp_specialized":
-        for name, only in (("BLOCK_M", 128), ("num_warps", 4)):
-            if getattr(config, name) != only:
+        for name, values in SPECIALISED.items():
+            if getattr(config, name) not in values:
                 raise ValueError(
-                    f"config.{name} is {getattr(config, name)}; warp_specialized has blocks of 128 rows and consumers "
-                    f"of 4 warps: {name} must be {only}"
+                    f"config.{name} is {getattr(config, name)}; warp_specialized has blocks of 128 or 192 rows and "
+                    f"consumers of 4 warps: {name} must be {' or '.join(map(str, values))}"
                 )
+    elif config.BLOCK_M == 192:
+        raise ValueError(f"config.BLOCK_M is 192; {config.variant} has a power of two of rows")
 
 
 PARAMETERS = Parameters(Config, ALLOWED, _rule)

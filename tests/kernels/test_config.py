@@ -106,8 +106,8 @@ def test_integers_of_other_libraries_become_integers():
         ),
         ({"variant": 3}, "config.variant is 3; allowed: naive"),
         ({"variant": []}, "config.variant is []; allowed: naive"),
-        ({"BLOCK_M": 512}, "config.BLOCK_M is 512; allowed: 16, 32, 64, 128, 256"),
-        ({"BLOCK_M": 48}, "config.BLOCK_M is 48; allowed: 16, 32, 64, 128, 256"),
+        ({"BLOCK_M": 512}, "config.BLOCK_M is 512; allowed: 16, 32, 64, 128, 192, 256"),
+        ({"BLOCK_M": 48}, "config.BLOCK_M is 48; allowed: 16, 32, 64, 128, 192, 256"),
         ({"BLOCK_M": 0}, "config.BLOCK_M is 0; allowed"),
         ({"BLOCK_M": 64.0}, "config.BLOCK_M is 64.0; allowed"),
         ({"BLOCK_M": "64"}, "config.BLOCK_M is '64'; allowed"),
@@ -126,9 +126,10 @@ def test_integers_of_other_libraries_become_integers():
         ),
         (
             {"variant": "warp_specialized", "BLOCK_M": 64},
-            "config.BLOCK_M is 64; warp_specialized has blocks of 128 rows and consumers of 4 warps: BLOCK_M",
+            "config.BLOCK_M is 64; warp_specialized has blocks of 128 or 192 rows and consumers of 4 warps: BLOCK_M",
         ),
         ({"variant": "warp_specialized", "BLOCK_M": 128, "num_warps": 8}, "num_warps must be 4"),
+        ({"variant": "q_block", "BLOCK_M": 192}, "config.BLOCK_M is 192; q_block has a power of two of rows"),
     ],
 )
 def test_wrong_values_are_refused_by_name(values, said):

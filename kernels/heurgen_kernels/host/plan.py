@@ -25,8 +25,9 @@ from .segments import block_count, block_rows
 
 # Partial results of split keys may take this much memory; beyond it fewer segments are used.
 SCRATCH_LIMIT = 1 << 30
-# Twelve warps, two consumers' and the producer's (rounded up to four), share the 65,536 registers of a processor.
-WARP_SPECIALIZED = {"num_warps": 4, "maxnreg": 168}
+# By BLOCK_M: twelve or sixteen warps, two or three consumers' and the producer's (rounded up to four), share the
+# 65,536 registers of a processor.
+WARP_SPECIALIZED = {128: {"num_warps": 4, "maxnreg": 168}, 192: {"num_warps": 4, "maxnreg": 128}}
 SPLITS = ("split_kv", "static_grid", "mixed", "warp_specialized")
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
@@ -70,7 +71,8 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
 
     As many keys as layouts (tokens, sequences and pages left out), configs, alignments and classes of max_seqlen_q:
     Q blocks have a power of two of rows, so how many bits the longest query's rows take says for blocks of any size
-    whether one holds all of them; and sequences of one token are a class of their own.
+    whether one holds all of them (192 rows are warp_specialized's, which does not ask); and sequences of one token are
+    a class of their own.
     """
     layout = call.layout
     rows = (call.max_q * layout.group - 1).bit_length()
@@ -99,16 +101,20 @@ def adapted(config: Config, call: Call) -> Config:
 
 def unspilled(config: Config, head_size: int, both: bool, window: bool, softcap: bool) -> Config:
     """Tiles of 64 keys for warp_specialized where larger ones do not fit: heads wider than 128, for which two stages of
-    64 keys fill the shared memory; and where two of these come together, with which tiles of 128 spill some registers:
-    keys that are cut, keys of both pages and new tokens at hand, a window, a soft cap.
+    64 keys fill the shared memory and two consumers the registers; three consumers of heads wider than 64, or with a
+    window or a soft cap; and where two of these come together, with which tiles of 128 spill some registers: keys that
+    are cut, keys of both pages and new tokens at hand, a window, a soft cap.
     """
     if config.variant != "warp_specialized":
         return config
     if head_size > 128:
         return Config("warp_specialized", 128, 64, 4, 2, config.num_segments)
-    if config.TILE_SIZE < 128 or (config.num_segments > 1) + both + window + softcap < 2:
+    three = config.BLOCK_M == 192
+    many = (config.num_segments > 1) + both + window + softcap >= 2
+    many = many or (three and (head_size > 64 or window or softcap))
+    if config.TILE_SIZE < 128 or not many:
         return config
-    return Config("warp_specialized", 128, 64, 4, 3, config.num_segments)
+    return config._replace(TILE_SIZE=64, num_stages=4 if three else 3)
 
 
 def before_hopper(config: Config) -> Config:
@@ -121,7 +127,7 @@ def before_hopper(config: Config) -> Config:
 
 def specialises(config: Config, call: Call) -> bool:
     """Whether the warp-specialised kernel can run the call: Hopper, two-byte elements, no feature that it lacks."""
-    if not call.layout.device.hopper or call.layout.group > config.BLOCK_M:
+    if not call.layout.device.hopper or call.layout.group > 128:
         return False
     plain = call.alibi is None and call.q.shape[2] >= 64
     same = call.q.dtype == call.k.dtype == call.out.dtype and call.q.dtype in (torch.float16, torch.bfloat16)
@@ -151,19 +157,19 @@ def make_plan(call: Call, config: Config) -> Plan:
     options = _options(config, d_pad, call.layout.device)
     return Plan(
         kernel, constants, options, block_m // group, call.k.shape[2], segments, kept, d_pad, decode, tma, tile,
-        variant, rows, *_counters(variant, segments),
+        variant, rows, *_counters(variant, segments, block_m),
     )  # fmt: skip
 
 
-def _counters(variant: str, segments: int) -> tuple[int, int]:
+def _counters(variant: str, segments: int, block_m: int) -> tuple[int, int]:
     """How many counters a launch uses: so many, and so many for each of its items (see `launch_grid`).
 
     As many as parts for each item whose keys are cut: its own, and one for each few neighbours among its parts. The
     warp-specialised kernel has two of its own, and where keys are cut one for each consumer of an item, those of
-    successive items `2 * segments` apart.
+    successive items so many times `segments` apart.
     """
     if variant == "warp_specialized":
-        return 2, 2 * segments if segments > 1 else 0
+        return 2, block_m // 64 * segments if segments > 1 else 0
     return 0, segments if segments > 1 else 0
 
 
@@ -248,7 +254,7 @@ def register_cap(config: Config, d_pad: int, hopper: bool) -> int | None:
 
 def _options(config: Config, d_pad: int, device: Device) -> dict[str, Any]:
     if config.variant == "warp_specialized":
-        return WARP_SPECIALIZED
+        return WARP_SPECIALIZED[config.BLOCK_M]
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
     if device.vendor == "nvidia":
         cap = register_cap(config, d_pad, device.hopper)

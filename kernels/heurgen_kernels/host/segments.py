@@ -32,7 +32,7 @@ def block_count(variant: str, block_q: int, num_seqs: int, tokens: int, max_q: i
 
 
 def block_rows(block_m: int, group: int) -> int:
-    """Rows of a Q block: BLOCK_M, or the query heads of a KV head where they are more, as a power of two."""
+    """Rows of a Q block: BLOCK_M, or where the query heads of a KV head are more, these as a power of two."""
     return max(block_m, 1 << (group - 1).bit_length(), 16)
 
 

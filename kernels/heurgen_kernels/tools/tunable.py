@@ -168,10 +168,10 @@ class Tunable:
         return Space(
             parameters={
                 "variant": ("q_block", "split_kv", "mixed", "warp_specialized"),
-                "BLOCK_M": (16, 32, 64, 128),
+                "BLOCK_M": (16, 32, 64, 128, 192),
                 "TILE_SIZE": (16, 32, 64, 128),
                 "num_warps": (1, 2, 4),
-                "num_stages": (2, 3, 5),
+                "num_stages": (2, 3, 4, 5),
                 "programs_per_sm": (0, 1, 2, 3, 4, 6, 8, 12, 16),
             },
             # What never won a scenario by more than a few percent on one H200, or spills, is left out.
@@ -192,10 +192,13 @@ class Tunable:
                 "BLOCK_M != 64 or (num_warps == 4 and TILE_SIZE in (32, 64) and num_stages <= 3)",
                 "BLOCK_M != 64 or variant != 'split_kv' or TILE_SIZE == 64",
                 "BLOCK_M != 64 or variant != 'mixed' or num_stages == 2",
-                # 128 rows are two consumers' of the warp-specialised kernel, num_warps those of each
-                "(BLOCK_M == 128) == (variant == 'warp_specialized')",
+                # 64 rows are a consumer's of the warp-specialised kernel, num_warps its warps
+                "(BLOCK_M >= 128) == (variant == 'warp_specialized')",
                 "BLOCK_M < 128 or (num_warps == 4 and programs_per_sm in (0, 1, 2, 4))",
-                "BLOCK_M < 128 or (TILE_SIZE == 64 and num_stages == 3) or (TILE_SIZE == 128 and num_stages == 2)",
+                "BLOCK_M != 128 or (TILE_SIZE == 64 and num_stages == 3) or (TILE_SIZE == 128 and num_stages == 2)",
+                "BLOCK_M != 192 or (TILE_SIZE == 64 and num_stages == 4) or (TILE_SIZE == 128 and num_stages == 3)",
+                "BLOCK_M != 192 or programs_per_sm < 4",
+                "num_stages != 4 or BLOCK_M == 192",
             ),
         )
 
@@ -269,7 +272,9 @@ class Tunable:
         block = config["BLOCK_M"]
         if block in (32, 64) and rows <= 16:
             return False
-        if rows > {16: 4095, 32: 256, 64: 1024 if variant == "split_kv" else rows, 128: rows}[block]:
+        if rows > {16: 4095, 32: 256, 64: 1024 if variant == "split_kv" else rows}.get(block, rows):
+            return False
+        if block == 192 and (rows < 192 or f["head_size"] > (64 if config["TILE_SIZE"] == 128 else 128)):
             return False
         if f["head_size"] > 128 and (block, config["TILE_SIZE"]) in ((64, 64), (128, 128), (16, 16)):
             return False  # spills, or the launch takes tiles of 64

@@ -132,11 +132,11 @@ def lay_out(config, call, plans):
         assert numbers * plan.block_q >= call.layout.tokens or plan.decode
     if new:
         sizes, _, features, block_m, tile, *_ = plan.constants
-        assert block_m & (block_m - 1) == 0
+        assert block_m & (block_m - 1) == 0 or (block_m, plan.variant) == (192, "warp_specialized")
         assert block_m >= sizes.G
         assert tile in ALLOWED["TILE_SIZE"]
         assert plan.decode == (call.max_q <= block_m // sizes.G)
-        assert plan.variant != "warp_specialized" or (device.hopper and block_m == 128)
+        assert plan.variant != "warp_specialized" or (device.hopper and block_m in (128, 192))
         assert device.descriptors or not any(plan.tma)
         assert (call.new_k is not None, call.prefix) == (features.FRESH, features.PREFIX)
         assert plan.options["num_warps"] in ALLOWED["num_warps"]

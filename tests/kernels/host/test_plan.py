@@ -67,7 +67,7 @@ def test_parts_of_a_vector_step_hold_128_registers_a_thread_and_64_with_four_war
 
 def test_a_config_that_the_warp_specialised_kernel_has_not_is_refused():
     batch = make_batch([(5, 40)])
-    said = "config.BLOCK_M is 64; warp_specialized has blocks of 128 rows"
+    said = "config.BLOCK_M is 64; warp_specialized has blocks of 128 or 192 rows"
     with pytest.raises(ValueError, match=said):
         error_of(batch, SPECIALISED._replace(BLOCK_M=64))
 
@@ -100,6 +100,11 @@ def test_every_config_of_the_shipped_selector_is_planned_uncut(given, fresh):
     plan = make_plan(call, config)
     assert plan.segments == 1
     assert plan.variant == given.variant
+
+
+def make_meta(heads):
+    batch = make_batch([(3000, 3000)], heads, 128, 16, torch.bfloat16)
+    return {name: on_meta(value) for name, value in batch.items()}
 
 
 @cache
@@ -189,6 +194,24 @@ def test_cut_keys_of_two_sources_take_tiles_that_do_not_spill(variant, tile, seg
     assert unspilled(config, 128, both, False, False) == (taken or config)
 
 
+@pytest.mark.parametrize(("head_size", "segments", "tile", "stages"), [
+    (64, 1, 128, 3), (64, 2, 128, 3), (80, 1, 64, 4), (128, 2, 64, 4),
+])  # fmt: skip
+def test_three_consumers_have_large_tiles_of_narrow_heads_alone(head_size, segments, tile, stages):
+    config = Config("warp_specialized", 192, 128, 4, 3, segments)
+    taken = unspilled(config, head_size, False, False, False)
+    assert taken == Config("warp_specialized", 192, tile, 4, stages, segments)
+    assert unspilled(config, 256, False, False, False).BLOCK_M == 128
+
+
+def test_three_consumers_have_a_block_of_192_rows_in_whole_tokens():
+    """A group of 5 fills 190 of them; a part of cut keys keeps all, and each consumer counts its own parts."""
+    call = checked(make_meta((35, 7)), HOPPER)
+    plan = make_plan(call, Config("warp_specialized", 192, 64, 4, 4, 3))
+    assert (plan.block_q, plan.kept, plan.item_counters) == (192 // 5, 192, 9)
+    assert plan.options["maxnreg"] * 16 * 32 == 65536
+
+
 @pytest.mark.parametrize("segments", [1, 3])
 def test_wide_heads_take_the_two_stages_that_fit(segments):
     for tile, stages in ((64, 3), (128, 2)):
@@ -225,6 +248,7 @@ PLANNED = (
     Config("warp_specialized", 128, 64, 4, 3, 1),
     Config("warp_specialized", 128, 64, 4, 3, 2),
     SPECIALISED,
+    Config("warp_specialized", 192, 128, 4, 3, 3),
 )
 # (query tokens, tokens attended to) of each sequence, (query heads, KV heads), head size, tokens of a page, and more.
 BATCHES = {
@@ -289,6 +313,7 @@ def test_tiles_are_powers_of_two_wide(head_size, width):
         ("mixed", 4, 64, 400, 16),
         ("mixed", 20, 64, 20, 32),
         ("warp_specialized", 4, 128, 4, 128),
+        ("warp_specialized", 4, 192, 4, 192),
     ],
 )
 def test_a_part_keeps_the_rows_that_are_in_use(variant, group, block_m, rows, kept):

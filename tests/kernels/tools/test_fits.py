@@ -128,6 +128,17 @@ def test_warp_specialized_fits_with_each_feature():
     assert unfit("sm_90", [(config, layout) for config in configs for layout in layouts]) == ""
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("tile", "stages", "head_size"), [(128, 3, 64), (64, 4, 96)])
+def test_three_consumers_fit_but_for_a_few_words(tile, stages, head_size):
+    """Once an item: addresses of a thread, 4 words of each consumer, 8 where keys are cut."""
+    config = Config("warp_specialized", 192, tile, 4, stages, 2)
+    ((shared, registers, spills, _),) = compiled("sm_90", [(config, {"head_size": head_size})])
+    assert shared <= 232448
+    assert registers == 128
+    assert spills <= 28
+
+
 @by_make_fits
 @pytest.mark.slow
 def test_heads_of_256_fit_but_for_a_few_words():

@@ -9,7 +9,6 @@ from .items import numbers_below, tile_counts, uniform
 from .produce import JOB_SIZE, JOBS
 
 LOG2E = gl.constexpr(1.4426950408889634)
-COMBINED = gl.constexpr(128)  # columns of parts that are added at once
 FOUR_WARPS = gl.constexpr(gl.BlockedLayout([1], [32], [4], [0]))
 
 
@@ -75,12 +74,74 @@ def row_places(head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr,
 
 
 @gluon.jit
+def deliver(
+    acc, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, WHICH: gl.constexpr,
+    CONSUMERS: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
+    O_TOK: gl.constexpr, O_HEAD: gl.constexpr, O_LAYOUT: gl.constexpr, WHOLE: gl.constexpr,
+):  # fmt: skip
+    """Store a consumer's rows: the output, or where keys are cut the part; the last part adds all and stores them."""
+    # columns of parts that are added at once: all of a sum and of a part would spill
+    COMBINED: gl.constexpr = 64 if CONSUMERS == 3 else 128
+    head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
+    place, segments, segment = pick(job, 7), pick(job, 8), pick(job, 9)
+    M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
+    L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
+    ended = True
+    halved = False
+    if part_ptr is not None:  # noqa: SIM102
+        if segments > 1:
+            STEP: gl.constexpr = CONSUMERS * HALF
+            store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, D, O_LAYOUT)
+            gl.thread_barrier()  # every thread's part is written before one thread counts it
+            counter = count_ptr + 2 + CONSUMERS * (place - segment) + WHICH
+            ended = gl.atomic_add(counter, 1, sem="acq_rel") == segments - 1
+            if ended:
+                gl.store(counter, 0)
+                row = (place - segment) * STEP + WHICH * HALF
+                if D <= COMBINED:
+                    acc, M, L = combine_parts(part_ptr, part_rows, row, segments, 0, D, STEP, D, O_LAYOUT)
+                else:  # in two halves
+                    halved = True
+                    PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COMBINED, 16])
+                    pieces = q_buffers._reinterpret(
+                        q_buffers.dtype, [CONSUMERS * (D // COMBINED), HALF, COMBINED], q_buffers.layout
+                    )
+                    for number in gl.static_range(D // COMBINED):
+                        part, m, total = combine_parts(
+                            part_ptr,
+                            part_rows,
+                            row,
+                            segments,
+                            number * COMBINED,
+                            COMBINED,
+                            STEP,
+                            D,
+                            PIECE,
+                        )
+                        part = finished(part, m, total, sinks_ptr, head * G, WHICH, G, PIECE)
+                        pieces.index(WHICH * (D // COMBINED) + number).store(part.to(q.dtype))
+    if ended:
+        # through shared memory, where Q is needed no more, so that a thread stores 16 bytes at once
+        if not halved:
+            q.store(finished(acc, M, L, sinks_ptr, head * G, WHICH, G, O_LAYOUT).to(q.dtype))
+        tokens, heads, row_ok = row_places(
+            head, token0, block, q_len, WHICH, G, BLOCK_Q, gl.SliceLayout(1, WHOLE)
+        )
+        columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
+        keep = row_ok[:, None]
+        if HEAD != D:
+            keep = keep & (columns < HEAD)[None, :]
+        offsets = tokens.to(gl.int64) * O_TOK + heads * O_HEAD
+        gl.store(out_ptr + offsets[:, None] + columns[None, :], q.load(WHOLE), mask=keep)
+
+
+@gluon.jit
 def consume(
     q_ptr, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers,
-    job_barriers, jobs, left, right, inner, qk_scale, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr,
-    TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, Q_TOK: gl.constexpr,
-    Q_HEAD: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr,
-    SOFTCAP: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+    job_barriers, jobs, left, right, inner, qk_scale, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, G: gl.constexpr,
+    BLOCK_Q: gl.constexpr, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
 ):  # fmt: skip
     """A consumer: rows 64 * WHICH .. of each Q block that the producer hands over. D: the head size HEAD, padded."""
     job_ready, job_empty = job_barriers
@@ -97,9 +158,9 @@ def consume(
         job = jobs.index(slot).load(FOUR_WARPS)
         head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
         context, begin = pick(job, 4), pick(job, 5)
-        place, segments, segment = pick(job, 7), pick(job, 8), pick(job, 9)
         count = pick(job, 6)
-        mbarrier.arrive(job_empty.index(slot))
+        if CONSUMERS == 2:
+            mbarrier.arrive(job_empty.index(slot))
         item += 1
         if (count >= 0) & (block * BLOCK_Q + WHICH * HALF // G >= q_len):
             pass_tiles(barriers, done, count, STAGES)
@@ -123,57 +184,12 @@ def consume(
                 gl.minimum(block * BLOCK_Q + BLOCK_Q, q_len) - 1, context, q_len, left, right, inner, qk_scale, tiles,
                 begin, count, done, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
             )  # fmt: skip
-            M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
-            L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
-            ended = True
-            halved = False
-            if part_ptr is not None:  # noqa: SIM102
-                if segments > 1:
-                    STEP: gl.constexpr = 2 * HALF
-                    store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, D, O_LAYOUT)
-                    gl.thread_barrier()  # every thread's part is written before one thread counts it
-                    counter = count_ptr + 2 + 2 * (place - segment) + WHICH
-                    ended = gl.atomic_add(counter, 1, sem="acq_rel") == segments - 1
-                    if ended:
-                        gl.store(counter, 0)
-                        row = (place - segment) * STEP + WHICH * HALF
-                        if D <= COMBINED:
-                            acc, M, L = combine_parts(
-                                part_ptr, part_rows, row, segments, 0, D, STEP, D, O_LAYOUT
-                            )
-                        else:  # in two halves: all columns of the sum and of a part would spill
-                            halved = True
-                            PIECE: gl.constexpr = gl.NVMMADistributedLayout(
-                                [3, 0], [4, 1], [16, COMBINED, 16]
-                            )
-                            pieces = q_buffers._reinterpret(
-                                q_buffers.dtype, [2 * (D // COMBINED), HALF, COMBINED], q_buffers.layout
-                            )
-                            for number in gl.static_range(D // COMBINED):
-                                part, m, total = combine_parts(
-                                    part_ptr,
-                                    part_rows,
-                                    row,
-                                    segments,
-                                    number * COMBINED,
-                                    COMBINED,
-                                    STEP,
-                                    D,
-                                    PIECE,
-                                )
-                                part = finished(part, m, total, sinks_ptr, head * G, WHICH, G, PIECE)
-                                pieces.index(WHICH * (D // COMBINED) + number).store(part.to(q.dtype))
-            if ended:
-                # through shared memory, where Q is needed no more, so that a thread stores 16 bytes at once
-                if not halved:
-                    q.store(finished(acc, M, L, sinks_ptr, head * G, WHICH, G, O_LAYOUT).to(q.dtype))
-                tokens, heads, row_ok = row_places(
-                    head, token0, block, q_len, WHICH, G, BLOCK_Q, gl.SliceLayout(1, WHOLE)
-                )
-                columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
-                keep = row_ok[:, None]
-                if HEAD != D:
-                    keep = keep & (columns < HEAD)[None, :]
-                offsets = tokens.to(gl.int64) * O_TOK + heads * O_HEAD
-                gl.store(out_ptr + offsets[:, None] + columns[None, :], q.load(WHOLE), mask=keep)
+            if CONSUMERS == 3:  # kept over the keys, these numbers would spill
+                job = jobs.index(slot).load(FOUR_WARPS)
+            deliver(
+                acc, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, WHICH,
+                CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, O_LAYOUT, WHOLE,
+            )  # fmt: skip
+        if CONSUMERS == 3:
+            mbarrier.arrive(job_empty.index(slot))
         done += gl.maximum(count, 0)

@@ -39,9 +39,10 @@ def warp_specialized_kernel(
     FRESH: gl.constexpr = features.FRESH
     PREFIX: gl.constexpr = features.PREFIX
     BLOCK_Q: gl.constexpr = BLOCK_M // G
+    CONSUMERS: gl.constexpr = BLOCK_M // HALF
     SHARED: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
     element = tensors.q.dtype.element_ty
-    q_buffers = gl.allocate_shared_memory(element, [2, HALF, D_PAD], SHARED)
+    q_buffers = gl.allocate_shared_memory(element, [CONSUMERS, HALF, D_PAD], SHARED)
     k_buffers = gl.allocate_shared_memory(element, [STAGES, TILE, D_PAD], SHARED)
     v_buffers = gl.allocate_shared_memory(element, [STAGES, TILE, D_PAD], SHARED)
     jobs = gl.allocate_shared_memory(gl.int32, [JOBS, JOB_SIZE], gl.SwizzledSharedLayout(1, 1, 1, [0]))
@@ -53,37 +54,70 @@ def warp_specialized_kernel(
     job_empty = gl.allocate_shared_memory(gl.int64, [JOBS, 1], mbarrier.MBarrierLayout())
     for slot in gl.static_range(STAGES):
         mbarrier.init(k_ready.index(slot), count=1)
-        mbarrier.init(k_empty.index(slot), count=2)
+        mbarrier.init(k_empty.index(slot), count=CONSUMERS)
         mbarrier.init(v_ready.index(slot), count=1)
-        mbarrier.init(v_empty.index(slot), count=2)
+        mbarrier.init(v_empty.index(slot), count=CONSUMERS)
     for slot in gl.static_range(JOBS):
         mbarrier.init(job_ready.index(slot), count=1)
-        mbarrier.init(job_empty.index(slot), count=2)
+        mbarrier.init(job_empty.index(slot), count=CONSUMERS)
     barriers = (k_ready, k_empty, v_ready, v_empty)
     job_barriers = (job_ready, job_empty)
     # with SOFTCAP scores are softcap * tanh(scale * s / softcap)
     inner, qk_scale = scale, scale * LOG2E
     if SOFTCAP:
         inner, qk_scale = scale / softcap, softcap * LOG2E
-    gl.warp_specialize(
-        [
-            (consume, (
-                tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers, k_buffers,
-                v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 0, G, BLOCK_Q, TILE, D, D_PAD,
-                STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
-            )),
-            (consume, (
-                tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers, k_buffers,
-                v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 1, G, BLOCK_Q, TILE, D, D_PAD,
-                STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
-            )),
-            (produce, (
-                k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
-                tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right,
-                table_stride, num_seqs, max_segments, numbers,
-                HKV, BLOCK_Q, PAGE,
-                K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX,
-            )),
-        ],
-        [4, 1], [232, 40],  # warps of the second consumer and the producer, and their registers per thread
-    )  # fmt: skip
+    # warps of the later consumers and the producer, and their registers per thread; the first consumer has what is left
+    if CONSUMERS == 3:
+        gl.warp_specialize(
+            [
+                (consume, (
+                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
+                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 0, CONSUMERS, G,
+                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
+                    PREFIX,
+                )),
+                (consume, (
+                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
+                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 1, CONSUMERS, G,
+                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
+                    PREFIX,
+                )),
+                (consume, (
+                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
+                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 2, CONSUMERS, G,
+                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
+                    PREFIX,
+                )),
+                (produce, (
+                    k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
+                    tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right,
+                    table_stride, num_seqs, max_segments, numbers, HKV, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD,
+                    CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX,
+                )),
+            ],
+            [4, 4, 1], [160, 160, 32],
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
+                (consume, (
+                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
+                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 0, CONSUMERS, G,
+                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
+                    PREFIX,
+                )),
+                (consume, (
+                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
+                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 1, CONSUMERS, G,
+                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
+                    PREFIX,
+                )),
+                (produce, (
+                    k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
+                    tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right,
+                    table_stride, num_seqs, max_segments, numbers, HKV, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD,
+                    CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX,
+                )),
+            ],
+            [4, 1], [232, 40],
+        )  # fmt: skip
