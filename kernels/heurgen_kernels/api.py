@@ -11,6 +11,7 @@ from .host import validate
 from .host.call import FP8, Call
 from .host.launch import launch
 from .host.metadata import Metadata, check_metadata
+from .host.plan import adapted
 from .host.select import choose, choose_segments
 
 
@@ -28,6 +29,7 @@ def paged_attention(
     total_seqlen_k: int | None = None,
     key: torch.Tensor | None = None,
     value: torch.Tensor | None = None,
+    slot_mapping: torch.Tensor | None = None,
     causal: bool = True,
     window: tuple[int, int] = (-1, -1),
     softcap: float = 0.0,
@@ -54,6 +56,11 @@ def paged_attention(
                   what is launched, never what is computed; None takes all but the longest to be half as long as it
     key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given, pages are read for
                   the cached prefix alone, and the new tokens' slots in the cache are not touched
+    slot_mapping  int64 [tokens], with key and value: the launch also writes them to the pages, of each token to row
+                  slot % page size of page slot // page size, of a negative slot nowhere. No other sequence may read
+                  these rows. Configs of static_grid alone do it, of batches that fit one Q block a sequence
+                  (max_seqlen_q <= BLOCK_M // query heads per KV head), to pages of their type; key and value may lie
+                  differently then
     causal        a query sees keys up to its own position
     window        (left, right) bounds the distance, -1 for none
     softcap       scores become softcap * tanh(scores / softcap); 0 is off
@@ -61,7 +68,8 @@ def paged_attention(
     sinks         [query heads]: exp(sink) joins the denominator of each row
     *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones
     has_prefix    False: with key and value given, no sequence has cached tokens, and the code that reads pages is left
-                  out of the kernel. A server's scheduler knows; None (unknown) is always right
+                  out of the kernel, but where slot_mapping is given. A server's scheduler knows; None (unknown) is
+                  always right
     metadata      exact Q-block starts of this batch (see host/metadata.py); used by launches whose block_q matches
     config        what to launch, as `config.Config` says: a named tuple, a mapping or an object of its parameters, in
                   any order; what it leaves out takes the defaults there
@@ -76,7 +84,7 @@ def paged_attention(
     call = Call(
         q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, torch.empty_like(q) if out is None else out,
         max_seqlen_q, max_seqlen_k, float(scale), key, value, window[0], 0 if causal else window[1], float(softcap),
-        alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale,
+        alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale, slot_mapping,
         total_k=-1 if total_seqlen_k is None else total_seqlen_k,
     )  # fmt: skip
     validate.check(call)
@@ -84,7 +92,9 @@ def paged_attention(
     if metadata is not None:
         check_metadata(metadata, call)
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
-    call.prefix = key is None or has_prefix is not False
+    call.prefix = key is None or has_prefix is not False or slot_mapping is not None
+    if slot_mapping is not None:
+        validate.check_writes(call, adapted(config, call))
     if config.variant == "static_grid":
         chooser = choose_segments(heuristics)
         if isinstance(chooser, int):

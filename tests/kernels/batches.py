@@ -85,11 +85,49 @@ def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **fe
     result = paged_attention(**batch, **features, out=out, config=setting)
     given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
     numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}
-    for hint in ("has_prefix", "metadata", "heuristics"):
+    for hint in ("has_prefix", "metadata", "heuristics", "slot_mapping"):
         numbers.pop(hint, None)
     expected = reference_attention(**given, **numbers, dtype=torch.float64)
     got = result.double()
     return float((got - expected).norm() / expected.norm())
+
+
+def slots_of(batch: dict[str, Any]) -> torch.Tensor:
+    """`slot_mapping` of a batch: where each of its new tokens lies in the pages."""
+    page, starts, table = (
+        batch["key_cache"].shape[1],
+        batch["cu_seqlens_q"].tolist(),
+        batch["block_table"].tolist(),
+    )
+    found = [
+        table[row][at // page] * page + at % page
+        for row, length in enumerate(batch["seq_lens"].tolist())
+        for at in range(length - starts[row + 1] + starts[row], length)
+    ]
+    return torch.tensor(found, dtype=torch.int64, device=batch["q"].device)
+
+
+def written(batch: dict[str, Any], setting: Config, without: tuple[int, ...] = (), **features: Any) -> float:
+    """`error_of` of a launch that writes the new tokens, which are to lie in the pages afterwards, and nothing else.
+
+    batch: with key and value. without: tokens that have no slot.
+    """
+    slots = slots_of(batch)
+    slots[list(without)] = -1
+    pages = {"key": batch["key_cache"], "value": batch["value_cache"]}
+    before = {name: cache.clone() for name, cache in pages.items()}
+    found = error_of(batch, setting, **features, slot_mapping=slots)
+    for name, cache in pages.items():
+        page, row = slots[slots >= 0] // cache.shape[1], slots[slots >= 0] % cache.shape[1]
+        before[name][page, row] = batch[name][slots >= 0]
+        assert torch.equal(bits(cache), bits(before[name])), name
+        cache[page, row] = float("nan")  # as it was
+    return found
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements as integers, so that NaN equals itself."""
+    return tensor.contiguous().view({2: torch.int16, 4: torch.int32}[tensor.element_size()])
 
 
 def checked(batch: dict[str, Any], device: Device | None = None) -> Call:
@@ -98,7 +136,8 @@ def checked(batch: dict[str, Any], device: Device | None = None) -> Call:
     names = {
         "q": "q", "k": "key_cache", "v": "value_cache", "table": "block_table", "cu": "cu_seqlens_q",
         "lens": "seq_lens", "out": "out", "max_q": "max_seqlen_q", "max_k": "max_seqlen_k", "scale": "scale",
-        "new_k": "key", "new_v": "value", "softcap": "softcap", "alibi": "alibi_slopes", "sinks": "sinks",
+        "new_k": "key", "new_v": "value", "slots": "slot_mapping", "softcap": "softcap", "alibi": "alibi_slopes",
+        "sinks": "sinks",
         "q_scale": "q_scale", "k_scale": "k_scale", "v_scale": "v_scale", "out_scale": "output_scale",
         "total_k": "total_seqlen_k",
     }  # fmt: skip

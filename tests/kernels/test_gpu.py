@@ -16,7 +16,18 @@ from heurgen_kernels.defaults import GRAPH
 from heurgen_kernels.heuristics import paged_attention as paged_attention_h200
 from heurgen_kernels.host.segments import with_segments
 
-from tests.kernels.batches import LIMITS, clean, error_after_change, error_of, halves, make_batch
+from tests.kernels.batches import (
+    LIMITS,
+    bits,
+    changed,
+    clean,
+    error_after_change,
+    error_of,
+    halves,
+    make_batch,
+    slots_of,
+    written,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -308,6 +319,49 @@ def test_the_chooser_follows_the_lengths_of_a_graph(gpu, count):
         lengths = [(int(random_.random() < 0.8), random_.randint(1, min(top, longest))) for _ in range(count)]
         lengths[random_.randrange(count)] = (1, min(random_.choice([1, top, longest]), longest))
         assert error_after_change(batch, lengths, out, graph.replay) < LIMITS[torch.bfloat16], lengths
+
+
+@pytest.mark.parametrize(("count", "new"), [(1, 1), (5, 4), (64, 1), (300, 2)])
+def test_a_graph_of_decodes_writes_new_tokens(gpu, count, new):
+    """Recorded once; then other lengths and slots, some of them none, each replayed into pages with NaN there."""
+    longest = {1: 20000, 5: 9000, 64: 3000, 300: 700}[count]
+    batch = halves(
+        clean(make_batch([(new, longest)] * count, (8, 2), 128, 16, torch.bfloat16, True, device=gpu))
+    )
+    caches = {"key": batch["key_cache"], "value": batch["value_cache"]}
+    slots, out = slots_of(batch), torch.empty_like(batch["q"])
+    graph = recorded(lambda: paged_attention(**batch, slot_mapping=slots, out=out, config=GRAPH))
+    random_ = random.Random(count)
+    for number in range(6):
+        top = longest if number == 0 else random_.choice([20, 260, longest])
+        lengths = [
+            (new * (random_.random() < 0.8), random_.randint(new, min(top, longest))) for _ in range(count)
+        ]
+        tokens = changed(batch, lengths)
+        slots.fill_(-1)
+        slots[:tokens] = slots_of(batch)
+        page, row = slots[:tokens] // 16, slots[:tokens] % 16
+        expected = {name: cache.clone() for name, cache in caches.items()}
+        for name, cache in caches.items():
+            expected[name][page, row] = batch[name][:tokens]
+            cache[page, row] = float("nan")
+        assert error_after_change(batch, lengths, out, graph.replay) < LIMITS[torch.bfloat16], lengths
+        assert all(torch.equal(bits(cache), bits(expected[name])) for name, cache in caches.items())
+
+
+@pytest.mark.parametrize("page", [16, 784])
+@pytest.mark.parametrize(
+    ("heads", "size"), [((32, 8), 128), ((28, 4), 64), ((5, 1), 80), ((16, 16), 256), ((64, 2), 128)], ids=str
+)
+def test_new_tokens_are_written_and_attended_to(gpu, heads, size, page):
+    """Tokens of speculation that fall into two pages, tiles and segments; V that lies otherwise than K; windows."""
+    few = max(1, min(4, 16 // (heads[0] // heads[1])))
+    lengths = [(few, 2001 + i) for i in range(18)] + [(0, 40), (1, 1), (few, few), (1, 1600), (1, 1601)]
+    batch = halves(make_batch(lengths, heads, size, page, torch.bfloat16, True, device=gpu))
+    batch["value"] = torch.randn_like(batch["key"].repeat(1, 3, 1))[:, : heads[1]]
+    for features in ({}, {"window": (100, -1), "softcap": 30.0}, {"window": (2, -1)}):
+        assert written(batch, GRAPH, **features) < LIMITS[torch.bfloat16], features
+    assert written(batch, Config("static_grid", 16, 64, 4, 2, 8)) < LIMITS[torch.bfloat16]
 
 
 @pytest.mark.parametrize("variant", ["static_grid", "split_kv"])

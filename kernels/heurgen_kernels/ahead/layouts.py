@@ -20,6 +20,8 @@ class Layout:
                   others; () where they are always read from pages. fresh_from: their least max_seqlen_q
     pages         whether calls without new K and V come too
     causal, window, softcap, alibi   whether calls have them; sinks is their dtype, None where there are none
+    written_strides   (tokens, heads) of new K and of new V where launches of `graphs` write them to the pages
+                  (`slot_mapping`), None where they do not
     *_strides     in elements, None for contiguous: q, out and new K and V (tokens, heads), pages (pages, tokens,
                   heads); both of K's and V's are equal, as in vLLM's one tensor for both
     """
@@ -44,12 +46,13 @@ class Layout:
     out_strides: tuple[int, int] | None = None
     new_strides: tuple[int, int] | None = None
     page_strides: tuple[int, int, int] | None = None
+    written_strides: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
-def example(layout: Layout, device: torch.device, fresh: bool) -> dict[str, Any]:
+def example(layout: Layout, device: torch.device, fresh: bool, written: bool = False) -> dict[str, Any]:
     """Keywords of `paged_attention` for one token of one sequence: a call that compiles as the layout's do.
 
-    All but the lengths and the config. fresh: with new K and V.
+    All but the lengths and the config. fresh: with new K and V; written: and the slots that they are written to.
     """
     heads, heads_kv, size = layout.num_query_heads, layout.num_kv_heads, layout.head_size
     cache_dtype, out_dtype = layout.cache_dtype or layout.dtype, layout.out_dtype or layout.dtype
@@ -71,13 +74,17 @@ def example(layout: Layout, device: torch.device, fresh: bool) -> dict[str, Any]
     def page() -> torch.Tensor:
         return tensor((1, layout.page_size, heads_kv, size), layout.page_strides, cache_dtype)
 
-    def new() -> torch.Tensor | None:
-        return tensor((1, heads_kv, size), layout.new_strides, layout.dtype) if fresh else None
+    def new(strides: tuple[int, int] | None) -> torch.Tensor | None:
+        return tensor((1, heads_kv, size), strides, layout.dtype) if fresh or written else None
 
+    new_strides = (layout.new_strides,) * 2
+    if written and layout.written_strides is not None:
+        new_strides = layout.written_strides
     scaled, quantised = cache_dtype != layout.dtype, out_dtype.itemsize == 1
     return {
         "q": tensor((1, heads, size), layout.q_strides, q_dtype),
-        "key_cache": page(), "value_cache": page(), "key": new(), "value": new(),
+        "key_cache": page(), "value_cache": page(), "key": new(new_strides[0]), "value": new(new_strides[1]),
+        "slot_mapping": torch.zeros(1, dtype=torch.int64, device=device) if written else None,
         "out": tensor((1, heads, size), layout.out_strides, out_dtype),
         "block_table": whole(0).view(1, 1), "cu_seqlens_q": whole(0, 1), "seq_lens": whole(1),
         "scale": size**-0.5, "causal": layout.causal,

@@ -50,7 +50,8 @@ def warm_up(
     max_num_seqs, max_num_batched_tokens, max_seqlen   sequences and new tokens of a batch, tokens of a sequence (new
                   and cached), at most
     heuristics    as in `paged_attention`
-    graphs        configs that decodes from pages are launched with besides, as under recorded graphs
+    graphs        configs that decodes from pages are launched with besides, as under recorded graphs; of layouts with
+                  `written_strides` they write new K and V
     device        the current GPU where None
     processes     that compile at the same time; None for as many as there are processors, 1 for this one alone
 
@@ -68,22 +69,25 @@ def warm_up(
         "max_seqlen_q": (1, max_num_batched_tokens), "max_seqlen_k": (1, max_seqlen),
         "total_seqlen_k": (1, max_num_seqs * max_seqlen), "avg_seqlen_q": (0, max_num_batched_tokens),
     }  # fmt: skip
-    calls = []
+    calls, graphs = [], tuple(graphs)
     for layout in dict.fromkeys(layouts):
+        written = layout.written_strides is not None
         for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
             fresh = has_prefix is not None
             call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
+            call["max_seqlen_k"] = 1
             least = layout.fresh_from if fresh else 1
             features = {
                 **batch,
                 **features_of(layout, found, fresh),
                 "max_seqlen_q": (least, max_num_batched_tokens),
             }
-            kinds = launches(features, select, () if fresh else tuple(graphs))
-            calls += [
-                {**call, "max_seqlen_q": max_q, "max_seqlen_k": 1, "config": config}
-                for max_q, config in kinds
-            ]
+            kinds = launches(features, select, () if fresh or written else graphs)
+            calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+        if written:
+            call = {**example(layout, place, False, True), "max_seqlen_k": 1, "heuristics": heuristics}
+            kinds = recorded(graphs, layout.num_query_heads // layout.num_kv_heads)
+            calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
     with collecting() as jobs:
         for call in calls:
             paged_attention(**call)
@@ -125,10 +129,16 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
             for config in divided(answer.config, crowded(answer.config, features)):
                 for max_q in steps(config, group, int(low), int(high)):
                     kinds[max_q, config] = None
-    for config in graphs:
-        for max_q in steps(config, group, 1, block_rows(config.BLOCK_M, group) // group):
-            kinds[max_q, config] = None
-    return list(kinds)
+    return list(dict.fromkeys((*kinds, *recorded(graphs, group))))
+
+
+def recorded(graphs: tuple[Config, ...], group: int) -> list[tuple[int, Config]]:
+    """`launches` of recorded decodes. group: query heads per KV head."""
+    return [
+        (max_q, config)
+        for config in graphs
+        for max_q in steps(config, group, 1, block_rows(config.BLOCK_M, group) // group)
+    ]
 
 
 def possible(within: Mapping[str, tuple[float, float]]) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 class Tensors(NamedTuple):
     """Pointers; shapes as `api.paged_attention`. None for what a call has not.
 
+    slots     int64 [tokens]: where new K and V go in the pages, negative for nowhere; None where they are not written
     part      float32 scratch of split keys: acc [rows, D_PAD], then M [rows] and L [rows] of `part_rows` rows
     counters  int32 zeros that every launch leaves as zeros
     """
@@ -33,6 +34,7 @@ class Tensors(NamedTuple):
     k_scale: Any
     v_scale: Any
     out_scale: Any
+    slots: Any
     part: Any
     counters: Any
 
@@ -61,7 +63,7 @@ class Sizes(NamedTuple):
 
 
 class Strides(NamedTuple):
-    """In elements: of a token and a head of q and out; a page, a token and a head of K and V; of new K and V."""
+    """In elements: of a token and a head of q and out; a page, a token and a head of K and V; of new K, of new V."""
 
     Q_TOK: int
     Q_HEAD: int
@@ -75,14 +77,18 @@ class Strides(NamedTuple):
     V_HEAD: int
     NEW_TOK: int
     NEW_HEAD: int
+    NEW_V_TOK: int
+    NEW_V_HEAD: int
 
 
 class Features(NamedTuple):
-    """FRESH: new K and V are at hand; PREFIX: pages are read; TMA, TMA_NEW: pages, new tokens through descriptors;
-    COMPUTE: type of the products; FP8_MAX: largest number of an fp8 output, 0 for others.
+    """FRESH: new K and V are at hand; WRITE: they are, and are written to the pages (static_grid with DECODE alone);
+    PREFIX: pages are read; TMA, TMA_NEW: pages, new tokens through descriptors; COMPUTE: type of the products;
+    FP8_MAX: largest number of an fp8 output, 0 for others.
     """
 
     FRESH: bool
+    WRITE: bool
     PREFIX: bool
     TMA: bool
     TMA_NEW: bool

@@ -8,7 +8,7 @@ partial result, and either a second launch or the last program to finish combine
 import triton
 import triton.language as tl
 
-from .tiles import LOWEST, PAGES, ROWS, attend_source, finish, reduce_parts, score_scales
+from .tiles import BOTH, LOWEST, PAGES, ROWS, attend_source, finish, reduce_parts, score_scales
 
 
 @triton.jit
@@ -37,7 +37,7 @@ def attend_block(
     features: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """(acc, M, L) of the block over the key positions low <= k < high: cached pages first, then fresh K
-    and V.
+    and V. With WRITE a tile may hold keys of both.
     """
     PAGE: tl.constexpr = sizes.PAGE
     D: tl.constexpr = sizes.D
@@ -66,6 +66,11 @@ def attend_block(
         cached = k_len
         if FRESH:
             cached = context
+        new_k = tensors.k
+        new_v = tensors.v
+        if features.WRITE:
+            new_k = tensors.new_k + token0.to(tl.int64) * NEW_TOK + head * NEW_HEAD
+            new_v = tensors.new_v + token0.to(tl.int64) * strides.NEW_V_TOK + head * strides.NEW_V_HEAD
         qk_scale, cap = score_scales(scale, softcap, tensors.q_scale, tensors.k_scale, SOFTCAP)
         # a head is a column range of a row of the cache, or (heads outside tokens) a range of rows
         row0 = 0
@@ -75,10 +80,10 @@ def attend_block(
             col0 = 0
         acc, M, L = attend_source(
             acc, M, L, q, tensors.k + head.to(tl.int64) * K_HEAD, tensors.v + head.to(tl.int64) * strides.V_HEAD,
-            k_desc, v_desc,
-            table, row0, col0, low, tl.minimum(high, cached), context + first, context + last, context + token,
-            left, right, qk_scale, cap, slope, PAGES, features.TMA, PAGE, TILE, D, D_PAD, strides.K_PAGE, K_TOK,
-            strides.V_PAGE, strides.V_TOK,
+            k_desc, v_desc, new_k, new_v,
+            table, row0, col0, low, context, tl.minimum(high, cached), context + first, context + last,
+            context + token, left, right, qk_scale, cap, slope, BOTH if features.WRITE else PAGES, features.TMA, PAGE,
+            TILE, D, D_PAD, strides.K_PAGE, K_TOK, strides.V_PAGE, strides.V_TOK, NEW_TOK, strides.NEW_V_TOK,
             CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
     if FRESH:
@@ -88,10 +93,10 @@ def attend_block(
             acc = acc * tl.load(tensors.v_scale)
         start = token0.to(tl.int64) * NEW_TOK + head * NEW_HEAD
         acc, M, L = attend_source(
-            acc, M, L, q, tensors.new_k + start, tensors.new_v + start, new_k_desc, new_v_desc, table, token0,
-            head * NEW_HEAD, tl.maximum(low - context, 0), tl.minimum(high - context, q_len), first, last, token,
-            left, right, qk_scale, cap, slope, ROWS, features.TMA_NEW, PAGE, TILE, D, D_PAD, 0, NEW_TOK, 0,
-            NEW_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            acc, M, L, q, tensors.new_k + start, tensors.new_v + start, new_k_desc, new_v_desc, tensors.k, tensors.v,
+            table, token0, head * NEW_HEAD, tl.maximum(low - context, 0), 0, tl.minimum(high - context, q_len), first,
+            last, token, left, right, qk_scale, cap, slope, ROWS, features.TMA_NEW, PAGE, TILE, D, D_PAD, 0, NEW_TOK,
+            0, NEW_TOK, 0, 0, CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
     return acc, M, L
 
@@ -116,6 +121,41 @@ def store_rows(
     if D != D_PAD:
         keep = keep & (offs_d < D)[None, :]
     tl.store(out_ptr + offset[:, None] + offs_d[None, :], acc.to(out_ptr.dtype.element_ty), mask=keep)
+
+
+@triton.jit
+def load_new(
+    tensors, token0, q_len, head, wanted, sizes: tl.constexpr, strides: tl.constexpr, NEW: tl.constexpr
+):
+    """(K, V [NEW, D_PAD], slots [NEW]) of a sequence's new tokens for a KV head; slots are -1 but where wanted."""
+    token = tl.arange(0, NEW)
+    offs_d = tl.arange(0, sizes.D_PAD)
+    ok = (token < q_len) & wanted
+    row = (token0 + token).to(tl.int64)
+    keep = ok[:, None]
+    if sizes.D != sizes.D_PAD:
+        keep = keep & (offs_d < sizes.D)[None, :]
+    k_row = tensors.new_k + (row * strides.NEW_TOK + head * strides.NEW_HEAD)[:, None]
+    v_row = tensors.new_v + (row * strides.NEW_V_TOK + head * strides.NEW_V_HEAD)[:, None]
+    slots = tl.load(tensors.slots + row, mask=ok, other=-1)
+    k = tl.load(k_row + offs_d[None, :], mask=keep, other=0.0)
+    return k, tl.load(v_row + offs_d[None, :], mask=keep, other=0.0), slots
+
+
+@triton.jit
+def store_new(tensors, k, v, slots, head, sizes: tl.constexpr, strides: tl.constexpr):
+    """Write what `load_new` gave to the pages. Nothing of this launch reads it there."""
+    offs_d = tl.arange(0, sizes.D_PAD)
+    head = head.to(tl.int64)
+    page = slots // sizes.PAGE
+    row = slots % sizes.PAGE
+    keep = (slots >= 0)[:, None]
+    if sizes.D != sizes.D_PAD:
+        keep = keep & (offs_d < sizes.D)[None, :]
+    k_row = page * strides.K_PAGE + row * strides.K_TOK + head * strides.K_HEAD
+    v_row = page * strides.V_PAGE + row * strides.V_TOK + head * strides.V_HEAD
+    tl.store(tensors.k + k_row[:, None] + offs_d[None, :], k, mask=keep)
+    tl.store(tensors.v + v_row[:, None] + offs_d[None, :], v, mask=keep)
 
 
 @triton.jit
@@ -239,7 +279,8 @@ def run_block(
     CHUNK: tl.constexpr, FUSED: tl.constexpr,
 ):  # fmt: skip
     """Attend to one segment of one Q block and store the result, or its part where the block has several
-    segments.
+    segments. With WRITE the last segment's program writes the new tokens' K and V: a single token's are loaded before
+    the loop and stored after it, so that neither is waited for.
 
     item: number of the (Q block, KV head) pair, its row in the scratch. part_ptr: `tensors.part`, or None where these
     keys are not cut.
@@ -266,11 +307,25 @@ def run_block(
         q, token, heads, row_ok = load_rows(
             tensors.q, token0, q_len, block, head, strides.Q_TOK, strides.Q_HEAD, G, BLOCK_M, D, D_PAD
         )  # fmt: skip
+        NEW: tl.constexpr = triton.next_power_of_2(
+            KEPT // G
+        )  # as many tokens as the rows that are kept can hold
+        EARLY: tl.constexpr = NEW * D_PAD <= 128  # more would spill
+        if features.WRITE and EARLY:
+            new_k, new_v, slots = load_new(
+                tensors, token0, q_len, head, segment == segments - 1, sizes, strides, NEW
+            )  # fmt: skip
         acc, M, L = attend_block(
             q.to(features.COMPUTE), token, heads, row_ok, tensors, k_desc, v_desc, new_k_desc, new_v_desc,
             tensors.table + sequence.to(tl.int64) * table_stride, token0, q_len, k_len, block, head, low, high, left,
             right, scale, softcap, sizes, strides, features, BLOCK_M, TILE,
         )  # fmt: skip
+        if features.WRITE:
+            if not EARLY:
+                new_k, new_v, slots = load_new(
+                    tensors, token0, q_len, head, segment == segments - 1, sizes, strides, NEW
+                )  # fmt: skip
+            store_new(tensors, new_k, new_v, slots, head, sizes, strides)
         if part_ptr is None:
             acc = finish_rows(acc, M, L, heads, row_ok, tensors, features)
             store_rows(acc, tensors.out, token0, token, heads, row_ok, O_TOK, O_HEAD, D, D_PAD)

@@ -13,6 +13,7 @@ import triton.language as tl
 # Where a tile comes from.
 PAGES = tl.constexpr(0)  # through the block table
 ROWS = tl.constexpr(1)  # contiguous [tokens, heads, head_size]
+BOTH = tl.constexpr(2)  # pages up to the new tokens, from there on their rows; with PARTIAL alone
 
 LOWEST = tl.constexpr(-1.0e38)
 LOG2E = tl.constexpr(1.4426950408889634)
@@ -56,12 +57,12 @@ def longest(seq_lens_ptr, num_seqs, WIDTH: tl.constexpr):
 
 @triton.jit
 def load_tile(
-    src, desc, table, row0, page_here, col0, start, limit, SOURCE: tl.constexpr, PARTIAL: tl.constexpr,
-    TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
-    S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
+    src, desc, new_src, table, row0, page_here, col0, start, cached, limit, SOURCE: tl.constexpr,
+    PARTIAL: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
+    D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr, NEW_TOK: tl.constexpr,
 ):  # fmt: skip
     """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from
-    `limit` on are 0.
+    `limit` on are 0. new_src, cached, NEW_TOK: of BOTH.
     """
     offs_t = tl.arange(0, TILE)
     offs_d = tl.arange(0, D_PAD)
@@ -71,28 +72,38 @@ def load_tile(
         else:
             row0 += start
         return desc.load([row0, col0])
-    if SOURCE == PAGES:
+    if SOURCE != ROWS:
+        paged = limit  # of keys from here on no page is read
+        if SOURCE == BOTH:
+            paged = tl.minimum(limit, cached)
         if PAGE % TILE == 0:
-            page = tl.load(table + start // PAGE).to(tl.int64)
+            if SOURCE == BOTH:
+                page = tl.load(table + start // PAGE, mask=start < paged, other=0).to(tl.int64)
+            else:
+                page = tl.load(table + start // PAGE).to(tl.int64)
             offset = page * S_PAGE + (start % PAGE + offs_t) * S_TOK
         elif TILE % PAGE == 0:
             # start is a multiple of TILE, hence of PAGE: only the page numbers change from tile to tile
             entries = table + start // PAGE + offs_t // PAGE
             if PARTIAL:
-                page = tl.load(entries, mask=start + offs_t < limit, other=0).to(tl.int64)
+                page = tl.load(entries, mask=start + offs_t < paged, other=0).to(tl.int64)
             else:
                 page = tl.load(entries).to(tl.int64)
             offset = page * S_PAGE + (offs_t % PAGE) * S_TOK
         else:
             position = start + offs_t
             if PARTIAL:
-                page = tl.load(table + position // PAGE, mask=position < limit, other=0).to(tl.int64)
+                page = tl.load(table + position // PAGE, mask=position < paged, other=0).to(tl.int64)
             else:
                 page = tl.load(table + position // PAGE).to(tl.int64)
             offset = page * S_PAGE + (position % PAGE) * S_TOK
     else:
         offset = (start + offs_t).to(tl.int64) * S_TOK
     pointers = src + offset[:, None] + offs_d[None, :]
+    if SOURCE == BOTH:
+        token = start + offs_t - cached
+        new = new_src + token.to(tl.int64)[:, None] * NEW_TOK + offs_d[None, :]
+        pointers = tl.where((token < 0)[:, None], pointers, new)
     if PARTIAL:
         keep = (start + offs_t < limit)[:, None]
         if D != D_PAD:
@@ -119,11 +130,11 @@ def keep_mask(
 
 @triton.jit
 def attend_tiles(
-    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, first, last, limit, q_pos, left, right, qk_scale,
-    cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr, TMA: tl.constexpr,
-    PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr,
-    K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
-    SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, first, last, cached, limit, q_pos,
+    left, right, qk_scale, cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr,
+    TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
+    K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, NEW_TOK: tl.constexpr,
+    NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
 ):  # fmt: skip
     """The online softmax over the tiles that start at first, first + TILE, .. < last.
 
@@ -139,8 +150,8 @@ def attend_tiles(
         if AHEAD:  # a tile ahead, so that no descriptor load waits for its page number
             page = tl.load(table + (start + TILE) // PAGE, mask=start + TILE < last, other=0)
         k = load_tile(
-            k_src, k_desc, table, row0, here, col0, start, limit, SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD,
-            K_PAGE, K_TOK,
+            k_src, k_desc, new_k, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
+            D, D_PAD, K_PAGE, K_TOK, NEW_TOK,
         )  # fmt: skip
         s = tl.dot(q, k.to(q.dtype).T)
         position = start + tl.arange(0, TILE)
@@ -164,8 +175,8 @@ def attend_tiles(
         L = L * alpha + tl.sum(p, 1)
         acc = acc * alpha[:, None]
         v = load_tile(
-            v_src, v_desc, table, row0, here, col0, start, limit, SOURCE, PARTIAL, TMA, PAGE, TILE, D, D_PAD,
-            V_PAGE, V_TOK,
+            v_src, v_desc, new_v, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
+            D, D_PAD, V_PAGE, V_TOK, NEW_V_TOK,
         )  # fmt: skip
         acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
         M = m_new
@@ -174,16 +185,18 @@ def attend_tiles(
 
 @triton.jit
 def attend_source(
-    acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, low, high, p_first, p_last, q_pos, left, right,
-    qk_scale, cap, slope, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr,
-    D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr,
-    V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, low, cached, high, p_first, p_last,
+    q_pos, left, right, qk_scale, cap, slope, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr,
+    TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr,
+    V_PAGE: tl.constexpr, V_TOK: tl.constexpr, NEW_TOK: tl.constexpr, NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
 ):  # fmt: skip
     """All keys low <= k < high of one source that any row sees: masked lead, unmasked bulk, masked tail.
 
-    low is a multiple of TILE for PAGES. p_first and p_last are the positions of the block's first and last
-    token.
+    low is a multiple of TILE but for ROWS. p_first and p_last are the positions of the block's first and last
+    token. BOTH: keys from `cached` on are rows of new_k and new_v; whole tiles before it are read as PAGES.
     """
+    PLAIN: tl.constexpr = PAGES if SOURCE == BOTH else SOURCE
     start = low
     lead_end = low
     bulk_high = high
@@ -194,38 +207,47 @@ def attend_source(
     if CAUSAL:
         bulk_high = tl.minimum(high, p_first + right + 1)
         key_high = tl.minimum(high, p_last + right + 1)
+    lead_high = key_high
+    if SOURCE == BOTH:
+        bulk_high = tl.minimum(bulk_high, cached)
+        lead_high = start + tl.maximum(bulk_high - start, 0) // TILE * TILE
     if WINDOW and q.shape[0] <= 32:
         # few tiles and little arithmetic: one masked loop starts sooner than three
         lead_end = start
         bulk_high = start
+        if SOURCE == BOTH:
+            lead_end = lead_high
     bulk_end = lead_end + tl.maximum(bulk_high - lead_end, 0) // TILE * TILE
-    if WINDOW and q.shape[0] > 32:
+    if WINDOW and (q.shape[0] > 32 or SOURCE == BOTH):
         acc, M, L = attend_tiles(
-            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, start, tl.minimum(lead_end, key_high),
-            high, q_pos, left, right, qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE,
-            K_TOK, V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, start,
+            tl.minimum(lead_end, lead_high), cached, high, q_pos, left, right, qk_scale, cap, slope, True,
+            SOURCE != BOTH, PLAIN, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK,
+            CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
     if not WINDOW or q.shape[0] > 32:
         acc, M, L = attend_tiles(
-            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, lead_end, bulk_end, high, q_pos, left,
-            right, qk_scale, cap, slope, False, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE,
-            V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, lead_end, bulk_end, cached,
+            high, q_pos, left, right, qk_scale, cap, slope, False, False, PLAIN, TMA, PAGE, TILE, D, D_PAD, K_PAGE,
+            K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
-    if TMA and CAUSAL:
+    if SOURCE == BOTH:
+        bulk_end = tl.minimum(bulk_end, lead_high)
+    elif TMA and CAUSAL:
         # the diagonal: whole tiles of real keys, so that descriptors may load them and only scores are masked
         diagonal_end = (
             bulk_end + tl.maximum(tl.minimum(high, key_high + TILE - 1) - bulk_end, 0) // TILE * TILE
         )
         acc, M, L = attend_tiles(
-            acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, diagonal_end, high, q_pos,
-            left, right, qk_scale, cap, slope, True, False, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
-            V_PAGE, V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, bulk_end, diagonal_end,
+            cached, high, q_pos, left, right, qk_scale, cap, slope, True, False, PLAIN, TMA, PAGE, TILE, D, D_PAD,
+            K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
         )  # fmt: skip
         bulk_end = diagonal_end
     return attend_tiles(
-        acc, M, L, q, k_src, v_src, k_desc, v_desc, table, row0, col0, bulk_end, key_high, high, q_pos, left, right,
-        qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, CAUSAL,
-        WINDOW, SOFTCAP, ALIBI,
+        acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, bulk_end, key_high, cached, high,
+        q_pos, left, right, qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE,
+        V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
     )  # fmt: skip
 
 

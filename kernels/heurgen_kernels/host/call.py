@@ -56,7 +56,7 @@ class CallLayout:
 class Call:
     """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None.
 
-    total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it.
+    total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it. slots: `slot_mapping`.
     """
 
     q: torch.Tensor
@@ -80,6 +80,7 @@ class Call:
     k_scale: torch.Tensor | None = None
     v_scale: torch.Tensor | None = None
     out_scale: torch.Tensor | None = None
+    slots: torch.Tensor | None = None
     blocks: torch.Tensor | None = None
     block_q: int = 0
     choose: Any = default_segments
@@ -110,6 +111,7 @@ def signature_of(call: Call) -> tuple[Any, ...]:
         None if alibi is None else _described(alibi), None if sinks is None else _described(sinks),
         None if q_scale is None else _described(q_scale), None if k_scale is None else _described(k_scale),
         None if v_scale is None else _described(v_scale), None if out_scale is None else _described(out_scale),
+        None if call.slots is None else _described(call.slots),
     )  # fmt: skip
 
 
@@ -127,6 +129,7 @@ def layout_of(call: Call, device: Device | None = None) -> CallLayout:
     kind = (
         device, q.device, q.dtype, k.dtype, call.out.dtype, heads, size, page_size, heads_kv, q.stride(), k.stride(),
         call.v.stride(), call.out.stride(), None if new is None else new.stride(),
+        None if call.slots is None or call.new_v is None else call.new_v.stride(),
         *(None if tensor is None else tensor.dtype for tensor in extras),
     )  # fmt: skip
     number = _kinds.get(kind)

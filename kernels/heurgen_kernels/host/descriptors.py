@@ -45,7 +45,7 @@ def descriptor_sources(call: Call, config: Config, d_pad: int, rows: int) -> tup
         return False, False
     same = call.k.stride() == call.v.stride()
     pages = call.prefix and same and call.k.shape[1] % rows == 0 and row_view(call.k) is not None
-    new = call.new_k is not None and call.new_k.stride(0) * 2 % 16 == 0
+    new = call.new_k is not None and call.slots is None and call.new_k.stride(0) * 2 % 16 == 0
     return pages and row_view(call.v) is not None, new
 
 

@@ -102,7 +102,17 @@ def arguments_of(plan: Plan, call: Call, stream: int, items: int, blocks: int) -
     counted = plan.counters + plan.item_counters * items
     if counted:
         count = counters(layout.place, stream, counted)
-    rest = (call.alibi, call.sinks, call.q_scale, call.k_scale, call.v_scale, call.out_scale, part, count)
+    rest = (
+        call.alibi,
+        call.sinks,
+        call.q_scale,
+        call.k_scale,
+        call.v_scale,
+        call.out_scale,
+        call.slots,
+        part,
+        count,
+    )
     numbers: tuple[Any, ...] = (
         rows, call.scale, call.softcap, call.left, call.right, layout.table_stride, layout.num_seqs,
     )  # fmt: skip

@@ -78,9 +78,9 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     rows = (call.max_q * layout.group - 1).bit_length()
     q, k, v, new_k, new_v, out, table, cu, lens = addresses
     aligned: Any = not (q | k | v | new_k | new_v | out | table | cu | lens) & 15
-    if not aligned or call.alibi is not None or call.sinks is not None:
+    if not aligned or call.alibi is not None or call.sinks is not None or call.slots is not None:
         # a compiled kernel may assume 16-byte alignment that another call's tensors lack
-        more = (tensor.data_ptr() for tensor in (call.alibi, call.sinks) if tensor is not None)
+        more = (tensor.data_ptr() for tensor in (call.alibi, call.sinks, call.slots) if tensor is not None)
         aligned = tuple(address & 15 == 0 for address in (*addresses, *more))
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
@@ -178,12 +178,15 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
     q, k, out = call.q, call.k, call.out
     compute = out.dtype if q.dtype in FP8 else q.dtype
     fp8_max = torch.finfo(out.dtype).max if out.dtype in FP8 else 0.0
-    new = call.new_k.stride()[:2] if call.new_k is not None else (0, 0)
+    new, new_v = (
+        tensor.stride()[:2] if tensor is not None else (0, 0) for tensor in (call.new_k, call.new_v)
+    )
     return (
         Sizes(call.layout.group, k.shape[2], k.shape[1], q.shape[2], d_pad),
-        Strides(*q.stride()[:2], *out.stride()[:2], *k.stride()[:3], *call.v.stride()[:3], *new),
+        Strides(*q.stride()[:2], *out.stride()[:2], *k.stride()[:3], *call.v.stride()[:3], *new, *new_v),
         Features(
-            FRESH=call.new_k is not None,
+            FRESH=call.new_k is not None and call.slots is None,
+            WRITE=call.slots is not None,
             PREFIX=call.prefix,
             TMA=tma[0],
             TMA_NEW=tma[1],

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from ..caches import Cache, shared
+from ..config import Config
 from .call import FP8, Call, CallLayout, layout_of, signature_of
 from .hardware import Device
+from .segments import block_rows
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -49,15 +51,15 @@ def assumed_total(num_seqs: int, max_seqlen_k: int) -> int:
 
 def check_all(call: Call) -> None:
     check_query(call.q, call.k, call.v)
-    check_new(call.q, call.k, call.new_k, call.new_v)
+    check_new(call.q, call.k, call.new_k, call.new_v, call.slots)
     check_batch(call)
     check_output(call.q, call.out, call.out_scale)
     check_numbers(call.scale, call.softcap)
     check_heads(call.q, alibi_slopes=call.alibi, sinks=call.sinks)
     check_devices(
         call.q, key_cache=call.k, value_cache=call.v, block_table=call.table, cu_seqlens_q=call.cu,
-        seq_lens=call.lens, key=call.new_k, value=call.new_v, out=call.out, alibi_slopes=call.alibi,
-        sinks=call.sinks, q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale,
+        seq_lens=call.lens, key=call.new_k, value=call.new_v, slot_mapping=call.slots, out=call.out,
+        alibi_slopes=call.alibi, sinks=call.sinks, q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale,
         output_scale=call.out_scale,
     )  # fmt: skip
 
@@ -162,12 +164,18 @@ def check_devices(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
 
 
 def check_new(
-    q: torch.Tensor, key_cache: torch.Tensor, key: torch.Tensor | None, value: torch.Tensor | None
+    q: torch.Tensor,
+    key_cache: torch.Tensor,
+    key: torch.Tensor | None,
+    value: torch.Tensor | None,
+    slots: torch.Tensor | None,
 ) -> None:
-    """key and value: [tokens, KV heads, head size], the new tokens' K and V in q's order."""
+    """key and value: [tokens, KV heads, head size], the new tokens' K and V in q's order; slots: `slot_mapping`."""
     if not ((key is None) == (value is None)):
         raise ValueError("key and value go together: one of them is None")
     if key is None or value is None:
+        if slots is not None:
+            raise ValueError("slot_mapping says where key and value are written; they are None")
         return
     shape = (q.shape[0], *key_cache.shape[2:])
     for name, tensor in (("key", key), ("value", value)):
@@ -177,8 +185,33 @@ def check_new(
             raise ValueError(f"{name} is {tensor.dtype} and q is {q.dtype}; expected the same type")
         if not (tensor.stride(-1) == 1):
             raise ValueError(f"{name} must be contiguous along the head size")
-    if not (key.stride() == value.stride()):
+    if slots is not None:
+        check_slots(key_cache, key, slots)
+    elif key.stride() != value.stride():
         raise ValueError(f"key has strides {key.stride()}, value {value.stride()}; expected the same")
+
+
+def check_slots(key_cache: torch.Tensor, key: torch.Tensor, slots: torch.Tensor) -> None:
+    """Where new K and V are written as they are: pages of their type."""
+    if not (slots.dtype == torch.int64 and tuple(slots.shape) == key.shape[:1] and slots.is_contiguous()):
+        raise ValueError(
+            f"slot_mapping is {slots.dtype} of shape {tuple(slots.shape)}; expected contiguous int64, one number per "
+            f"token, ({key.shape[0]},)"
+        )
+    if not (key_cache.dtype == key.dtype):
+        raise ValueError(
+            f"slot_mapping is given, the cache is {key_cache.dtype} and key {key.dtype}; they are written as they are"
+        )
+
+
+def check_writes(call: Call, config: Config) -> None:
+    """Whether a config's launch writes new K and V. config: as `plan.adapted` gives it."""
+    block_q = block_rows(config.BLOCK_M, call.layout.group) // call.layout.group
+    if config.variant != "static_grid" or call.max_q > block_q:
+        raise ValueError(
+            f"slot_mapping is given, the config is {config.variant} and max_seqlen_q {call.max_q}; static_grid alone "
+            f"writes new K and V, of at most BLOCK_M // query heads per KV head tokens a sequence, here {block_q}"
+        )
 
 
 def check_output(q: torch.Tensor, out: torch.Tensor, output_scale: object) -> None:

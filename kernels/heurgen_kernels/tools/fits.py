@@ -74,8 +74,9 @@ class Resources:
 class Shape:
     """The layout a config is compiled for.
 
-    element: "bf16", "fp16"; fresh: new tokens' K and V are at hand; decode: each sequence has
-    `query_tokens` new tokens; halves: K and V are halves of one tensor, heads outside tokens, as vLLM lays them out.
+    element: "bf16", "fp16"; fresh: new tokens' K and V are at hand; decode: each sequence has `query_tokens` new
+    tokens; written: these are written to the pages; halves: K and V are halves of one tensor, heads outside tokens, as
+    vLLM lays them out.
     """
 
     num_query_heads: int = 32
@@ -89,11 +90,17 @@ class Shape:
     window: bool = False
     softcap: bool = False
     sinks: bool = False
+    written: bool = False
     halves: bool = False
 
 
 ELEMENTS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-TYPES = {torch.int32: "i32", torch.float32: "fp32", **{dtype: name for name, dtype in ELEMENTS.items()}}
+TYPES = {
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float32: "fp32",
+    **{dtype: name for name, dtype in ELEMENTS.items()},
+}
 # New and all tokens of the two sequences that are compiled for; numbers are no part of a kernel, but for one token.
 PROMPT, CONTEXT = 2048, 8192
 
@@ -112,12 +119,13 @@ def meta_call(shape: Shape, target: str) -> Call:
     if shape.halves:
         both = meta(cache[0], shape.num_kv_heads, shape.page_size, 2 * shape.head_size).transpose(1, 2)
         k, v = both[..., : shape.head_size], both[..., shape.head_size :]
-    new = (tokens, shape.num_kv_heads, shape.head_size)
+    new, has_new = (tokens, shape.num_kv_heads, shape.head_size), shape.fresh or shape.written
     call = Call(
         q=meta(tokens, shape.num_query_heads, shape.head_size), k=k, v=v,
         table=meta(2, pages, dtype=torch.int32), cu=meta(3, dtype=torch.int32), lens=meta(2, dtype=torch.int32),
         out=meta(tokens, shape.num_query_heads, shape.head_size), max_q=tokens // 2, max_k=CONTEXT, scale=1.0,
-        new_k=meta(*new) if shape.fresh else None, new_v=meta(*new) if shape.fresh else None,
+        new_k=meta(*new) if has_new else None, new_v=meta(*new) if has_new else None,
+        slots=meta(tokens, dtype=torch.int64) if shape.written else None,
         left=1023 if shape.window else -1, softcap=30.0 if shape.softcap else 0.0,
         sinks=meta(shape.num_query_heads) if shape.sinks else None,
     )  # fmt: skip

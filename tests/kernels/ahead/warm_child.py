@@ -35,6 +35,7 @@ FUSED = {"q_strides": (6144, 128), "new_strides": (6144, 128), "page_strides": (
 LAYOUTS = {
     "contiguous": Layout(32, 8, 128, 16, fresh=(False, True)),
     "fused": Layout(32, 8, 128, 16, fresh=(False,), fresh_from=2, **FUSED),
+    "written": Layout(32, 8, 128, 16, fresh=(False,), written_strides=((1024, 128), (6144, 128)), **FUSED),
     "by head": Layout(
         16, 8, 64, 64, dtype=torch.float16, page_strides=(8 * 64 * 128, 128, 64 * 128), window=True
     ),
@@ -54,6 +55,9 @@ def launches(layout, count, seed=0):
     large = {
         name: _many(calls, name, LIMITS["max_num_batched_tokens"]) for name in ("q", "out", "key", "value")
     }
+    written = {"": example(layout, cpu, False, True)} if layout.written_strides else {}
+    new = {name: _many(written, name, LIMITS["max_num_batched_tokens"]) for name in ("key", "value")}
+    slots = torch.zeros(LIMITS["max_num_batched_tokens"], dtype=torch.int64)
     table = torch.zeros((LIMITS["max_num_seqs"], LIMITS["max_seqlen"] // layout.page_size), dtype=torch.int32)
     for _ in range(count):
         has_prefix = rng.choice(kinds)
@@ -70,6 +74,8 @@ def launches(layout, count, seed=0):
         recorded = (
             not fresh and query <= 16 * layout.num_kv_heads // layout.num_query_heads and rng.random() < 0.3
         )
+        if recorded and written:
+            call |= {name: tensor[:tokens] for name, tensor in new.items()} | {"slot_mapping": slots[:tokens]}
         paged_attention(
             **call
             | {

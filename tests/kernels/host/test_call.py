@@ -8,7 +8,7 @@ from heurgen_kernels.host.call import DTYPE_NAMES, layout_of, signature_of
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.select import FEATURES
 
-from tests.kernels.batches import checked, halves, make_batch
+from tests.kernels.batches import checked, halves, make_batch, slots_of
 
 H100 = Device("nvidia", (9, 0), 114)
 LENGTHS = [(5, 40), (1, 33), (0, 7)]
@@ -65,8 +65,10 @@ def test_a_kind_is_shared_by_batches_of_any_lengths():
 
 
 def test_a_kind_tells_layouts_and_types_apart():
-    plain = make_batch(LENGTHS)
+    plain, fresh = make_batch(LENGTHS), make_batch(LENGTHS, fresh=True)
+    fresh["slot_mapping"] = slots_of(fresh)
     other = [
+        fresh, fresh | {"value": fresh["value"].repeat(1, 2, 1)[:, :2]},
         make_batch(LENGTHS, (4, 4)), make_batch(LENGTHS, (2, 2)), make_batch(LENGTHS, size=64),
         make_batch(LENGTHS, page=32),
         make_batch(LENGTHS, dtype=torch.bfloat16), make_batch(LENGTHS, cache=torch.float8_e4m3fn),
@@ -84,7 +86,7 @@ def test_a_kind_tells_layouts_and_types_apart():
 
 
 TENSORS = ("q", "k", "v", "out", "table", "cu", "lens", "new_k", "new_v", "alibi", "sinks", "q_scale", "k_scale",
-           "v_scale", "out_scale")  # fmt: skip
+           "v_scale", "out_scale", "slots")  # fmt: skip
 
 
 def changes(tensor):
@@ -96,7 +98,7 @@ def changes(tensor):
 def test_a_signature_holds_shape_strides_type_and_device_of_every_tensor():
     call = checked(make_batch(LENGTHS, fresh=True), H100)
     call.alibi, call.sinks = torch.ones(4), torch.ones(4)
-    call.q_scale, call.k_scale, call.v_scale, call.out_scale = torch.ones(4, 1).unbind()
+    call.q_scale, call.k_scale, call.v_scale, call.out_scale, call.slots = torch.ones(5, 1).unbind()
     found = [signature_of(call)]
     for name in TENSORS:
         tensor = getattr(call, name)

@@ -27,7 +27,7 @@ from heurgen_kernels.host import validate
 from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
-from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
+from heurgen_kernels.host.plan import adapted, addresses_of, launch_grid, make_plan, plan_key, scratch_fits
 from heurgen_kernels.host.segments import SEGMENTS, block_count, cut
 from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
 
@@ -138,7 +138,12 @@ def lay_out(config, call, plans):
         assert plan.decode == (call.max_q <= block_m // sizes.G)
         assert plan.variant != "warp_specialized" or (device.hopper and block_m in (128, 192))
         assert device.descriptors or not any(plan.tma)
-        assert (call.new_k is not None, call.prefix) == (features.FRESH, features.PREFIX)
+        fresh = call.new_k is not None and call.slots is None
+        assert (fresh, call.slots is not None, call.prefix) == (
+            features.FRESH,
+            features.WRITE,
+            features.PREFIX,
+        )
         assert plan.options["num_warps"] in ALLOWED["num_warps"]
         fits_the_signature(plan, call, items, blocks)
 
@@ -215,3 +220,25 @@ def test_every_config_over_layouts_and_features(vendor):
                 for call in calls:
                     lay_out(config, call, plans)
     assert len(plans) > 1000
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd"])
+def test_recorded_decodes_that_write_new_tokens(vendor):
+    """What a graph launches, over layouts and features; V that lies otherwise than K."""
+    plans = {}
+    for device in DEVICES[vendor]:
+        for number, (heads, size, page) in enumerate(product(HEADS, SIZES, PAGES)):
+            few = (1, max(1, 16 // (heads[0] // heads[1])))[number % 2]
+            flags = (True, False, *FLAGS[number % 64][2:5], False)
+            call = call_of((7, 7 * few, few, 9000, 30000), heads, size, page, flags, device)
+            call.slots = torch.empty(7 * few, dtype=torch.int64, device="meta")
+            call.new_v = torch.empty(
+                (7 * few, 3, *call.new_k.shape[1:]), dtype=torch.bfloat16, device="meta"
+            )[:, 1]
+            validate.check(call, device)
+            validate.check_writes(call, adapted(GRAPH, call))
+            lay_out(GRAPH, call, plans)
+    assert len(plans) >= 140 * len(DEVICES[vendor])
+    strides, features = next(iter(plans.values())).constants[1:3]
+    assert strides.NEW_V_TOK == 3 * strides.NEW_TOK
+    assert features.WRITE

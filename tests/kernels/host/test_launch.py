@@ -176,7 +176,7 @@ def test_the_first_launch_is_bound_and_a_static_grid_learns_its_size(monkeypatch
     monkeypatch.setattr(launch, "bind", lambda *given: ("bound", *given))
     monkeypatch.setattr(launch, "resident_programs", lambda *given: asked.append(given) or 5)
     monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
-    launch._dispatch(plan, call, (1, 1, 1), (None,) * 8, (0,))
+    launch._dispatch(plan, call, (1, 1, 1), (None,) * 9, (0,))
     assert plan.bound == ("bound", compiled, launch.sources_of(plan.tma))
     assert plan.resident == resident
     assert asked == [plan.options, (compiled, 4, call.layout.place)][: 2 if variant == "static_grid" else 1]

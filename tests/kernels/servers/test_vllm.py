@@ -72,6 +72,15 @@ def test_the_layer_finds_the_backend_by_its_name(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_the_layer_leaves_writing_to_a_forward_that_includes_it(version):
+    had(version)
+    text = source(version, "vllm/model_executor/layers/attention/attention.py")
+    assert text.count("not self.attn_backend.forward_includes_kv_cache_update") == 2
+    slots = source(version, "vllm/v1/attention/backends/triton_attn.py")
+    assert "slot_mapping=slot_mapping," in slots
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_flash_attention_writes_pages_of_the_same_layout_with_the_kernel_that_we_call(version):
     had(version)
     assert "from vllm._custom_ops import reshape_and_cache_flash" in source(

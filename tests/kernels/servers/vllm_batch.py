@@ -11,7 +11,10 @@ HEADS, HEADS_KV, SIZE, PAGE = 4, 2, 32, 16
 
 
 class Batch:
-    """A batch as vLLM hands it over. lengths: (new tokens, all tokens). layout: how pages lie in memory."""
+    """A batch as vLLM hands it over. lengths: (new tokens, all tokens). layout: how pages lie in memory.
+
+    The new tokens' slots hold NaN; `expected` are the pages with their K and V.
+    """
 
     def __init__(self, lengths, layout="NHD", padding=0):
         generator = torch.Generator().manual_seed(0)
@@ -37,24 +40,30 @@ class Batch:
         self.output = torch.full((rows, HEADS, SIZE), float("nan")).half()
         self.starts = torch.tensor([0, *(n for n, _ in lengths)], dtype=torch.int32).cumsum(0).int()
         self.lens = torch.tensor([n for _, n in lengths], dtype=torch.int32)
+        found = [
+            int(self.table[row, at // PAGE]) * PAGE + at % PAGE
+            for row, (new, total) in enumerate(lengths)
+            for at in range(total - new, total)
+        ]
+        self.slots = torch.tensor(found + [-1] * padding)
+        page, place = self.slots[: self.tokens] // PAGE, self.slots[: self.tokens] % PAGE
+        new = torch.cat((self.key, self.value), -1)[: self.tokens]
+        self.expected = self.kv_cache.clone()
+        self.expected.transpose(1, 2)[page, place] = new
+        self.kv_cache.transpose(1, 2)[page, place] = float("nan")
         self.common = SimpleNamespace(
             query_start_loc=self.starts, query_start_loc_cpu=self.starts, seq_lens=self.lens, num_reqs=len(lengths),
             num_actual_tokens=rows, max_query_len=max(n for n, _ in lengths), max_seq_len=max(n for _, n in lengths),
-            block_table_tensor=self.table, slot_mapping=None, causal=True, mm_req_doc_ranges=None,
+            block_table_tensor=self.table, slot_mapping=self.slots, causal=True, mm_req_doc_ranges=None,
             rswa_prefix_lens=None, seq_lens_cpu_upper_bound=self.lens,
         )  # fmt: skip
-        self.write()
 
-    def write(self):
-        """New K and V go to their pages, as vLLM writes them before attention."""
-        for row, (new, total) in enumerate(self.lengths):
-            for i in range(new):
-                at, token = total - new + i, int(self.starts[row]) + i
-                place = self.kv_cache[int(self.table[row, at // PAGE]), :, at % PAGE]
-                place[:, :SIZE], place[:, SIZE:] = self.key[token], self.value[token]
+    def written(self):
+        """Whether new K and V are in their pages, and nothing else was changed."""
+        return torch.equal(self.kv_cache, self.expected)
 
     def reference(self, **more):
-        cache = self.kv_cache.transpose(1, 2)
+        cache = self.expected.transpose(1, 2)
         return reference_attention(
             self.query[: self.tokens], cache[..., :SIZE], cache[..., SIZE:], self.table, self.starts, self.lens,
             scale=SIZE**-0.5, **more,

@@ -28,53 +28,20 @@ from heurgen_kernels.servers import vllm as plugin  # noqa: E402
 from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
-from tests.kernels.servers.vllm_batch import HEADS, HEADS_KV, PAGE, SIZE, Batch, error_of  # noqa: E402
+from tests.kernels.servers import vllm_writes  # noqa: E402
+from tests.kernels.servers.vllm_batch import HEADS, SIZE, Batch, error_of  # noqa: E402
+from tests.kernels.servers.vllm_calls import (  # noqa: E402
+    DECODES,
+    MIXED,
+    PROMPTS,
+    Spied,
+    builder_of,
+    impl_of,
+    stock_calls,
+)
 
 SAID: list[str] = []
 backend.logger = SimpleNamespace(info_once=lambda text, *given: SAID.append(text % given))
-
-
-def impl_of(**changes):
-    given = {
-        "num_heads": HEADS, "head_size": SIZE, "scale": SIZE**-0.5, "num_kv_heads": HEADS_KV, "alibi_slopes": None,
-        "sliding_window": None, "kv_cache_dtype": "auto",
-    }  # fmt: skip
-    return backend.HeurgenAttentionImpl(**given | changes)
-
-
-def builder_of():
-    config = SimpleNamespace(
-        model_config=SimpleNamespace(
-            get_num_attention_heads=lambda _: HEADS, get_num_kv_heads=lambda _: HEADS_KV, get_head_size=lambda: SIZE,
-            rswa_window=None,
-        ),
-        parallel_config=None, speculative_config=None, scheduler_config=SimpleNamespace(max_num_seqs=8),
-        compilation_config=SimpleNamespace(
-            cudagraph_mode=vllm_wheels.CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4]
-        ),
-    )  # fmt: skip
-    triton_attn.get_num_attention_heads_from_layers = lambda *_: HEADS
-    spec = SimpleNamespace(block_size=PAGE, dtype=torch.float16, kv_quant_mode=None)
-    return backend.HeurgenAttentionMetadataBuilder(spec, ["layer"], config, torch.device("cpu"))
-
-
-class Spied:
-    """Keywords of the calls of our kernels inside a `with`."""
-
-    def __enter__(self):
-        self.calls, self.real = [], backend.paged_attention
-        backend.paged_attention = self.spy
-        return self.calls
-
-    def spy(self, *args, **kwargs):
-        self.calls.append((args, kwargs))
-        return self.real(*args, **kwargs)
-
-    def __exit__(self, *_):
-        backend.paged_attention = self.real
-
-
-MIXED, PROMPTS, DECODES = [(1, 40), (17, 17), (5, 37)], [(20, 20), (33, 33)], [(1, 40), (1, 3), (1, 64)]
 
 
 def check_the_name_is_one_that_vllm_finds():
@@ -111,70 +78,7 @@ def check_every_batch_is_right_in_both_layouts():
                 batch.forward(impl, metadata)
             assert error_of(batch.output[: batch.tokens], batch.reference()) < 2e-3
             assert len(calls) == 1
-
-
-def slots_of(batch):
-    """Where each row of new K and V goes; -1 for padding."""
-    found = [
-        int(batch.table[row, at // PAGE]) * PAGE + at % PAGE
-        for row, (new, total) in enumerate(batch.lengths)
-        for at in range(total - new, total)
-    ]
-    return torch.tensor(found + [-1] * (len(batch.key) - len(found)))
-
-
-def check_new_tokens_are_written_where_they_are_read():
-    for layout in ("NHD", "HND"):
-        batch, impl = Batch(MIXED, layout, padding=3), impl_of()
-        expected = batch.kv_cache.clone()
-        for token, slot in enumerate(slots_of(batch)[: batch.tokens].tolist()):
-            batch.kv_cache[slot // PAGE, :, slot % PAGE] = 7.0 + token
-        written = sum(int((a != b).any()) for a, b in zip(batch.kv_cache, expected, strict=True))
-        assert written >= len(MIXED)
-        calls, restore = inherited_writes()
-        layer = SimpleNamespace(_k_scale=torch.ones(()), _v_scale=torch.ones(()))
-        impl.do_kv_cache_update(layer, batch.key, batch.value, batch.kv_cache, slots_of(batch))
-        restore()
-        assert calls == []
-        assert torch.equal(batch.kv_cache, expected)
-
-
-def check_pages_of_the_model_s_type_by_its_name_are_ours():
-    batch = Batch(MIXED)
-    torch.set_default_dtype(torch.float16)  # as vLLM sets it while it builds a model
-    try:
-        impl = impl_of(kv_cache_dtype="float16")
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert impl.stock is None
-    expected = batch.kv_cache.clone()
-    batch.kv_cache.zero_()
-    layer = SimpleNamespace(_k_scale=torch.ones(()), _v_scale=torch.ones(()))
-    impl.do_kv_cache_update(layer, batch.key, batch.value, batch.kv_cache, slots_of(batch))
-    written = (batch.kv_cache != 0).any(-1)
-    assert int(written.sum()) == batch.tokens * HEADS_KV
-    assert torch.equal(batch.kv_cache[written], expected[written])
-
-
-def check_other_pages_are_written_by_the_inherited_kernel():
-    for traits in ({"kv_cache_dtype": "fp8"}, {"use_alibi_sqrt": True}):
-        batch, impl = Batch(DECODES), impl_of(**traits)
-        calls, restore = inherited_writes()
-        impl.do_kv_cache_update(None, batch.key, batch.value, batch.kv_cache, slots_of(batch))
-        restore()
-        assert len(calls) == 1, traits
-    batch, impl = Batch(DECODES), impl_of()
-    calls, restore = inherited_writes()
-    impl.do_kv_cache_update(None, batch.key.float(), batch.value.float(), batch.kv_cache, slots_of(batch))
-    restore()
-    assert len(calls) == 1
-
-
-def inherited_writes():
-    calls = []
-    real = triton_attn.TritonAttentionImpl.do_kv_cache_update
-    triton_attn.TritonAttentionImpl.do_kv_cache_update = lambda *given: calls.append(given)
-    return calls, lambda: setattr(triton_attn.TritonAttentionImpl, "do_kv_cache_update", real)
+            assert batch.written()
 
 
 def check_pages_are_read_where_they_are():
@@ -197,8 +101,8 @@ def check_the_host_says_what_it_knows():
         told = calls[0][1]
         assert told["total_seqlen_k"] == sum(total for _, total in lengths)
         fresh = lengths is PROMPTS
-        assert (told["key"] is not None) == fresh
-        assert told["has_prefix"] is (False if fresh else None)
+        assert (told.get("key") is not None) == fresh
+        assert told.get("has_prefix") is (False if fresh else None)
 
 
 def check_unknown_lengths_are_not_read_from_the_device():
@@ -215,28 +119,6 @@ def check_a_server_s_padding_is_left_alone():
     batch.forward(impl_of(), builder_of().build(0, batch.common))
     assert error_of(batch.output[: batch.tokens], batch.reference()) < 2e-3
     assert bool(batch.output[batch.tokens :].isnan().all())
-
-
-def check_recorded_decodes_run_the_static_grid():
-    batch = Batch(DECODES)
-    batch.common.max_seq_len = 16 * batch.table.shape[1]
-    metadata = builder_of().build_for_cudagraph_capture(batch.common)
-    metadata.seq_lens.copy_(torch.tensor([total for _, total in DECODES]))
-    with Spied() as calls:
-        batch.forward(impl_of(), metadata)
-    assert calls[0][1]["config"].variant == "static_grid"
-    assert calls[0][1]["total_seqlen_k"] is None
-    assert error_of(batch.output, batch.reference()) < 2e-3
-
-
-def check_a_recorded_mixed_batch_is_answered_by_the_selector():
-    batch = Batch(MIXED)
-    metadata = builder_of().build_for_cudagraph_capture(batch.common)
-    metadata.seq_lens.copy_(torch.tensor([total for _, total in MIXED]))
-    with Spied() as calls:
-        batch.forward(impl_of(), metadata)
-    assert calls[0][1]["config"] is None
-    assert error_of(batch.output, batch.reference()) < 2e-3
 
 
 def check_a_common_prefix_is_no_cascade():
@@ -256,13 +138,6 @@ def check_windows_soft_caps_and_sinks_are_ours():
         assert error_of(batch.output, batch.reference(**more)) < 2e-3, traits
 
 
-def stock_calls():
-    calls = []
-    real = triton_attn.TritonAttentionImpl.forward
-    triton_attn.TritonAttentionImpl.forward = lambda *args, **kwargs: calls.append((args, kwargs))
-    return calls, lambda: setattr(triton_attn.TritonAttentionImpl, "forward", real)
-
-
 def check_what_we_lack_goes_to_vllms_kernels_with_one_line():
     batch, impl = Batch(MIXED), impl_of()
     for name, value in (
@@ -277,6 +152,7 @@ def check_what_we_lack_goes_to_vllms_kernels_with_one_line():
             batch.forward(impl, metadata)
         restore()
         assert (len(calls), len(ours), len(SAID)) == (2, 0, 1), name
+        assert batch.written(), name
 
 
 def check_layers_that_we_lack_are_vllms_from_the_start():
@@ -294,7 +170,7 @@ def check_profiling_notes_how_tensors_lie_and_one_token_is_told_so():
     batch, impl = Batch([(3, 3)]), impl_of()
     batch.forward(impl, None)
     assert float(batch.output.abs().max()) == 0.0
-    assert impl.seen.strides == ((256, 32), (256, 32), (128, 32))
+    assert impl.seen.strides == ((256, 32), (256, 32), (256, 32), (128, 32))
     one = Batch([(1, 9)])
     one.query = one.query.reshape(1, HEADS, SIZE).contiguous()
     with Spied() as calls:
@@ -311,15 +187,8 @@ def check_k_and_v_that_lie_differently_are_handed_over_alike():
         batch.forward(impl, builder_of().build(0, batch.common))
     told = calls[0][1]
     assert told["key"].stride() == told["value"].stride() == (64, 32, 1)
-    assert impl.seen.strides[1] == (64, 32)
+    assert impl.seen.strides[1:3] == ((64, 32), (256, 32))
     assert error_of(batch.output, batch.reference()) < 2e-3
-
-
-def check_pages_of_another_layer_are_never_replaced_by_new_tokens():
-    batch, impl = Batch(PROMPTS), impl_of(kv_sharing_target_layer_name="other")
-    with Spied() as calls:
-        batch.forward(impl, builder_of().build(0, batch.common))
-    assert calls[0][1]["key"] is None
 
 
 def check_the_warm_up_stands_behind_vllms():
@@ -380,7 +249,7 @@ def check_nothing_is_read_from_the_device():
         for frozen in (False, True):
             batch, builder = Batch(lengths), builder_of()
             batch.common.seq_lens_cpu_upper_bound = batch.lens.clone()
-            for name in ("query_start_loc", "seq_lens", "block_table_tensor"):
+            for name in ("query_start_loc", "seq_lens", "block_table_tensor", "slot_mapping"):
                 setattr(batch.common, name, on_a_device(getattr(batch.common, name)))
             build = (
                 builder.build_for_cudagraph_capture
@@ -390,11 +259,12 @@ def check_nothing_is_read_from_the_device():
             metadata = build(batch.common)
             for name in ("query", "key", "value", "kv_cache", "output"):
                 setattr(batch, name, on_a_device(getattr(batch, name)))
-            real, backend.paged_attention = backend.paged_attention, lambda *_, **__: None
+            real = backend.paged_attention, backend._custom_ops.reshape_and_cache_flash
+            backend.paged_attention = backend._custom_ops.reshape_and_cache_flash = lambda *_, **__: None
             try:
                 batch.forward(impl_of(), metadata)
             finally:
-                backend.paged_attention = real
+                backend.paged_attention, backend._custom_ops.reshape_and_cache_flash = real
 
 
 def check_two_engines_share_nothing():
@@ -431,7 +301,7 @@ def check_batches_of_live_traffic_become_a_csv():
 
 def main():
     found = {}
-    for name, check in list(globals().items()):
+    for name, check in [*globals().items(), *vars(vllm_writes).items()]:
         if name.startswith("check_"):
             try:
                 check()

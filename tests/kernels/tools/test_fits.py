@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from heurgen_kernels.config import Config, normalise
-from heurgen_kernels.defaults import default_config
+from heurgen_kernels.defaults import GRAPH, default_config
 from heurgen_kernels.heuristics import paged_attention, paged_attention_amd
 from heurgen_kernels.host.segments import with_segments
 
@@ -147,6 +147,20 @@ def test_heads_of_256_fit_but_for_a_few_words():
         "sm_90", [(Config("warp_specialized", 128, 64, 4, 2, n), {"head_size": 256}) for n in (1, 2)]
     )
     assert all(shared <= 232448 and spills <= 28 for shared, _, spills, _ in found)
+
+
+@by_make_fits
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90", "sm_80", "gfx942", "gfx90a"])
+def test_recorded_decodes_that_write_new_tokens_fit(target):
+    """A token each. Of a few tokens a sequence some words are spilled, written or not, as with heads of 256 and, before
+    Hopper, with 28/4 heads.
+    """
+    layouts = [
+        {"decode": True, "written": True, "halves": True, **more}
+        for more in ({"head_size": 64}, {}, {"window": True})
+    ]
+    assert unfit(target, [(GRAPH, layout) for layout in layouts]) == ""
 
 
 def test_what_does_not_fit_says_why():

@@ -23,7 +23,7 @@ from vllm.v1.attention.backends.triton_attn import (
 from ...api import paged_attention
 from . import enter
 from .batch import batch_of, features_of, graph_config
-from .seen import Seen
+from .seen import Seen, fresh
 from .support import LayerTraits, why_stock
 from .traffic import traffic_of
 from .warm import hook
@@ -58,6 +58,8 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         self.supports_quant_query_input = False
         # new K and V are those of the queries' tokens, unless the pages are another layer's or an encoder's
         self.takes_new = self.attn_type == "decoder" and self.kv_sharing_target_layer_name is None
+        # recorded decodes write them to the pages, which are of their type
+        self.writes = self.takes_new and self.kv_cache_dtype not in FP8
 
     def forward(
         self,
@@ -71,13 +73,16 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         output_scale: torch.Tensor | None = None,
         output_block_scale: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """As TritonAttentionImpl.forward. Pages are already written, new tokens' too."""
+        """As TritonAttentionImpl.forward, with its `do_kv_cache_update` before it, or in recorded decodes within."""
+        new = key is not None and value is not None and self.kv_sharing_target_layer_name is None
         stock = self.stock or why_stock_batch(attn_metadata, query, output_block_scale)
         if stock is not None:
             if attn_metadata is None and self.stock is None:
                 self.seen.note(query, key, value, output)
             elif stock != self.stock and stock is not PROFILING:
                 self._tell(stock)
+            if new and attn_metadata is not None:
+                self.do_kv_cache_update(layer, key, value, kv_cache, attn_metadata.slot_mapping)
             return super().forward(
                 layer, query, key, value, kv_cache, attn_metadata, output, output_scale, output_block_scale
             )
@@ -87,21 +92,45 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
                 attn_metadata.seq_lens.shape[0], attn_metadata.max_query_len, self.num_heads, self.num_kv_heads,
                 self.head_size,
             )  # fmt: skip
-        query, new_k, new_v, out = self.seen.uniform(
-            batch.tokens, query, key if self.takes_new and batch.fresh else None, value, output
-        )
+        told = self.new_tokens(layer, query, key, value, kv_cache, attn_metadata, config) if new else {}
+        query, out = self.seen.uniform(batch.tokens, query, output)
         pages_k, pages_v = self.pages(kv_cache)
         fp8 = self.kv_cache_dtype in FP8
         causal, left = attn_metadata.causal, self.sliding_window[0]
         paged_attention(
             query, pages_k, pages_v, attn_metadata.block_table, attn_metadata.query_start_loc,
             attn_metadata.seq_lens, max_seqlen_q=attn_metadata.max_query_len, max_seqlen_k=attn_metadata.max_seq_len,
-            scale=self.scale, total_seqlen_k=batch.total_seqlen_k, key=new_k, value=new_v, causal=causal,
+            scale=self.scale, total_seqlen_k=batch.total_seqlen_k, causal=causal,
             window=(left, -1 if causal else left), softcap=self.logits_soft_cap, alibi_slopes=self.alibi_slopes,
             sinks=self.sinks, k_scale=layer._k_scale if fp8 else None, v_scale=layer._v_scale if fp8 else None,
-            output_scale=output_scale, has_prefix=None if new_k is None else False, out=out, config=config,
+            output_scale=output_scale, out=out, config=config, **told,
         )  # fmt: skip
         return output
+
+    def new_tokens(
+        self,
+        layer: Any,
+        query: torch.Tensor,
+        key: Any,
+        value: Any,
+        kv_cache: torch.Tensor,
+        metadata: Any,
+        config: Any,
+    ) -> dict[str, Any]:
+        """Keywords of `paged_attention` for new K and V, which are in the pages now or will be after that launch.
+
+        config: of a recorded decode, None for others.
+        """
+        batch, slots = metadata.heurgen, metadata.slot_mapping
+        alike = key.dtype == value.dtype == kv_cache.dtype == query.dtype
+        if config is not None and self.writes and alike and slots.shape[0] >= batch.tokens:
+            key, value, slots = self.seen.written(batch.tokens, key, value, slots)
+            return {"key": key, "value": value, "slot_mapping": slots}
+        self.do_kv_cache_update(layer, key, value, kv_cache, slots)
+        if not (self.takes_new and batch.fresh):
+            return {}
+        key, value = fresh(batch.tokens, key, value)
+        return {"key": key, "value": value, "has_prefix": False}
 
     def do_kv_cache_update(
         self,
@@ -117,9 +146,13 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         the host tens of microseconds a layer. Quantised pages stay with it, which rounds as their readers expect, and
         so does whatever else is not of the pages' type: the C++ one takes them to be.
         """
+        if slot_mapping.shape[0] > key.shape[0]:
+            slot_mapping = slot_mapping[: key.shape[0]]
         plain = self.stock is None and self.kv_cache_dtype not in FP8
         if not plain or not key.dtype == value.dtype == kv_cache.dtype:
-            super().do_kv_cache_update(layer, key, value, kv_cache, slot_mapping)
+            # tokens that pad a graph which ends before attention have no slots, and some of its kernels ask for them
+            count = slot_mapping.shape[0]
+            super().do_kv_cache_update(layer, key[:count], value[:count], kv_cache, slot_mapping)
             return
         pages_k, pages_v = self.pages(kv_cache)
         # "auto": as they are. Older kernels know no other name for pages that are not quantised
@@ -194,7 +227,13 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
 
 
 class HeurgenAttentionBackend(TritonAttentionBackend):  # type: ignore[misc]
-    """Takes every layer that vLLM's Triton backend takes: what our kernels lack, its own do."""
+    """Takes every layer that vLLM's Triton backend takes: what our kernels lack, its own do.
+
+    New K and V are written in `forward`, which knows the batch: a recorded decode needs no launch of its own for them,
+    and a layer is one call less for the host.
+    """
+
+    forward_includes_kv_cache_update = True
 
     @staticmethod
     def get_name() -> str:

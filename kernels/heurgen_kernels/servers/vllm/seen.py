@@ -15,11 +15,11 @@ Strides = tuple[int, int]
 
 @dataclass(slots=True)
 class Seen:
-    """Strides (tokens, heads) of q, of new K and V, and of the output, as first noted; all that were, for a warm-up."""
+    """Strides (tokens, heads) of q, new K, new V and the output, as first noted; all that were, for a warm-up."""
 
-    strides: tuple[Strides, Strides, Strides] | None = None
+    strides: tuple[Strides, Strides, Strides, Strides] | None = None
     dtypes: tuple[torch.dtype, torch.dtype] | None = None
-    all: dict[tuple[Strides, Strides, Strides], None] = field(default_factory=dict)
+    all: dict[tuple[Strides, Strides, Strides, Strides], None] = field(default_factory=dict)
 
     def note(
         self, query: torch.Tensor, key: torch.Tensor | None, value: torch.Tensor | None, output: torch.Tensor
@@ -27,42 +27,49 @@ class Seen:
         """Tensors of [tokens, heads, head size]; of one token they say nothing."""
         if query.shape[0] < 2:
             return
-        new = query.stride() if key is None or value is None else new_strides(key, value)
-        found = (pair(query.stride()), pair(new), pair(output.stride()))
+        key, value = (query, query) if key is None or value is None else (key, value)
+        found = pair(query.stride()), pair(key.stride()), pair(value.stride()), pair(output.stride())
         self.all[found] = None
         if self.strides is None:
             self.strides, self.dtypes = found, (query.dtype, output.dtype)
 
     def uniform(
-        self,
-        tokens: int,
-        query: torch.Tensor,
-        key: torch.Tensor | None,
-        value: torch.Tensor | None,
-        output: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor]:
-        """q, new K and V (None without key) and the output, of so many tokens, with the strides that were noted."""
+        self, tokens: int, query: torch.Tensor, output: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """q and the output, of so many tokens, with the strides that were noted."""
         if query.shape[0] != tokens:
             query, output = query[:tokens], output[:tokens]
         if tokens == 1 and self.strides is not None:
-            query, output = like(query, self.strides[0]), like(output, self.strides[2])
-        if key is None or value is None:
-            return query, None, None, output
-        if key.shape[0] != tokens:
-            key, value = key[:tokens], value[:tokens]
-        if key.stride() != value.stride():
-            key, value = key.contiguous(), value.contiguous()
-        return query, key, value, output
+            query, output = like(query, self.strides[0]), like(output, self.strides[3])
+        return query, output
+
+    def written(
+        self, tokens: int, key: torch.Tensor, value: torch.Tensor, slots: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """New K and V of so many tokens with the strides that were noted, each its own, and their slots."""
+        if not key.shape[0] == slots.shape[0] == tokens:
+            key, value, slots = key[:tokens], value[:tokens], slots[:tokens]
+        if tokens == 1 and self.strides is not None:
+            key, value = like(key, self.strides[1]), like(value, self.strides[2])
+        return key, value, slots
+
+
+def fresh(tokens: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """New K and V of so many tokens as a kernel reads prompts': both with the same strides."""
+    if key.shape[0] != tokens:
+        key, value = key[:tokens], value[:tokens]
+    if key.stride() != value.stride():
+        key, value = key.contiguous(), value.contiguous()
+    return key, value
 
 
 def pair(strides: tuple[int, ...]) -> Strides:
     return strides[0], strides[1]
 
 
-def new_strides(key: torch.Tensor, value: torch.Tensor) -> tuple[int, ...]:
-    """Of new K and V as `uniform` hands them over: a kernel takes both with the same strides."""
-    alike = key.stride() == value.stride()
-    return tuple(key.stride()) if alike else (key.shape[1] * key.shape[2], key.shape[2])
+def fresh_strides(key: Strides, value: Strides, heads: int, size: int) -> Strides:
+    """Of K and V as `fresh` hands them over."""
+    return key if key == value else (heads * size, size)
 
 
 def like(tensor: torch.Tensor, strides: Strides) -> torch.Tensor:

@@ -1,0 +1,169 @@
+"""Checks of where and by what new K and V are written; run by vllm_child.py."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+from heurgen_kernels.servers.vllm import backend, warm
+from vllm.v1.attention.backends import triton_attn
+
+from tests.kernels.servers.vllm_batch import Batch, error_of
+from tests.kernels.servers.vllm_calls import (
+    DECODES,
+    LAYER,
+    MIXED,
+    PROMPTS,
+    Spied,
+    builder_of,
+    impl_of,
+    inherited_writes,
+    no_writes,
+    recorded,
+)
+
+
+def check_new_tokens_are_written_where_they_are_read():
+    for layout in ("NHD", "HND"):
+        batch, impl = Batch(MIXED, layout, padding=3), impl_of()
+        assert not batch.written()
+        calls, restore = inherited_writes()
+        impl.do_kv_cache_update(LAYER, batch.key, batch.value, batch.kv_cache, batch.slots)
+        restore()
+        assert calls == []
+        assert batch.written()
+
+
+def check_pages_of_the_model_s_type_by_its_name_are_ours():
+    batch = Batch(MIXED)
+    torch.set_default_dtype(torch.float16)  # as vLLM sets it while it builds a model
+    try:
+        impl = impl_of(kv_cache_dtype="float16")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert impl.stock is None
+    impl.do_kv_cache_update(LAYER, batch.key, batch.value, batch.kv_cache, batch.slots)
+    assert batch.written()
+
+
+def check_other_pages_are_written_by_the_inherited_kernel():
+    for traits in ({"kv_cache_dtype": "fp8"}, {"use_alibi_sqrt": True}):
+        batch, impl = Batch(DECODES), impl_of(**traits)
+        calls, restore = inherited_writes()
+        impl.do_kv_cache_update(None, batch.key, batch.value, batch.kv_cache, batch.slots)
+        restore()
+        assert len(calls) == 1, traits
+    batch, impl = Batch(DECODES), impl_of()
+    calls, restore = inherited_writes()
+    impl.do_kv_cache_update(None, batch.key.float(), batch.value.float(), batch.kv_cache, batch.slots)
+    restore()
+    assert len(calls) == 1
+
+
+SPECULATED = [(2, 40), (2, 17), (1, 3), (2, 2)]
+
+
+def check_forward_says_that_it_writes():
+    assert backend.HeurgenAttentionBackend.forward_includes_kv_cache_update
+    assert not triton_attn.TritonAttentionBackend.forward_includes_kv_cache_update
+
+
+def check_recorded_decodes_run_the_static_grid_which_writes():
+    for lengths in (DECODES, SPECULATED):
+        for layout in ("NHD", "HND"):
+            batch = Batch(lengths, layout)
+            with no_writes():
+                told = recorded(batch, impl_of())
+            assert told["config"].variant == "static_grid"
+            assert told["total_seqlen_k"] is None
+            assert told["slot_mapping"].data_ptr() == batch.slots.data_ptr()  # where later batches' will be
+            assert error_of(batch.output, batch.reference()) < 2e-3
+            assert batch.written()
+
+
+def check_recorded_sequences_that_are_padding_write_nothing():
+    batch = Batch([*DECODES, (0, 0), (0, 0)], padding=2)
+    with no_writes():
+        recorded(batch, impl_of())
+    assert error_of(batch.output[: batch.tokens], batch.reference()) < 2e-3
+    assert bool(batch.output[batch.tokens :].isnan().all())
+    assert batch.written()
+
+
+def check_one_recorded_token_is_told_how_others_lay():
+    batch, impl = Batch([(3, 3)]), impl_of()
+    batch.key = batch.key.contiguous()
+    batch.forward(impl, None)
+    one = Batch([(1, 33)])
+    told = recorded(one, impl)
+    assert told["key"].stride() == (64, 32, 1)
+    assert told["value"].stride() == (256, 32, 1)
+    assert error_of(one.output, one.reference()) < 2e-3
+    assert one.written()
+    (layout,) = warm.layouts_of([SimpleNamespace(impl=impl, kv_cache=one.kv_cache)], 8)
+    assert layout.written_strides == ((64, 32), (256, 32))
+    assert layout.new_strides == (64, 32)
+
+
+def check_recorded_pages_of_another_type_are_written_before():
+    batch, impl = Batch(DECODES), impl_of(kv_cache_dtype="fp8")
+    batch.kv_cache = batch.expected.to(torch.float8_e4m3fn)
+    calls, restore = inherited_writes()
+    told = recorded(batch, impl)
+    restore()
+    assert len(calls) == 1
+    assert "slot_mapping" not in told
+    assert error_of(batch.output, batch.reference()) < 5e-2
+
+
+def check_a_recorded_mixed_batch_is_answered_by_the_selector():
+    batch = Batch(MIXED)
+    told = recorded(batch, impl_of())
+    assert told["config"] is None
+    assert "slot_mapping" not in told
+    assert error_of(batch.output, batch.reference()) < 2e-3
+    assert batch.written()
+
+
+def check_tokens_without_slots_behind_the_others_are_left_alone():
+    """Where graphs end before attention tensors are padded and slots are not."""
+    for frozen in (False, True):
+        batch = Batch(DECODES, padding=5)
+        batch.common.slot_mapping = batch.slots[: batch.tokens]
+        batch.common.num_actual_tokens = batch.tokens
+        recorded(batch, impl_of()) if frozen else batch.forward(
+            impl_of(), builder_of().build(0, batch.common)
+        )
+        assert error_of(batch.output[: batch.tokens], batch.reference()) < 2e-3
+        assert batch.written()
+    batch = Batch(DECODES, padding=5)
+    calls, restore = inherited_writes()
+    impl_of(kv_cache_dtype="fp8").do_kv_cache_update(
+        LAYER, batch.key, batch.value, batch.kv_cache, batch.slots[: batch.tokens]
+    )
+    restore()
+    assert [len(tensor) for tensor in (*calls[0][2:4], calls[0][5])] == [batch.tokens] * 3
+
+
+def check_a_model_that_wrote_its_keys_itself_hands_over_none():
+    batch = Batch(DECODES)
+    batch.kv_cache.copy_(batch.expected)
+    batch.key = batch.value = None
+    with no_writes():
+        told = recorded(batch, impl_of())
+    assert "slot_mapping" not in told
+    assert error_of(batch.output, batch.reference()) < 2e-3
+
+
+def check_pages_of_another_layer_are_never_replaced_by_new_tokens():
+    for frozen in (False, True):
+        batch, impl = Batch(DECODES), impl_of(kv_sharing_target_layer_name="other")
+        before = batch.kv_cache.copy_(batch.expected).clone()
+        batch.key.zero_()
+        recorded(batch, impl) if frozen else batch.forward(impl, builder_of().build(0, batch.common))
+        assert torch.equal(batch.kv_cache, before)
+        assert error_of(batch.output, batch.reference()) < 2e-3
+    batch, impl = Batch(PROMPTS), impl_of(kv_sharing_target_layer_name="other")
+    with Spied() as calls:
+        batch.forward(impl, builder_of().build(0, batch.common))
+    assert "key" not in calls[0][1]
