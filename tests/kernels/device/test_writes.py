@@ -27,15 +27,15 @@ def few(device, monkeypatch):
 
 # (new tokens, all tokens): the first and the last slot of a page and of a tile, all tokens new, none at all, new tokens
 # in two tiles, pages and segments
-DECODES = [(1, 49), (1, 48), (1, 1), (0, 20), (1, 150), (1, 17), (0, 0)]
-CHECKED = [(4, 49), (3, 18), (4, 4), (0, 9), (2, 2), (4, 131), (1, 33)]
+DECODES = [(1, 49), (1, 48), (0, 20), (1, 65), (1, 1), (0, 0)]
+CHECKED = [(4, 49), (3, 18), (0, 9), (4, 67), (4, 4), (1, 33)]
 
 
-def test_decodes_and_the_tokens_of_speculation(few):
-    for lengths, heads in ((DECODES, (4, 2)), (CHECKED, (8, 2)), (CHECKED, (4, 4))):
-        for forced in (1, 3, 64):
-            batch = make_batch(lengths, heads, fresh=True, device=few)
-            assert written(batch, config("static_grid", segments=8), heuristics=Forced(forced)) < HALF
+@pytest.mark.parametrize(("lengths", "heads"), [(DECODES, (4, 2)), (CHECKED, (8, 2)), (CHECKED, (2, 2))])
+def test_decodes_and_the_tokens_of_speculation(few, lengths, heads):
+    for forced in (1, 3):
+        batch = make_batch(lengths, heads, fresh=True, device=few)
+        assert written(batch, config("static_grid", segments=8), heuristics=Forced(forced)) < HALF
 
 
 def test_one_part_of_keys_needs_no_scratch(few):
@@ -47,9 +47,9 @@ def test_one_part_of_keys_needs_no_scratch(few):
 @pytest.mark.parametrize("page", [16, 48, 256])
 @pytest.mark.parametrize("tile", [16, 64])
 def test_pages_and_tiles(few, page, tile):
-    for lay in (lambda batch: batch, halves):
-        batch = lay(make_batch(CHECKED, (4, 2), page=page, fresh=True, device=few))
-        assert written(batch, config("static_grid", tile=tile, segments=4), heuristics=Forced(3)) < HALF
+    """Pages that hold tiles, tiles that hold pages, and neither; K and V in one tensor."""
+    batch = halves(make_batch(CHECKED, (2, 1), page=page, fresh=True, device=few))
+    assert written(batch, config("static_grid", tile=tile, segments=4), heuristics=Forced(3)) < HALF
 
 
 @pytest.mark.parametrize("size", [64, 80, 256])
@@ -67,19 +67,18 @@ def test_head_sizes(few, size):
     ],
     ids=lambda features: "-".join(features),
 )  # fmt: skip
-@pytest.mark.parametrize("heads", [(4, 2), (64, 1)], ids=str)
+@pytest.mark.parametrize("heads", [(2, 1), (33, 1)], ids=str)
 def test_features(few, heads, features):
     """Blocks of 16 rows, which mask every tile of a window, and of 64, which have a lead, a bulk and a tail."""
     heads_of = ("sinks", "alibi_slopes")
     given = {k: v[: heads[0]].to(few) if k in heads_of else v for k, v in features.items()}
-    lengths = CHECKED if heads[1] > 1 else DECODES
-    batch = make_batch(lengths, heads, fresh=True, device=few)
+    batch = make_batch(CHECKED if heads[0] < 33 else DECODES, heads, fresh=True, device=few)
     assert written(batch, config("static_grid", segments=8), heuristics=Forced(4), **given) < HALF
 
 
 def test_new_k_and_v_that_lie_differently_and_slots_that_are_none(few):
     """V is a view of a fused projection, K is not; a server's padding and its dry runs have negative slots."""
-    batch = make_batch(CHECKED, (4, 2), fresh=True, device=few)
+    batch = make_batch(CHECKED, (2, 2), fresh=True, device=few)
     fused = torch.randn((batch["q"].shape[0], 5, 2, 32)).half().to(few)
     batch["value"] = fused[:, 3]
     assert written(batch, config("static_grid", segments=8)) < HALF
@@ -104,5 +103,5 @@ def test_what_is_not_written_is_refused(few):
 
 
 def test_what_a_graph_launches(few):
-    batch = make_batch([(1, 700), (1, 16), (0, 0)], (8, 2), 128, fresh=True, device=few)
+    batch = make_batch([(1, 300), (1, 16), (0, 0)], (8, 2), 128, fresh=True, device=few)
     assert written(batch, GRAPH) < HALF
