@@ -163,6 +163,29 @@ def test_programs_with_several_tiles_are_right(gpu, config):
     check(gpu, config, config.BLOCK_M * (5 if config.BLOCK_M == 128 else 1), 18568, 1032)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config("warp_specialized", rows, width, 64, 4, 12, 1, shared)
+        for rows, width in ((16, 128), (32, 64), (64, 128), (128, 64), (128, 192), (128, 256))
+        for shared in (0, 1)
+    ],
+    ids=str,
+)
+def test_what_ends_behind_a_tensor_begins_earlier_and_stores_what_is_its_own(gpu, config):
+    """Added to in place: what two tiles have is added once. The same each time, whichever tile is the last."""
+    w = draw(1352, 4096, device=gpu) / 64
+    for rows in (63, 65, 127, 129, 200, 1001):
+        x, residual = draw(rows, 4096, device=gpu), draw(rows, 1352, device=gpu)
+        expected = right(x, w, None, residual)
+        first = matmul(x, w, residual=residual, config=config)
+        for _ in range(5):
+            out = residual.clone()
+            matmul(x, w, residual=out, out=out, config=config)
+            assert error(out, expected) < LIMITS[torch.bfloat16]
+            assert torch.equal(out, first)
+
+
 def test_launches_are_recorded_and_replayed(gpu):
     w = draw(2048, 4096, device=gpu) / 64
     x = draw(9, 4096, device=gpu)

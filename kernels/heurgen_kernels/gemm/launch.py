@@ -111,7 +111,7 @@ def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
     )
     if plan.specialised:
         sizes = (layout.width, layout.rows) if plan.swap else (layout.rows, layout.width)
-        return (*sizes, *shared_out, layout.gate)
+        return (call.out.stride(0), *sizes, *shared_out, layout.gate)
     residual = 0 if call.residual is None else call.residual.stride(0)
     strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0), residual)
     lengths = tuple(number // layout.counted for number in (*strides, layout.size))

@@ -115,6 +115,7 @@ def fits_the_signature(plan, call, shares):
         assert given["EXTRA"] % given["out_desc"].block_shape[1] == 0
         assert given["out_desc"].base is call.out
         assert (given["rows_a"], given["rows_b"]) == (rows_a, rows_b)
+        assert given["out_stride"] == call.out.stride(0)
         assert (given["residual_desc"] is None) == (call.residual is None)
     else:
         counted = call.layout.counted

@@ -6,6 +6,9 @@ of x; for few, A is the weight (SWAP), since the matrix unit takes no less than 
 A consumer may have second sums, `more`. With GATED A is the weight's gate and up projections, 64 rows of each at a
 time, and C = silu(gate) * up. With EXTRA, of A = x alone, tiles have BLOCK_B + EXTRA rows of B, both powers of two as
 the compiler wants: 96, 160 and 192 are 64 + 32, 128 + 32 and 128 + 64.
+
+Copies of rows behind the end of a tensor are slow: with some 30 such rows of 64 a product took up to twice the time. So
+what would end behind it begins earlier, with rows of the tile before, and stores only the rows that are its own.
 """
 
 from triton.experimental import gluon
@@ -37,13 +40,22 @@ def origin(
 
 
 @gluon.jit
+def inside(first, total, ROWS: gl.constexpr):
+    """Where ROWS rows begin that are not to end behind the last of `total`: at `first`, or earlier. Fewer rows in all
+    begin where they would.
+    """
+    return gl.minimum(first, gl.where(total < ROWS, first, total - ROWS))
+
+
+@gluon.jit
 def produce(
-    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles, units, whole,
-    left, splits, items, gate, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr,
+    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles, n_tiles, units,
+    whole, left, splits, items, gate, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr,
     STAGES: gl.constexpr, GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
 ):  # fmt: skip
     """Loads the steps of the program's items. gate: rows of A between a gate and its up projection."""
     HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
+    end_a, end_b = ends
     program = gl.program_id(0)
     done = 0
     for turn in range(gluon_turns(program, gl.num_programs(0), items, MODE)):
@@ -51,6 +63,7 @@ def produce(
             turn, program, gl.num_programs(0), whole, splits, units, left, MODE
         )
         row_a, row_b = origin(tile, m_tiles, n_tiles, GROUP, CONSUMERS, BLOCK_B + EXTRA, SWAP)
+        row_b = inside(row_b, end_b, BLOCK_B + EXTRA)
         for unit in range(first, last):
             slot = done % STAGES
             bar = ready.index(slot)
@@ -58,7 +71,7 @@ def produce(
             mbarrier.expect(bar, (HALVES * HALF + BLOCK_B + EXTRA) * UNIT * 2)
             column = unit * UNIT
             for half in gl.static_range(HALVES):
-                row = row_a + (half % CONSUMERS) * HALF + (half // CONSUMERS) * gate
+                row = inside(row_a + (half % CONSUMERS) * HALF, end_a, HALF) + (half // CONSUMERS) * gate
                 tma.async_copy_global_to_shared(
                     a_desc, [row, column], bar, a_buffers.index(slot * HALVES + half)
                 )
@@ -186,13 +199,30 @@ def fetch_residual(
 
 
 @gluon.jit
+def store_own(buffer, out_ptr, stride, token, own_token, tokens, feature, own_feature, features):
+    """A staged [tokens, features] from `token` and `feature` on: what of it is the tile's own and inside the output."""
+    ACROSS: gl.constexpr = buffer.shape[1] // 8
+    LAYOUT: gl.constexpr = gl.BlockedLayout([1, 8], [32 // ACROSS, ACROSS], [4, 1], [1, 0])
+    rows = token + gl.arange(0, buffer.shape[0], gl.SliceLayout(1, LAYOUT))
+    columns = feature + gl.arange(0, buffer.shape[1], gl.SliceLayout(0, LAYOUT))
+    kept = ((rows >= own_token) & (rows < tokens))[:, None]
+    kept = kept & ((columns >= own_feature) & (columns < features))[None, :]
+    places = rows.to(gl.int64)[:, None] * stride + columns[None, :]
+    gl.store(out_ptr + places, buffer.load(LAYOUT), mask=kept)
+
+
+@gluon.jit
 def store_columns(
-    acc, out_desc, residual_desc, arrived, phase, staging, row, column, WHICH: gl.constexpr, FREE: gl.constexpr,
-    SWAP: gl.constexpr, LAYOUT: gl.constexpr,
+    acc, out, residual_desc, arrived, phase, staging, row, column, own, ends, WHICH: gl.constexpr,
+    FREE: gl.constexpr, SWAP: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """acc [64, columns of a staging buffer] goes out through shared memory, plus the residual that was fetched. FREE:
-    what was in the buffer has been stored.
+    what was in the buffer has been stored. own: row and column from which on no tile before has them; ends: of the
+    output.
     """
+    out_desc, out_ptr, stride = out
+    own_row, own_column = own
+    end_row, end_column = ends
     buffer = staging.index(WHICH)
     if SWAP:
         buffer = buffer.permute((1, 0))
@@ -206,7 +236,16 @@ def store_columns(
     buffer.store(acc.to(staging.dtype))
     fence_async_shared()
     gl.thread_barrier()
-    if SWAP:
+    if (row < own_row) | (column < own_column):
+        if SWAP:
+            store_own(
+                staging.index(WHICH), out_ptr, stride, column, own_column, end_column, row, own_row, end_row
+            )
+        else:
+            store_own(
+                staging.index(WHICH), out_ptr, stride, row, own_row, end_row, column, own_column, end_column
+            )
+    elif SWAP:
         tma.async_copy_shared_to_global(out_desc, [column, row], staging.index(WHICH))
     else:
         PIECE: gl.constexpr = out_desc.block_shape[1]
@@ -220,46 +259,60 @@ def store_columns(
 
 @gluon.jit
 def finish(
-    acc, more, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row, rows_a, column, rows_b,
-    gate, WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
+    acc, more, out, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row, column, own, ends, gate,
+    WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr,
     LAYOUT: gl.constexpr, MORE: gl.constexpr,
 ):  # fmt: skip
     """Bias, gate, residual; then the tile goes out. fetched: residuals that this consumer has waited for so far."""
-    acc = with_bias(acc, bias_ptr, row, rows_a, column, rows_b, SWAP, LAYOUT)
+    end_row, end_column = ends
+    acc = with_bias(acc, bias_ptr, row, end_row, column, end_column, SWAP, LAYOUT)
     if GATED:
-        more = with_bias(more, bias_ptr, gate + row, gate + rows_a, column, rows_b, SWAP, LAYOUT)
+        more = with_bias(more, bias_ptr, gate + row, gate + end_row, column, end_column, SWAP, LAYOUT)
         acc = acc / (1.0 + gl.exp2(acc * -1.4426950408889634)) * more
     if BLOCK_B <= STORED:
         store_columns(
-            acc, out_desc, residual_desc, arrived, fetched & 1, staging, row, column, WHICH, False, SWAP, LAYOUT,
-        )  # fmt: skip
+            acc,
+            out,
+            residual_desc,
+            arrived,
+            fetched & 1,
+            staging,
+            row,
+            column,
+            own,
+            ends,
+            WHICH,
+            False,
+            SWAP,
+            LAYOUT,
+        )
         if EXTRA > 0:  # of the same residual, whose barrier has passed
-            more = with_bias(more, bias_ptr, row, rows_a, column + BLOCK_B, rows_b, SWAP, MORE)
+            more = with_bias(more, bias_ptr, row, end_row, column + BLOCK_B, end_column, SWAP, MORE)
             store_columns(
-                more, out_desc, residual_desc, arrived, fetched & 1, extra_staging, row, column + BLOCK_B, WHICH,
-                True, SWAP, MORE,
+                more, out, residual_desc, arrived, fetched & 1, extra_staging, row, column + BLOCK_B, own, ends,
+                WHICH, True, SWAP, MORE,
             )  # fmt: skip
     else:
         PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, STORED, 16])
         low, high = gl.split(gl.permute(gl.reshape(acc, [HALF, 2, STORED]), (0, 2, 1)))
         store_columns(
-            gl.convert_layout(low, PIECE, assert_trivial=True), out_desc, residual_desc, arrived, fetched & 1, staging,
-            row, column, WHICH, False, SWAP, PIECE,
+            gl.convert_layout(low, PIECE, assert_trivial=True), out, residual_desc, arrived, fetched & 1, staging, row,
+            column, own, ends, WHICH, False, SWAP, PIECE,
         )  # fmt: skip
         if residual_desc is not None:
             fetch_residual(
                 residual_desc, arrived, staging, extra_staging, row, column + STORED, WHICH, EXTRA, SWAP
             )
         store_columns(
-            gl.convert_layout(high, PIECE, assert_trivial=True), out_desc, residual_desc, arrived, (fetched + 1) & 1,
-            staging, row, column + STORED, WHICH, False, SWAP, PIECE,
+            gl.convert_layout(high, PIECE, assert_trivial=True), out, residual_desc, arrived, (fetched + 1) & 1,
+            staging, row, column + STORED, own, ends, WHICH, False, SWAP, PIECE,
         )  # fmt: skip
 
 
 @gluon.jit
 def consume(
-    out_desc, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty, arrived,
-    staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles, units, whole, left, splits, items, gate,
+    out, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty, arrived,
+    staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits, items, gate,
     WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
     GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
 ):  # fmt: skip
@@ -272,6 +325,7 @@ def consume(
     SECOND: gl.constexpr = CONSUMERS + WHICH if GATED else WHICH
     START: gl.constexpr = 0 if GATED else BLOCK_B
     WIDTH: gl.constexpr = BLOCK_B if GATED else EXTRA
+    end_row, end_column = ends
     program = gl.program_id(0)
     done = 0
     fetched = 0
@@ -280,8 +334,10 @@ def consume(
             turn, program, gl.num_programs(0), whole, splits, units, left, MODE
         )
         if last > first:
-            row, column = origin(tile, m_tiles, n_tiles, GROUP, CONSUMERS, TOTAL, SWAP)
-            row += WHICH * HALF
+            own_row, own_column = origin(tile, m_tiles, n_tiles, GROUP, CONSUMERS, TOTAL, SWAP)
+            own_row += WHICH * HALF
+            row = inside(own_row, end_row, HALF)
+            column = inside(own_column, end_column, TOTAL)
             if residual_desc is not None:  # noqa: SIM102
                 if parts == 1:  # of the last program that has a part, later
                     fetch_residual(
@@ -317,8 +373,8 @@ def consume(
                             )  # fmt: skip
             if ended:
                 finish(
-                    acc, more, out_desc, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row,
-                    rows_a, column, rows_b, gate, WHICH, BLOCK_B, EXTRA, SWAP, GATED, LAYOUT, MORE,
+                    acc, more, out, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row, column,
+                    (own_row, own_column), ends, gate, WHICH, BLOCK_B, EXTRA, SWAP, GATED, LAYOUT, MORE,
                 )  # fmt: skip
                 fetched += 2 if BLOCK_B > STORED else 1
         done += last - first
@@ -327,17 +383,19 @@ def consume(
 
 @gluon.jit(
     do_not_specialize=[
-        "rows_a", "rows_b", "n_tiles", "units", "whole", "left", "splits", "items", "gate",
+        "out_stride", "rows_a", "rows_b", "n_tiles", "units", "whole", "left", "splits", "items", "gate",
     ],
     do_not_specialize_on_alignment=["m_tiles"],
 )  # fmt: skip
 def warp_specialized_matmul(
-    tensors, a_desc, b_desc, extra_desc, out_desc, residual_desc, rows_a, rows_b, m_tiles, n_tiles, units, whole, left,
-    splits, items, gate,
+    tensors, a_desc, b_desc, extra_desc, out_desc, residual_desc, out_stride, rows_a, rows_b, m_tiles, n_tiles, units,
+    whole, left, splits, items, gate,
     BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
     SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
 ):  # fmt: skip
-    """Grid: (programs,), one a processor. rows_a, rows_b: of the output. extra_desc: of B's rows, where EXTRA > 0."""
+    """Grid: (programs,), one a processor. out_stride, rows_a, rows_b: of the output. extra_desc: of B's rows, where
+    EXTRA > 0.
+    """
     HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
     SHARED: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
     element = tensors.x.dtype.element_ty
@@ -359,26 +417,26 @@ def warp_specialized_matmul(
     for slot in gl.static_range(STAGES):
         mbarrier.init(ready.index(slot), count=1)
         mbarrier.init(empty.index(slot), count=CONSUMERS)
+    out = (out_desc, tensors.out, out_stride)
+    ends = (rows_a, rows_b)
     # Warps of the second consumer and the producer, and their registers per thread.
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
                 (consume, (
-                    out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
-                    extra_buffers, ready, empty, arrived, staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles,
-                    units, whole, left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
-                    MODE,
+                    out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
+                    extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
+                    left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
                 )),
                 (consume, (
-                    out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
-                    extra_buffers, ready, empty, arrived, staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles,
-                    units, whole, left, splits, items, gate, 1, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
-                    MODE,
+                    out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
+                    extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
+                    left, splits, items, gate, 1, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
                 )),
                 (produce, (
-                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles,
-                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
-                    MODE,
+                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles,
+                    n_tiles, units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP,
+                    GATED, MODE,
                 )),
             ],
             [4, 1], [232, 40],
@@ -387,15 +445,14 @@ def warp_specialized_matmul(
         gl.warp_specialize(
             [
                 (consume, (
-                    out_desc, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
-                    extra_buffers, ready, empty, arrived, staging, extra_staging, rows_a, rows_b, m_tiles, n_tiles,
-                    units, whole, left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
-                    MODE,
+                    out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
+                    extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
+                    left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
                 )),
                 (produce, (
-                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, m_tiles, n_tiles,
-                    units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED,
-                    MODE,
+                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles,
+                    n_tiles, units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP,
+                    GATED, MODE,
                 )),
             ],
             [1], [40],
