@@ -204,10 +204,11 @@ def store_own(buffer, out_ptr, stride, token, own_token, tokens, feature, own_fe
     ACROSS: gl.constexpr = buffer.shape[1] // 8
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, 8], [32 // ACROSS, ACROSS], [4, 1], [1, 0])
     rows = token + gl.arange(0, buffer.shape[0], gl.SliceLayout(1, LAYOUT))
-    columns = feature + gl.arange(0, buffer.shape[1], gl.SliceLayout(0, LAYOUT))
+    # what has descriptors has multiples of eight; said where the compiler sees it, a thread stores 16 bytes at once
+    columns = feature // 8 * 8 + gl.arange(0, buffer.shape[1], gl.SliceLayout(0, LAYOUT))
     kept = ((rows >= own_token) & (rows < tokens))[:, None]
-    kept = kept & ((columns >= own_feature) & (columns < features))[None, :]
-    places = rows.to(gl.int64)[:, None] * stride + columns[None, :]
+    kept = kept & ((columns >= own_feature // 8 * 8) & (columns < features // 8 * 8))[None, :]
+    places = rows.to(gl.int64)[:, None] * (stride // 8 * 8) + columns[None, :]
     gl.store(out_ptr + places, buffer.load(LAYOUT), mask=kept)
 
 
