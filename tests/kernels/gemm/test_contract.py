@@ -91,7 +91,8 @@ def fits_the_signature(plan, call, shares):
     first = constants - len(numbers_of(plan, call, shares))
     assert names[:first] == ["tensors", *DESCRIPTORS[plan.config.variant]]
     assert all(type(value) is int for value in arguments[first:constants])
-    for name in ("m_tiles", "n_tiles", "units", "whole", "left", "splits", "items"):
+    of_parts = () if plan.config.variant == "vector" else ("whole", "left", "splits", "items")
+    for name in ("m_tiles", "n_tiles", "units", *of_parts):
         assert given[name] == getattr(shares, name)
     tensors = given["tensors"]
     assert type(tensors) is Tensors

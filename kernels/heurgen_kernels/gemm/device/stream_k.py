@@ -8,7 +8,7 @@ matrix unit, which on Hopper takes no less than 64 rows there, but as few as 16 
 import triton
 import triton.language as tl
 
-from .work import place, segment, turns
+from .work import NUMBERS, place, segment, turns
 
 
 @triton.jit
@@ -116,20 +116,7 @@ def finish(
     tl.store(tensors.out + offsets, acc.to(tensors.out.dtype.element_ty), mask=keep)
 
 
-@triton.jit(
-    do_not_specialize=[
-        "rows",
-        "width",
-        "n_tiles",
-        "units",
-        "whole",
-        "left",
-        "splits",
-        "items",
-        "gate",
-    ],
-    do_not_specialize_on_alignment=["m_tiles"],
-)
+@triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["m_tiles"])
 def stream_k_matmul(
     tensors, x_desc, w_desc, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles,
     units, whole, left, splits, items, gate,

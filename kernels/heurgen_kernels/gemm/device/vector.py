@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .stream_k import finish
-from .work import place
+from .work import NUMBERS, place
 
 
 @triton.jit
@@ -38,27 +38,13 @@ def finish_row(
     finish(acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED)
 
 
-@triton.jit(
-    do_not_specialize=[
-        "rows",
-        "width",
-        "n_tiles",
-        "units",
-        "whole",
-        "left",
-        "splits",
-        "items",
-        "gate",
-    ],
-    do_not_specialize_on_alignment=["m_tiles"],
-)
+@triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["m_tiles"])
 def vector_matmul(
-    tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, whole, left,
-    splits, items, gate,
+    tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, GATED: tl.constexpr,
     EVEN_K: tl.constexpr, COUNTED: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, though no tile is shared."""
+    """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, less those of tiles that are shared."""
     x_stride *= COUNTED
     w_stride *= COUNTED
     out_stride *= COUNTED

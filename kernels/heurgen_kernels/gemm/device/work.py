@@ -15,6 +15,8 @@ from triton.experimental import gluon
 
 # How tiles are shared: none is; parts of tiles; an even stream.
 WHOLE, PARTS, STREAM = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+# Numbers of Triton's kernels that have no kernel of their own compiled for a value, by name.
+NUMBERS = ("rows", "width", "n_tiles", "units", "whole", "left", "splits", "items", "gate")
 
 
 def _turns(program, programs, items, MODE: tl.constexpr):
