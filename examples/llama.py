@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ import heurgen_kernels.ops  # noqa: F401 (registers torch.ops.heurgen)
 import torch
 import triton
 import triton.language as tl
+from heurgen_kernels import Linear, warm_up_matmul
 from llama_weights import Architecture, Layer, Weights, load, random_weights
 from torch import Tensor
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
@@ -105,6 +106,14 @@ def _fake(qkv: Tensor, cos: Tensor, sin: Tensor, slots: Tensor, key_cache: Tenso
 
 class Heurgen:
     """Matrix products and attention in Triton, with their launch configs chosen by generated selectors."""
+
+    def warm_up(self, weights: Weights, rows: Iterable[int]) -> None:
+        """Compiles the products of so many tokens in processes: called cold, they would compile one after another."""
+        layer = weights.layers[0]
+        adding = [Linear(*w.shape, residual=True, dtype=w.dtype) for w in (layer.out, layer.down)]
+        plain = [Linear(*w.shape, dtype=w.dtype) for w in (layer.qkv, weights.head)]
+        gated = Linear(*layer.gate_up.shape, gated=True, dtype=layer.gate_up.dtype)
+        warm_up_matmul([*plain, *adding, gated], rows)
 
     def late(self, h: Tensor) -> Tensor | None:
         """What a layer leaves for the next one to add to h: nothing, since products add the residual themselves."""
@@ -368,6 +377,8 @@ def main() -> None:
     else:
         a, weights = load(given.folder, "cuda", torch.bfloat16)
     model = Llama(a, weights, given.backend).compile()
+    if isinstance(model.backend, Heurgen):
+        model.backend.warm_up(weights, (given.batch, given.batch * given.prompt))
     state = State(model, given.batch, given.prompt + given.tokens)
     replay, _ = record(lambda: model.decode(state))
     generator = torch.Generator("cuda").manual_seed(0)

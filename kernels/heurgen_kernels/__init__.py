@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Config", "Layout", "matmul", "paged_attention", "unified_attention", "warm_up"]
+__all__ = [
+    "Config", "Layout", "Linear", "matmul", "paged_attention", "unified_attention", "warm_up", "warm_up_matmul",
+]  # fmt: skip
 _HOME = {
     "paged_attention": "api", "unified_attention": "api", "Config": "config", "Layout": "ahead.layouts",
-    "warm_up": "ahead.warm", "matmul": "gemm.api",
+    "Linear": "ahead.linear", "warm_up": "ahead.warm", "warm_up_matmul": "ahead.linear", "matmul": "gemm.api",
 }  # fmt: skip
 
 

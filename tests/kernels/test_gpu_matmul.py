@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from random import Random
 
 import pytest
 import torch
+from heurgen_kernels import Linear, warm_up_matmul
+from heurgen_kernels.ahead.compiling import KERNELS, instead_of
+from heurgen_kernels.caches import Cache
+from heurgen_kernels.gemm import launch
 from heurgen_kernels.gemm.api import matmul
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.launch import _plans
@@ -263,6 +269,34 @@ def test_bound_launches_go_past_tritons_launcher(gpu, config):
             for _ in range(2):
                 matmul(x, w, config=given, **more)
     assert all(type(plan.bound.launch).__name__ != "CudaLauncher" for plan in _plans.values())
+
+
+def test_no_product_compiles_after_a_warm_up(gpu, monkeypatch):
+    """Triton and the launch path have forgotten what other tests compiled; Triton's cache on disk may have it."""
+    for kernel in KERNELS:
+        monkeypatch.setattr(kernel, "device_caches", defaultdict(kernel.create_binder))
+    for name in ("_plans", "_launches"):
+        monkeypatch.setattr(launch, name, Cache())
+    compiled, random = [], Random(0)
+
+    def compile(kernel, original, *given):
+        compiled.append(kernel.fn.__name__)
+        return original(*given)
+
+    layers = (Linear(1536, 2048, residual=True), Linear(2048, 1536, gated=True))
+    with instead_of("_do_compile", compile):
+        warm_up_matmul(layers, range(1, 401))
+        before = len(compiled)
+        for layer in layers:
+            w = draw(layer.n, layer.k, device=gpu) / layer.k**0.5
+            for rows in (1, 2, *(random.randint(1, 400) for _ in range(30))):
+                x = draw(rows, layer.k, device=gpu)
+                residual = draw(rows, layer.n, device=gpu) if layer.residual else None
+                got = matmul(x, w, residual=residual, gated=layer.gated)
+                expected = right(x, w, residual=residual, gated=layer.gated)
+                assert error(got, expected) < LIMITS[torch.bfloat16]
+    assert len(set(compiled)) > 1
+    assert compiled[before:] == []
 
 
 def test_the_op_compiles_whole(gpu):

@@ -12,7 +12,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -29,10 +29,30 @@ from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
+from ..gemm.device.stream_k import stream_k_matmul
+from ..gemm.device.vector import vector_matmul
+from ..gemm.device.warp_specialized import warp_specialized_matmul
 
 KERNELS = (
     naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel, warp_specialized_kernel,
+    stream_k_matmul, vector_matmul, warp_specialized_matmul,
 )  # fmt: skip
+
+
+def compile_ahead(calls: Sequence[Callable[[], Any]], processes: int | None) -> int:
+    """Compiles and loads what the calls would launch, in so many processes (None: one for each processor at hand).
+
+    Returns how many kernels were not in Triton's cache on disk.
+    """
+    with collecting() as jobs:
+        for call in calls:
+            call()
+    missing = not_on_disk(jobs)
+    share(missing, len(os.sched_getaffinity(0)) if processes is None else processes)
+    with compiling():
+        for call in calls:
+            call()
+    return len(missing)
 
 
 @dataclass(frozen=True, slots=True)

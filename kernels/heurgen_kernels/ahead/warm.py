@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from ..host.plan import SCRATCH_LIMIT
 from ..host.segments import block_rows, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from .answers import Range, answers
-from .compiling import collecting, compiling, not_on_disk, share
+from .compiling import compile_ahead
 from .layouts import Layout, example
 
 
@@ -88,15 +88,8 @@ def warm_up(
             call = {**example(layout, place, False, True), "max_seqlen_k": 1, "heuristics": heuristics}
             kinds = recorded(graphs, layout.num_query_heads // layout.num_kv_heads)
             calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
-    with collecting() as jobs:
-        for call in calls:
-            paged_attention(**call)
-    missing = not_on_disk(jobs)
-    share(missing, len(os.sched_getaffinity(0)) if processes is None else processes)
-    with compiling():
-        for call in calls:
-            paged_attention(**call)
-    return WarmUp(len(calls), len(missing), time.perf_counter() - started)
+    compiled = compile_ahead([partial(paged_attention, **call) for call in calls], processes)
+    return WarmUp(len(calls), compiled, time.perf_counter() - started)
 
 
 def features_of(layout: Layout, device: Device, fresh: bool) -> dict[str, Any]:

@@ -32,9 +32,11 @@ def parts(job: Job) -> tuple[Any, GPUTarget]:
 
 @cache
 def find(module: str, name: str) -> Any:
-    from ..host.launch import settle_cache_keys
+    from ..gemm import launch as gemm
+    from ..host import launch as attention
 
-    settle_cache_keys()
+    attention.settle_cache_keys()
+    gemm.settle_cache_keys()
     return getattr(import_module(module), name)
 
 

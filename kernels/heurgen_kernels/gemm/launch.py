@@ -101,14 +101,15 @@ def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
     """The kernel's numbers, in the order of its signature."""
     layout = call.layout
     tiles = (shares.m_tiles, shares.n_tiles, shares.units)
-    parts = (shares.whole, shares.left, shares.splits, shares.items)
+    parts: tuple[int, ...] = (shares.whole, shares.left, shares.splits, shares.items)
     if plan.specialised:
         sizes = (layout.width, layout.rows) if plan.swap else (layout.rows, layout.width)
         return (call.out.stride(0), *sizes, *tiles, *parts, layout.gate)
     residual = 0 if call.residual is None else call.residual.stride(0)
     strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0), residual)
     lengths = tuple(number // layout.counted for number in (*strides, layout.size))
-    parts = () if plan.config.variant == "vector" else parts
+    if plan.config.variant == "vector":  # shares no tile
+        parts = ()
     return (*lengths[:4], layout.rows, layout.width, lengths[4], *tiles, *parts, layout.gate)
 
 

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from heurgen_kernels.ahead import warm
+from heurgen_kernels.ahead import linear, warm
 from heurgen_kernels.ahead.compiling import instead_of
+from heurgen_kernels.gemm import call as gemm_call
 from heurgen_kernels.host import call
 from heurgen_kernels.host.hardware import Device
 from triton.backends.compiler import GPUTarget
@@ -28,7 +29,7 @@ def pretend() -> None:
             get_current_target=lambda: TARGET, get_current_device=lambda: 0, get_current_stream=lambda _: 0
         )
     )
-    call.device_of = warm.device_of = lambda _: H200
+    call.device_of = warm.device_of = gemm_call.device_of = linear.device_of = lambda _: H200
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
     python -m tests.kernels.ahead.warm_child
 
-Prints a JSON object. Of each layout: the kernels that its warm-up asked for, and those that launches asked for after
-it. "disk": how many of two jobs are in Triton's cache before and after two processes shared them. "peaks": see `peaks`.
+Prints a JSON object. Of each layout and linear layer: the kernels that its warm-up asked for, and those that launches
+asked for after it. "disk": how many of three jobs are in Triton's cache before and after two processes shared them.
+"peaks": see `peaks`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,16 @@ from tests.kernels.ahead.hopper import pretend, watching
 pretend()
 
 import torch  # noqa: E402
-from heurgen_kernels import Layout, caches, paged_attention, warm_up  # noqa: E402
-from heurgen_kernels.ahead import warm  # noqa: E402
+from heurgen_kernels import (  # noqa: E402
+    Layout,
+    Linear,
+    caches,
+    matmul,
+    paged_attention,
+    warm_up,
+    warm_up_matmul,
+)
+from heurgen_kernels.ahead import compiling as ahead  # noqa: E402
 from heurgen_kernels.ahead.compiling import compiling, not_on_disk, share  # noqa: E402
 from heurgen_kernels.ahead.layouts import example  # noqa: E402
 from heurgen_kernels.defaults import GRAPH  # noqa: E402
@@ -45,6 +54,12 @@ LAYOUTS = {
     "28 to 4": Layout(28, 4, 80, 16),
     "encoder": Layout(12, 12, 64, 16, causal=False),
 }
+
+ROWS = 8192
+LAYERS = (
+    Linear(6144, 4096), Linear(2 * 14336, 4096, gated=True, bias=True), Linear(4096, 1792, residual=True),
+    Linear(1000, 3000, bias=True, dtype=torch.float16), Linear(77, 52, residual=True, dtype=torch.float16),
+)  # fmt: skip
 
 
 def launches(layout, count, seed=0):
@@ -87,6 +102,21 @@ def launches(layout, count, seed=0):
         )  # fmt: skip
 
 
+def products(layer, count):
+    """Products of the layer with random rows, half of them few."""
+    rng = Random(0)
+
+    def tensor(*shape):
+        return torch.empty(shape, dtype=layer.dtype)
+
+    width = layer.n // 2 if layer.gated else layer.n
+    w, bias = tensor(layer.n, layer.k), tensor(layer.n) if layer.bias else None
+    for _ in range(count):
+        rows = rng.choice((_size(rng, ROWS), rng.randint(1, ROWS)))
+        residual = tensor(rows, width) if layer.residual else None
+        matmul(tensor(rows, layer.k), w, bias, residual=residual, gated=layer.gated)
+
+
 def _size(rng, most):
     return min(most, max(1, round(most ** rng.random())))
 
@@ -102,13 +132,14 @@ def _many(calls, name, tokens):
 
 
 def shared():
-    """Two of a layout's jobs, compiled by two processes: how many are on disk before and after."""
+    """Two of a layout's jobs and one of a layer's, compiled by two processes: how many are on disk before and after."""
     jobs = []
-    real, warm.share = warm.share, lambda missing, processes: jobs.extend(missing)
+    ahead.share = lambda missing, processes: jobs.extend(missing)
     with watching(), compiling():
         warm_up([Layout(2, 2, 16, 16, dtype=torch.float16)], **LIMITS, device="cpu", graphs=())
-    warm.share = real
-    jobs = [job for job in jobs if job.kernel[1] == "q_block_kernel"][:2]
+        jobs = [job for job in jobs if job.kernel[1] == "q_block_kernel"][:2]
+        warm_up_matmul([Linear(64, 512)], [1], device="cpu")
+    ahead.share = share
     before = len(jobs) - len(not_on_disk(jobs))
     with another_ptxas():
         share(jobs, 2)
@@ -149,7 +180,7 @@ def peaks():
 
 def main():
     found = {"disk": shared()}
-    warm.share = lambda jobs, processes: None
+    ahead.share = lambda jobs, processes: None
     with watching() as compiled, compiling():
         for name, layout in LAYOUTS.items():
             first = len(compiled)
@@ -157,6 +188,12 @@ def main():
             before = len(compiled)
             launches(layout, 1500)
             found[name] = {"asked": before - first, "late": [kernel for kernel, _ in compiled[before:]]}
+        for layer in LAYERS:
+            first = len(compiled)
+            warm_up_matmul([layer], range(1, ROWS + 1), device="cpu")
+            before = len(compiled)
+            products(layer, 500)
+            found[str(layer)] = {"asked": before - first, "late": [kernel for kernel, _ in compiled[before:]]}
     found["peaks"] = peaks()
     print(json.dumps(found))
 

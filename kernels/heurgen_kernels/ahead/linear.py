@@ -1,0 +1,107 @@
+"""`warm_up_matmul`: everything that `matmul` can launch for a model's linear layers, compiled before the first call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..gemm.call import Product, check
+from ..gemm.config import Config, normalise
+from ..gemm.launch import launch
+from ..gemm.plan import adapted, addresses_of, aligned, plan_key, share
+from ..gemm.select import bind
+from ..host.hardware import Device, device_of, on_device
+from .compiling import compile_ahead
+from .warm import WarmUp
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear layer as `matmul` is called for it; all tensors are contiguous and of one type.
+
+    n, k            the weight is [n, k]; of a gated layer n are the rows of gate and up projection together
+    bias, residual  whether calls have them
+    gated           whether w is the fused gate and up projection, see `matmul`
+    """
+
+    n: int
+    k: int
+    bias: bool = False
+    residual: bool = False
+    gated: bool = False
+    dtype: torch.dtype = torch.bfloat16
+
+
+def warm_up_matmul(
+    layers: Iterable[Linear],
+    rows: Iterable[int],
+    *,
+    heuristics: Any = None,
+    device: torch.device | str | None = None,
+    processes: int | None = None,
+) -> WarmUp:
+    """Compiles all that `matmul` can launch for these layers with so many rows of x, so that no call compiles.
+
+    rows          every M that may come: range(1, 8193), or the few that graphs are recorded with
+    heuristics    as in `matmul`; they are asked for each M
+    device        the current GPU where None
+    processes     that compile at the same time; None for as many as there are processors, 1 for this one alone
+
+    Kernels come from Triton's cache on disk where they are in it. Tensors of the later calls must be contiguous and
+    aligned to 16 bytes; others compile when they come. No memory of the device is used.
+
+    ValueError for layers that `matmul` does not take, and for configs, the heuristics', that no launch knows.
+    """
+    started = time.perf_counter()
+    place = torch.device("cuda", torch.cuda.current_device()) if device is None else torch.device(device)
+    found, every_m = device_of(place), sorted({m for m in rows if m > 0})
+    calls = []
+    for layer in dict.fromkeys(layers):
+        for m, config in launches(layer, every_m, heuristics, found):
+            calls.append(partial(launch, product(layer, m, found), config))
+    with on_device(place):
+        compiled = compile_ahead(calls, processes)
+    return WarmUp(len(calls), compiled, time.perf_counter() - started)
+
+
+def product(layer: Linear, rows: int, device: Device) -> Product:
+    """A checked call of tensors without memory, laid out as for the device: it compiles as the layer's calls do."""
+
+    def meta(*sizes: int) -> torch.Tensor:
+        return torch.empty(sizes, dtype=layer.dtype, device="meta")
+
+    width = layer.n // 2 if layer.gated else layer.n
+    call = Product(
+        meta(rows, layer.k), meta(layer.n, layer.k), meta(layer.n) if layer.bias else None,
+        meta(rows, width) if layer.residual else None, meta(rows, width), layer.gated,
+    )  # fmt: skip
+    check(call, device)
+    return call
+
+
+def launches(
+    layer: Linear, rows: Iterable[int], heuristics: Any, device: Device
+) -> Iterator[tuple[int, Config]]:
+    """(M, config) of every kind of launch, by its first M: calls of one kind run the same compiled kernel.
+
+    M is all that changes from call to call: each is tried, which takes microseconds and is exact. Ranges would answer
+    what no M gets, since ceilings and remainders of M follow from it and not from its ends.
+    """
+    select = bind(heuristics, device.vendor)
+    call = product(layer, 1, device)  # what a config is adapted to does not depend on M
+    layout, alignment = call.layout, aligned(addresses_of(call))
+    _, width, size, *rest = layout.features
+    kinds = set()
+    for m in rows:
+        config = normalise(select((m, width, size, *rest)))
+        launched = adapted(config, call)
+        shares = share(launched, m, width, size, layer.gated, device.processors)
+        kind = plan_key(launched, layout, shares, alignment)
+        if kind not in kinds:
+            kinds.add(kind)
+            yield m, config
