@@ -100,21 +100,21 @@ def adapted(config: Config, call: Call) -> Config:
 
 
 def unspilled(config: Config, head_size: int, both: bool, window: bool, softcap: bool) -> Config:
-    """Tiles of 64 keys for warp_specialized where larger ones do not fit: heads wider than 128, for which two stages of
-    64 keys fill the shared memory and two consumers the registers; three consumers of heads wider than 64, or with a
-    window or a soft cap; and where two of these come together, with which tiles of 128 spill some registers: keys that
-    are cut, keys of both pages and new tokens at hand, a window, a soft cap.
+    """What warp_specialized can launch without spilling: tiles of 64 keys for heads wider than 128, of which two stages
+    fill the shared memory, and where two of these come together: keys that are cut, keys of both pages and new tokens
+    at hand, a window, a soft cap. Three consumers (192 rows) have heads of 64 with at most the first two of these, one
+    at a time; others take 128 rows, which are faster there too.
     """
     if config.variant != "warp_specialized":
         return config
     if head_size > 128:
         return Config("warp_specialized", 128, 64, 4, 2, config.num_segments)
-    three = config.BLOCK_M == 192
     many = (config.num_segments > 1) + both + window + softcap >= 2
-    many = many or (three and (head_size > 64 or window or softcap))
+    if config.BLOCK_M == 192 and (head_size > 64 or window or softcap or many):
+        config = config._replace(BLOCK_M=128, num_stages=2 if config.TILE_SIZE == 128 else 3)
     if config.TILE_SIZE < 128 or not many:
         return config
-    return config._replace(TILE_SIZE=64, num_stages=4 if three else 3)
+    return Config("warp_specialized", 128, 64, 4, 3, config.num_segments)
 
 
 def before_hopper(config: Config) -> Config:

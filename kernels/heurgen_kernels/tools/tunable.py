@@ -13,6 +13,7 @@ import torch
 from ..api import paged_attention
 from ..config import normalise
 from ..host.dispatch import unbound
+from ..host.plan import unspilled
 from ..host.segments import cutter, seen_keys
 from ..host.select import NO_WINDOW
 from .reference import reference_attention
@@ -171,7 +172,7 @@ class Tunable:
                 "BLOCK_M": (16, 32, 64, 128, 192),
                 "TILE_SIZE": (16, 32, 64, 128),
                 "num_warps": (1, 2, 4),
-                "num_stages": (2, 3, 4, 5),
+                "num_stages": (2, 3, 5),
                 "programs_per_sm": (0, 1, 2, 3, 4, 6, 8, 12, 16),
             },
             # What never won a scenario by more than a few percent on one H200, or spills, is left out.
@@ -196,9 +197,7 @@ class Tunable:
                 "(BLOCK_M >= 128) == (variant == 'warp_specialized')",
                 "BLOCK_M < 128 or (num_warps == 4 and programs_per_sm in (0, 1, 2, 4))",
                 "BLOCK_M != 128 or (TILE_SIZE == 64 and num_stages == 3) or (TILE_SIZE == 128 and num_stages == 2)",
-                "BLOCK_M != 192 or (TILE_SIZE == 64 and num_stages == 4) or (TILE_SIZE == 128 and num_stages == 3)",
-                "BLOCK_M != 192 or programs_per_sm < 4",
-                "num_stages != 4 or BLOCK_M == 192",
+                "BLOCK_M != 192 or (TILE_SIZE == 128 and num_stages == 3 and programs_per_sm < 4)",
             ),
         )
 
@@ -274,20 +273,24 @@ class Tunable:
             return False
         if rows > {16: 4095, 32: 256, 64: 1024 if variant == "split_kv" else rows}.get(block, rows):
             return False
-        if block == 192 and (rows < 192 or f["head_size"] > (64 if config["TILE_SIZE"] == 128 else 128)):
+        if block == 192 and rows < 192:
             return False
         if f["head_size"] > 128 and (block, config["TILE_SIZE"]) in ((64, 64), (128, 128), (16, 16)):
             return False  # spills, or the launch takes tiles of 64
         return not (variant == "mixed" and (f["max_seqlen_q"] == 1 or f["num_seqs"] == 1))
 
     def launched(self, config: Mapping[str, Any], scenario: Any, device: Any) -> Mapping[str, Any]:
-        """What `programs_per_sm` comes to: `num_segments`, the same for many of its values."""
+        """What `programs_per_sm` comes to: `num_segments`, the same for many of its values; 128 rows for 192 where the
+        launch takes these.
+        """
         f, heads_kv = scenario.features, scenario.features["num_kv_heads"]
         choose = cutter(normalise(config), f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
         window = f.get("window", NO_WINDOW)  # static_grid has no such feature
         left = window - 1 if window < NO_WINDOW else -1
         keys = seen_keys(config["TILE_SIZE"], left, f["num_seqs"], f["max_seqlen_k"], f["total_seqlen_k"])
-        given = choose(f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], *keys)._asdict()
+        taken = choose(f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], *keys)
+        both = f["fresh"] and f["max_seqlen_k"] > f["max_seqlen_q"]
+        given = unspilled(taken, f["head_size"], both, left >= 0, f.get("softcap", False))._asdict()
         return {name: given[name] for name in (*config, "num_segments") if name != "programs_per_sm"}
 
 

@@ -103,7 +103,7 @@ def test_every_config_of_the_shipped_selector_is_planned_uncut(given, fresh):
 
 
 def make_meta(heads):
-    batch = make_batch([(3000, 3000)], heads, 128, 16, torch.bfloat16)
+    batch = make_batch([(3000, 3000)], heads, 64, 16, torch.bfloat16)
     return {name: on_meta(value) for name, value in batch.items()}
 
 
@@ -194,14 +194,20 @@ def test_cut_keys_of_two_sources_take_tiles_that_do_not_spill(variant, tile, seg
     assert unspilled(config, 128, both, False, False) == (taken or config)
 
 
-@pytest.mark.parametrize(("head_size", "segments", "tile", "stages"), [
-    (64, 1, 128, 3), (64, 2, 128, 3), (80, 1, 64, 4), (128, 2, 64, 4),
+@pytest.mark.parametrize(("head_size", "segments", "both", "window", "softcap", "rows"), [
+    (64, 1, False, False, False, (192, 128, 3)), (64, 2, False, False, False, (192, 128, 3)),
+    (64, 1, True, False, False, (192, 128, 3)), (64, 2, True, False, False, (128, 64, 3)),
+    (64, 1, False, True, False, (128, 128, 2)), (64, 1, False, False, True, (128, 128, 2)),
+    (64, 2, False, True, False, (128, 64, 3)), (80, 1, False, False, False, (128, 128, 2)),
+    (128, 2, False, False, False, (128, 128, 2)), (256, 1, False, False, False, (128, 64, 2)),
 ])  # fmt: skip
-def test_three_consumers_have_large_tiles_of_narrow_heads_alone(head_size, segments, tile, stages):
-    config = Config("warp_specialized", 192, 128, 4, 3, segments)
-    taken = unspilled(config, head_size, False, False, False)
-    assert taken == Config("warp_specialized", 192, tile, 4, stages, segments)
-    assert unspilled(config, 256, False, False, False).BLOCK_M == 128
+def test_three_consumers_have_plain_narrow_heads_alone(head_size, segments, both, window, softcap, rows):
+    def config(block_m, tile, stages):
+        return Config("warp_specialized", block_m, tile, 4, stages, segments)
+
+    assert unspilled(config(192, 128, 3), head_size, both, window, softcap) == config(*rows)
+    if rows[0] == 128 and head_size <= 128:
+        assert unspilled(config(192, 64, 4), head_size, both, window, softcap) == config(128, 64, 3)
 
 
 def test_three_consumers_have_a_block_of_192_rows_in_whole_tokens():

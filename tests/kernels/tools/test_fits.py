@@ -129,11 +129,11 @@ def test_warp_specialized_fits_with_each_feature():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tile", "stages", "head_size"), [(128, 3, 64), (64, 4, 96)])
-def test_three_consumers_fit_but_for_a_few_words(tile, stages, head_size):
-    """Once an item: addresses of a thread, 4 words of each consumer, 8 where keys are cut."""
-    config = Config("warp_specialized", 192, tile, 4, stages, 2)
-    ((shared, registers, spills, _),) = compiled("sm_90", [(config, {"head_size": head_size})])
+@pytest.mark.parametrize(("segments", "fresh"), [(1, True), (2, False)])
+def test_three_consumers_fit_but_for_a_few_words(segments, fresh):
+    """Outside the loop over keys but for two loads where they are cut: a thread's addresses, 3 words of a consumer."""
+    config = Config("warp_specialized", 192, 128, 4, 3, segments)
+    ((shared, registers, spills, _),) = compiled("sm_90", [(config, {"head_size": 64, "fresh": fresh})])
     assert shared <= 232448
     assert registers == 128
     assert spills <= 28

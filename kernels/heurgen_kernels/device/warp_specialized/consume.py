@@ -9,6 +9,7 @@ from .items import numbers_below, tile_counts, uniform
 from .produce import JOB_SIZE, JOBS
 
 LOG2E = gl.constexpr(1.4426950408889634)
+COMBINED = gl.constexpr(128)  # columns of parts that are added at once
 FOUR_WARPS = gl.constexpr(gl.BlockedLayout([1], [32], [4], [0]))
 
 
@@ -80,8 +81,6 @@ def deliver(
     O_TOK: gl.constexpr, O_HEAD: gl.constexpr, O_LAYOUT: gl.constexpr, WHOLE: gl.constexpr,
 ):  # fmt: skip
     """Store a consumer's rows: the output, or where keys are cut the part; the last part adds all and stores them."""
-    # columns of parts that are added at once: all of a sum and of a part would spill
-    COMBINED: gl.constexpr = 64 if CONSUMERS == 3 else 128
     head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
     place, segments, segment = pick(job, 7), pick(job, 8), pick(job, 9)
     M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
@@ -100,7 +99,7 @@ def deliver(
                 row = (place - segment) * STEP + WHICH * HALF
                 if D <= COMBINED:
                     acc, M, L = combine_parts(part_ptr, part_rows, row, segments, 0, D, STEP, D, O_LAYOUT)
-                else:  # in two halves
+                else:  # in two halves: all columns of the sum and of a part would spill
                     halved = True
                     PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COMBINED, 16])
                     pieces = q_buffers._reinterpret(
