@@ -85,13 +85,10 @@ def edges(module):
 
 def derived(name, row):
     """(place in the row of what a derived feature of the spec is proportional to, by what it is divided)."""
-    seqs, _, _, total, heads, processors = row
+    _, _, _, total, heads, processors = row
     return {
-        "items_per_processor": (0, processors / heads),
-        "keys_per_processor": (3, processors / heads),
-        "keys_per_item": (2, seqs * heads / processors),
-        "mean_seqlen_k": (3, seqs),
-        "spread": (2, total / max(seqs, 1)),
+        "parts": (2, max(total * heads / (5 * processors), 64)),
+        "share": (2, total * heads / processors),
     }[name]
 
 
