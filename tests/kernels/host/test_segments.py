@@ -190,7 +190,7 @@ def test_the_tuner_launches_what_a_launch_would():
     call = checked(batch | {"total_seqlen_k": 1700})
     features = {
         "num_seqs": 3, "total_query_tokens": 3, "max_seqlen_q": 1, "max_seqlen_k": 900, "total_seqlen_k": 1700,
-        "num_query_heads": 32, "num_kv_heads": 8, "window": 1 << 30,
+        "num_query_heads": 32, "num_kv_heads": 8, "head_size": 64, "window": 1 << 30, "softcap": False, "fresh": False,
     }  # fmt: skip
     scenario, device = (
         SimpleNamespace(features=features),
