@@ -18,7 +18,7 @@ from heurgen.trees.options import FitOptions
 from heurgen.trees.per_parameter import fit_per_parameter
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, groups, problem
 from heurgen.trees.refine import with_max_leaves
-from heurgen.trees.regime import Regime
+from heurgen.trees.regime import Regime, spare_tests
 
 # Depth of one parameter's tree as a candidate.
 PARAMETER_DEPTH = 3
@@ -83,7 +83,8 @@ def choose(
     Numbers of configs ascend until `r.patience` of them in a row lower no mean.
     """
     price = constants.LEARNER.price
-    limit = Settings(r.counts[-1], price, r.max_depth, r.max_leaves, options.tail or 0.0, by_rows=r.few)
+    tail, spare = options.tail or 0.0, spare_tests(options)
+    limit = Settings(r.counts[-1], price, r.max_depth, r.max_leaves, tail, by_rows=r.few, spare=spare)
     if not r.validates:
         small = replace(limit, depth=min(2, r.max_depth), max_leaves=min(r.max_leaves, 4))
         return Contest(Candidate("joint", small))

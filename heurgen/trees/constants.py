@@ -31,6 +31,9 @@ class Constants:
     # Scenarios of a kind that a config would be expected to cover before that it covers none says that it does not
     # apply there (see `guards.limits`). `constants.py guard_evidence 5.0 20.0 1e9`
     guard_evidence: float = 20.0
+    # Tests that guards may add to a path of the default depth: in a tree that has it there would be no room for them.
+    # `constants.py guard_tests 0 2 4`
+    guard_tests: int = 2
     # Points between scenarios: neighbours of each. `constants.py neighbours 3 6 12 24`
     neighbours: int = 12
     # Points on each line. `constants.py steps 1 3 5`

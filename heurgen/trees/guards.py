@@ -9,7 +9,7 @@ that works.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -100,13 +100,21 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
                 kept_off = rows[beyond[rows, i]]
                 if not held[kept_off].all():
                     held[kept_off] = True
-                    tip = best_tip(p, real[_nearest(above, beyond[:, i])])
+                    stopped = stops[beyond[own].all(axis=0)].any(axis=0)
+                    tip = _tip(p, real[_nearest(above, beyond[:, i])], stopped)
                     found.append(_Guard((*path, side), known[i], saved, tip))
             if isinstance(below, Branch):
                 walk(below, own, inside, (*path, side), above)
 
     walk(tree, np.arange(len(real)), beyond.sum(axis=0), (), [])
     return found
+
+
+def _tip(p: Problem, rows: Ints, stopped: Bools) -> Tip:
+    """The best config for the rows, of those that no limit stops on the guarded side of the guard either."""
+    if stopped.all():
+        return best_tip(p, rows)
+    return best_tip(replace(p, leaf_price=np.where(stopped, np.inf, p.leaf_price)), rows)
 
 
 def _saved(beyond: int, share: float) -> float:

@@ -36,6 +36,7 @@ class Settings:
     """What decides a joint tree: `price` is one of `LEARNER.prices`, `tail` as in `FitOptions`.
 
     `by_rows`: the configs are chosen by what they do for single scenarios, not for the regions of a tree.
+    `spare`: tests that guards may add to a path of `depth`.
     """
 
     n_configs: int
@@ -44,6 +45,7 @@ class Settings:
     max_leaves: int
     tail: float = 0.0
     by_rows: bool = False
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +167,7 @@ def finish(p: Problem, g: Grown, s: Settings, known: list[Limit]) -> Tree:
     price = price_units(s.price, p.n_real)
     tree = _finished(g, price, s.max_leaves)
     tree = with_max_leaves(p, tree, s.max_leaves) if g.settled else tree
-    return guarded(p, tree, known, price, s.depth, s.max_leaves)
+    return guarded(p, tree, known, price, s.depth + s.spare, s.max_leaves)
 
 
 def _finished(g: Grown, units: float, max_leaves: int) -> Tree:

@@ -16,7 +16,8 @@ MAX_CONFIGS = 64
 class FitOptions:
     """
     strategy     how the tree is learnt; "auto" chooses strategy and size by cross-validation over scenarios
-    max_depth    most tests on a path (default: `regime`'s for the number of scenarios; strategy optimal: 3)
+    max_depth    most tests on a path (default: `regime`'s for the number of scenarios, to which guards may add two;
+                 strategy optimal: 3)
     max_leaves   most leaves (default likewise)
     max_configs  most distinct configs (default: 64 for auto, which chooses how many, on few scenarios 8 unless another
                  number is surely better; 8 for the other strategies)

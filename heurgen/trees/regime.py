@@ -85,6 +85,11 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     )
 
 
+def spare_tests(options: FitOptions) -> int:
+    """Tests that guards may add to the default depth: a limit that the caller named is theirs, too."""
+    return 0 if options.max_depth else constants.LEARNER.guard_tests
+
+
 def _counts(n: int, most: int) -> tuple[int, ...]:
     c = constants.LEARNER
     compared = c.coarse_counts if n > c.abundant else c.counts

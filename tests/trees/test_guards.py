@@ -8,11 +8,13 @@ import numpy as np
 
 from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
-from heurgen.trees import FitOptions, fit
+from heurgen.trees import FitOptions, constants, fit
 from heurgen.trees.build import choices
-from heurgen.trees.guards import _limit, guarded, limits
+from heurgen.trees.guards import _limit, _tip, guarded, limits
+from heurgen.trees.joint import Settings, finish, grown
 from heurgen.trees.node import Branch, Cut, Tip, height, n_leaves
 from heurgen.trees.problem import problem
+from heurgen.trees.regime import spare_tests
 from tests.trees.synthetic import table
 
 
@@ -74,6 +76,25 @@ def test_guards_stay_within_depth_and_leaves_and_move_no_scenario() -> None:
     assert guarded(p, tree, known, 0.0, 1, 8) == tree
     assert guarded(p, tree, known, 1e12, 4, 8) == tree
     assert guarded(p, Tip(zero), known, 0.0, 4, 8) == Tip(zero)
+
+
+def test_guards_have_tests_to_spare_below_the_default_depth_alone() -> None:
+    p = problem(strided())
+    known = limits(p)
+    for spare, deepest in ((0, 1), (1, 2)):
+        s = Settings(2, 0.0, 1, 8, spare=spare)
+        assert height(finish(p, grown(p, s), s, known)) == deepest
+    assert spare_tests(FitOptions()) == constants.LEARNER.guard_tests
+    assert spare_tests(FitOptions(max_depth=8)) == 0
+
+
+def test_what_answers_beyond_a_guard_is_not_stopped_by_a_limit_of_its_own() -> None:
+    p = problem(strided())
+    rows = np.flatnonzero(p.X[:, 0] > 96)
+    zero, one = (p.configs.tolist().index(c) for c in (0, 1))
+    stopped = np.arange(2) == zero
+    assert _tip(p, rows, np.zeros(2, dtype=bool)) == _tip(p, rows, np.ones(2, dtype=bool)) == Tip(zero)
+    assert _tip(p, rows, stopped) == Tip(one)
 
 
 def test_a_limit_lies_beside_the_nearest_value_that_was_never_covered() -> None:
