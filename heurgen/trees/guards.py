@@ -100,7 +100,7 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
                 kept_off = rows[beyond[rows, i]]
                 if not held[kept_off].all():
                     held[kept_off] = True
-                    stopped = stops[beyond[own].all(axis=0)].any(axis=0)
+                    stopped: Bools = np.asarray(stops[beyond[own].all(axis=0)].any(axis=0))
                     tip = _tip(p, real[_nearest(above, beyond[:, i])], stopped)
                     found.append(_Guard((*path, side), known[i], saved, tip))
             if isinstance(below, Branch):
