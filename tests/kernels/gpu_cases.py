@@ -1,0 +1,64 @@
+"""What the GPU tests of attention run: sequences, configs, and samples of the products of features."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+
+from heurgen_kernels.config import Config
+
+SEQUENCES = {
+    "chunk": [(1, 1328), (5, 18), (129, 463)],
+    "decode": [(1, 523), (1, 37), (1, 2011)],
+    "ones": [(1, 1)] * 533,
+    "prompts": [(533, 533)] * 33,
+    "two": [(256, 256), (128, 128)],
+    "three": [(320, 320)] * 3,
+    "long decode": [(1, 1513), (1, 245), (1, 102), (1, 123), (1, 3454), (1, 434), (1, 345), (1, 34)],
+}
+HEADS = [(4, 4), (8, 2), (5, 1), (32, 8), (64, 8), (28, 4)]
+CONFIGS = [
+    Config("naive", 16, 32, 4, 1, 1),
+    Config("q_block", 16, 32, 2, 2, 1),
+    Config("q_block", 64, 64, 4, 3, 1),
+    Config("split_kv", 16, 32, 2, 3, 8),
+    Config("static_grid", 16, 64, 4, 2, 8),
+    Config("mixed", 64, 32, 4, 2, 4),
+    Config("warp_specialized", 128, 64, 4, 3, 1),
+    Config("warp_specialized", 128, 128, 4, 2, 4),
+]
+TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
+
+
+def some(cases, one_in):
+    """One in `one_in` of the cases, always the same, or all of them where the whole table is asked for."""
+    if os.environ.get("HEURGEN_WHOLE_TABLE"):
+        return list(cases)
+    return random.Random(0).sample(list(cases), -(-len(cases) // one_in))
+
+
+SAMPLE = some(TABLE, 10)
+# most of the time of the check is compiling these: four kernels each
+SHAPES = list(itertools.product([(32, 8), (28, 4), (5, 1)], (64, 128), (16, 128, 784), (64, 128), (1, 3)))
+FEATURES = list(
+    itertools.product(
+        [(0, 0, 0), (100, 0, 1), (700, 30.0, 0), (33, 0, 0), (0, 8.0, 1)],
+        (64, 80, 96, 128, 192, 256), (16, 128), (1, 3),
+    )
+)  # fmt: skip
+PARTS = list(
+    itertools.product(
+        (64, 128, 256),
+        [
+            ((16, 1), 1, 16),
+            ((16, 1), 2, 32),
+            ((8, 1), 8, 64),
+            ((32, 8), 4, 16),
+            ((32, 8), 5, 32),
+            ((12, 1), 3, 64),
+            ((4, 4), 8, 16),
+        ],
+        (5, 24, 96),
+    )
+)
