@@ -20,8 +20,8 @@ other, where memory does not hold two. --merge: the results of several calls in 
 
 prompt_host_s and decode_host_s: host time of a step in the backend's code: its metadata, and of all layers the writes
 to pages and the launches (a recorded decode has metadata alone); medians over steps until everyone had a first token,
-and after. With --gpus above 1 the backends run in processes of vLLM's that this one does not see into: no host
-times, no compilation, no memory.
+and after. The engines of one GPU run on the same four processors. With --gpus above 1 the backends run in processes
+of vLLM's that this one does not see into: no host times, no compilation, no memory.
 
 Writes serving.csv (a row a run), serving.json (medians, ratios, first tokens compared), serving.png where matplotlib
 is installed; prints the ratios.
@@ -33,11 +33,13 @@ import argparse
 import csv
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -145,6 +147,8 @@ def measure(mode: str, given: argparse.Namespace, deadline: float) -> Iterator[d
         engines = [start(backend, mode, given) for backend in backends]
         try:
             ready = [engine for engine in engines if engine.ready(mode)]
+            if given.gpus == 1:
+                pin([engine.process.pid for engine in ready], sorted(os.sched_getaffinity(0))[-4:])
             compare_tokens(mode, ready, given)
             for row in measured(ready, given, deadline):
                 yield {"mode": mode, **row}
@@ -152,6 +156,18 @@ def measure(mode: str, given: argparse.Namespace, deadline: float) -> Iterator[d
             for engine in engines:
                 engine.process.kill()
                 engine.process.wait()  # its memory is the next one's
+
+
+def pin(processes: list[int], processors: list[int]) -> None:
+    """All threads of the processes to the same processors: who is asked in turn takes them in turn.
+
+    A first token of 500 is host time. Left alone, one engine may sit on a core that it shares with another job while
+    the other does not: FlashAttention-3's took 27 ms or 16, for as long as its process lived.
+    """
+    for process in processes:
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(ProcessLookupError):  # it ended meanwhile
+                os.sched_setaffinity(int(thread.name), processors)
 
 
 def measured(engines: list[Engine], given: argparse.Namespace, deadline: float) -> Iterator[dict[str, Any]]:

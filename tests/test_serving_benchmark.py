@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 import time
 from argparse import Namespace
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +78,29 @@ def test_the_others_go_on_where_an_engine_ends():
     rows = list(serving.measured(engines, options(), time.monotonic() + 600))
     assert {row["backend"] for row in rows} == {"heurgen"}
     assert sum(backend == "flash" for backend, *_ in asked) == 1
+
+
+def test_all_threads_of_engines_run_on_the_same_processors():
+    mine = sorted(os.sched_getaffinity(0))
+    command = [
+        sys.executable,
+        "-c",
+        "import threading; threading.Thread(target=input).start(); print(1, flush=True)",
+    ]
+    with ExitStack() as stack:
+        pair = [
+            stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            for _ in range(2)
+        ]
+        for one in pair:
+            one.stdout.readline()
+        serving.pin([one.pid for one in pair], mine[-1:])
+        for one in pair:
+            threads = [int(name) for name in os.listdir(f"/proc/{one.pid}/task")]
+            assert len(threads) > 1
+            assert all(os.sched_getaffinity(thread) == set(mine[-1:]) for thread in threads)
+            one.stdin.close()
+    assert sorted(os.sched_getaffinity(0)) == mine
 
 
 @pytest.mark.parametrize("nothing", [0.0, None])
