@@ -11,7 +11,6 @@ from .host import validate
 from .host.call import FP8, Call
 from .host.launch import launch
 from .host.metadata import Metadata, check_metadata
-from .host.plan import adapted
 from .host.select import choose, choose_segments
 
 
@@ -93,8 +92,6 @@ def paged_attention(
         check_metadata(metadata, call)
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
     call.prefix = key is None or has_prefix is not False or slot_mapping is not None
-    if slot_mapping is not None:
-        validate.check_writes(call, adapted(config, call))
     if config.variant == "static_grid":
         chooser = choose_segments(heuristics)
         if isinstance(chooser, int):

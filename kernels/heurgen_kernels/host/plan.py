@@ -141,12 +141,19 @@ def padded(head_size: int) -> int:
 
 
 def make_plan(call: Call, config: Config) -> Plan:
-    """The plan of a call that was checked, for the device of its layout."""
+    """The plan of a call that was checked, for the device of its layout. ValueError where the call asks for new K and V
+    to be written, which the config's launch does not do.
+    """
     config = adapted(config, call)
     variant, tile, group = config.variant, config.TILE_SIZE, call.layout.group
     block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
     d_pad = padded(call.q.shape[2])
     decode = call.max_q <= block_m // group
+    if call.slots is not None and not (decode and variant == "static_grid"):
+        raise ValueError(
+            f"slot_mapping is given, the config is {variant} and max_seqlen_q {call.max_q}; static_grid alone writes "
+            f"new K and V, of at most BLOCK_M // query heads per KV head tokens a sequence, here {block_m // group}"
+        )
     segments = config.num_segments if variant in SPLITS else 1
     kept = kept_rows(variant, group, block_m, call.max_q * group)
     rows = math.gcd(call.k.shape[1], tile) if variant == "warp_specialized" else tile

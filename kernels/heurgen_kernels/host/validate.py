@@ -11,10 +11,8 @@ from typing import Any
 import torch
 
 from ..caches import Cache, shared
-from ..config import Config
 from .call import FP8, Call, CallLayout, layout_of, signature_of
 from .hardware import Device
-from .segments import block_rows
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -201,16 +199,6 @@ def check_slots(key_cache: torch.Tensor, key: torch.Tensor, slots: torch.Tensor)
     if not (key_cache.dtype == key.dtype):
         raise ValueError(
             f"slot_mapping is given, the cache is {key_cache.dtype} and key {key.dtype}; they are written as they are"
-        )
-
-
-def check_writes(call: Call, config: Config) -> None:
-    """Whether a config's launch writes new K and V. config: as `plan.adapted` gives it."""
-    block_q = block_rows(config.BLOCK_M, call.layout.group) // call.layout.group
-    if config.variant != "static_grid" or call.max_q > block_q:
-        raise ValueError(
-            f"slot_mapping is given, the config is {config.variant} and max_seqlen_q {call.max_q}; static_grid alone "
-            f"writes new K and V, of at most BLOCK_M // query heads per KV head tokens a sequence, here {block_q}"
         )
 
 

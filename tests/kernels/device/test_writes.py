@@ -89,6 +89,7 @@ def test_what_is_not_written_is_refused(few):
     batch = make_batch([(1, 20), (1, 3)], (4, 2), fresh=True, device=few)
     slots = torch.arange(2, device=few)
     setting = config("static_grid")
+    paged_attention(**batch | {"max_seqlen_q": 8}, slot_mapping=slots, config=setting)
     for changes, said in (
         ({"key": None, "value": None}, "they are None"),
         ({"slot_mapping": slots.int()}, "expected contiguous int64"),
