@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -30,6 +30,23 @@ SCRATCH_LIMIT = 1 << 30
 WARP_SPECIALIZED = {128: {"num_warps": 4, "maxnreg": 168}, 192: {"num_warps": 4, "maxnreg": 128}}
 SPLITS = ("split_kv", "static_grid", "mixed", "warp_specialized")
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+
+class Fit(NamedTuple):
+    """What warp_specialized launches without a spill in its loop over the keys: up to so many rows, and keys of a tile,
+    for heads up to head_size, with at most `many` of: keys that are cut, keys of both pages and new tokens at hand, a
+    window, a soft cap; and at most `scored` of the last two.
+    """
+
+    rows: int
+    tile: int
+    head_size: int
+    many: int
+    scored: int
+
+
+# The largest blocks first. Where three consumers do not fit, two are faster too.
+FITTING = (Fit(192, 128, 64, 1, 0), Fit(128, 128, 128, 1, 1), Fit(128, 64, 128, 4, 2))
 
 
 @dataclass(slots=True)
@@ -100,21 +117,22 @@ def adapted(config: Config, call: Call) -> Config:
 
 
 def unspilled(config: Config, head_size: int, both: bool, window: bool, softcap: bool) -> Config:
-    """What warp_specialized can launch without spilling: tiles of 64 keys for heads wider than 128, of which two stages
-    fill the shared memory, and where two of these come together: keys that are cut, keys of both pages and new tokens
-    at hand, a window, a soft cap. Three consumers (192 rows) have heads of 64 with at most the first two of these, one
-    at a time; others take 128 rows, which are faster there too.
+    """The config, cut to the largest blocks that FITTING has for the call; two stages of 64 keys for heads wider than
+    128, of which more have no room in the shared memory.
     """
     if config.variant != "warp_specialized":
         return config
     if head_size > 128:
         return Config("warp_specialized", 128, 64, 4, 2, config.num_segments)
-    many = (config.num_segments > 1) + both + window + softcap >= 2
-    if config.BLOCK_M == 192 and (head_size > 64 or window or softcap or many):
-        config = config._replace(BLOCK_M=128, num_stages=2 if config.TILE_SIZE == 128 else 3)
-    if config.TILE_SIZE < 128 or not many:
+    scored = window + softcap
+    many = scored + both + (config.num_segments > 1)
+    fit = next(
+        fit for fit in FITTING if head_size <= fit.head_size and many <= fit.many and scored <= fit.scored
+    )
+    rows, tile = min(config.BLOCK_M, fit.rows), min(config.TILE_SIZE, fit.tile)
+    if (rows, tile) == (config.BLOCK_M, config.TILE_SIZE):
         return config
-    return Config("warp_specialized", 128, 64, 4, 3, config.num_segments)
+    return config._replace(BLOCK_M=rows, TILE_SIZE=tile, num_stages=2 if tile == 128 else 3)
 
 
 def before_hopper(config: Config) -> Config:
