@@ -53,13 +53,13 @@ def paged_attention(
     seq_lens      int32 [num_seqs], the tokens that a sequence attends to, its new ones included
     total_seqlen_k  the sum of seq_lens, where the host knows it: keys of unlike lengths are then cut better. It decides
                   what is launched, never what is computed; None takes all but the longest to be half as long as it
-    key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised. Where given, pages are read for
+    key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised; strides from token to token are
+                  each its own, those from head to head the same but with slot_mapping. Where given, pages are read for
                   the cached prefix alone, and the new tokens' slots in the cache are not touched
     slot_mapping  int64 [tokens], with key and value: the launch also writes them to the pages, of each token to row
                   slot % page size of page slot // page size, of a negative slot nowhere. No other sequence may read
                   these rows. Configs of static_grid alone do it, of batches that fit one Q block a sequence
-                  (max_seqlen_q <= BLOCK_M // query heads per KV head), to pages of their type; key and value may lie
-                  differently then
+                  (max_seqlen_q <= BLOCK_M // query heads per KV head), to pages of their type
     causal        a query sees keys up to its own position
     window        (left, right) bounds the distance, -1 for none
     softcap       scores become softcap * tanh(scores / softcap); 0 is off

@@ -73,6 +73,12 @@ def halves(batch: dict[str, Any]) -> dict[str, Any]:
     return batch | {"key_cache": both[..., :size], "value_cache": both[..., size:]}
 
 
+def apart(batch: dict[str, Any]) -> dict[str, Any]:
+    """The batch with the new tokens' V as a view of a wider projection, as a compiled model hands it over beside K."""
+    value = batch["value"]
+    return batch | {"value": torch.cat([torch.full_like(value, float("nan")), value], 1)[:, value.shape[1] :]}
+
+
 def config(variant: str, block_m: int = 16, tile: int = 16, segments: int = 3) -> Config:
     split = variant in ("split_kv", "static_grid", "mixed")
     return Config(variant, block_m, tile, 4, 2, segments if split else 1)

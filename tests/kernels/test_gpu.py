@@ -17,6 +17,7 @@ from heurgen_kernels.host.segments import with_segments
 
 from tests.kernels.batches import (
     LIMITS,
+    apart,
     bits,
     changed,
     clean,
@@ -95,6 +96,19 @@ def test_warp_specialized_features(gpu, asked, size, page, segments):
         limit = 2 * LIMITS[dtype] if softcap == 8.0 else LIMITS[dtype]  # tanh.approx, where it bends
         assert error_of(batch, config, **features) < limit
         assert error_of(halves(batch), config, **features) < limit
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.variant}-{c.num_segments}")
+def test_new_v_that_lies_otherwise_than_new_k(gpu, config):
+    for name in ("chunk", "ones"):
+        batch = apart(make_batch(SEQUENCES[name], (32, 8), 128, 16, torch.bfloat16, True, device=gpu))
+        assert error_of(batch, config) < LIMITS[torch.bfloat16]
+    batch = apart(
+        make_batch(
+            [(700, 700), (64, 64), (1, 1), (1300, 1300)], (32, 8), 128, 16, torch.bfloat16, True, device=gpu
+        )
+    )
+    assert error_of(batch, config, has_prefix=False) < LIMITS[torch.bfloat16]
 
 
 @pytest.mark.parametrize("segments", [1, 3])

@@ -20,10 +20,9 @@ class Layout:
                   others; () where they are always read from pages. fresh_from: their least max_seqlen_q
     pages         whether calls without new K and V come too
     causal, window, softcap, alibi   whether calls have them; sinks is their dtype, None where there are none
-    written_strides   (tokens, heads) of new K and of new V where launches of `graphs` write them to the pages
-                  (`slot_mapping`), None where they do not
-    *_strides     in elements, None for contiguous: q, out and new K and V (tokens, heads), pages (pages, tokens,
-                  heads); both of K's and V's are equal, as in vLLM's one tensor for both
+    written       whether launches of `graphs` write new K and V to the pages (`slot_mapping`)
+    *_strides     in elements, None for contiguous: q and out (tokens, heads), new K and new V a pair of these, pages
+                  (pages, tokens, heads), of K and V equal, as in vLLM's one tensor for both
     """
 
     num_query_heads: int
@@ -42,11 +41,11 @@ class Layout:
     softcap: bool = False
     alibi: bool = False
     sinks: torch.dtype | None = None
+    written: bool = False
     q_strides: tuple[int, int] | None = None
     out_strides: tuple[int, int] | None = None
-    new_strides: tuple[int, int] | None = None
+    new_strides: tuple[tuple[int, int], tuple[int, int]] | None = None
     page_strides: tuple[int, int, int] | None = None
-    written_strides: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
 def example(layout: Layout, device: torch.device, fresh: bool, written: bool = False) -> dict[str, Any]:
@@ -77,9 +76,7 @@ def example(layout: Layout, device: torch.device, fresh: bool, written: bool = F
     def new(strides: tuple[int, int] | None) -> torch.Tensor | None:
         return tensor((1, heads_kv, size), strides, layout.dtype) if fresh or written else None
 
-    new_strides = (layout.new_strides,) * 2
-    if written and layout.written_strides is not None:
-        new_strides = layout.written_strides
+    new_strides = layout.new_strides or (None, None)
     scaled, quantised = cache_dtype != layout.dtype, out_dtype.itemsize == 1
     return {
         "q": tensor((1, heads, size), layout.q_strides, q_dtype),

@@ -51,7 +51,7 @@ def warm_up(
                   and cached), at most
     heuristics    as in `paged_attention`
     graphs        configs that decodes from pages are launched with besides, as under recorded graphs; of layouts with
-                  `written_strides` they write new K and V
+                  `written` they write new K and V
     device        the current GPU where None
     processes     that compile at the same time; None for as many as there are processors, 1 for this one alone
 
@@ -71,7 +71,6 @@ def warm_up(
     }  # fmt: skip
     calls, graphs = [], tuple(graphs)
     for layout in dict.fromkeys(layouts):
-        written = layout.written_strides is not None
         for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
             fresh = has_prefix is not None
             call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
@@ -82,9 +81,9 @@ def warm_up(
                 **features_of(layout, found, fresh),
                 "max_seqlen_q": (least, max_num_batched_tokens),
             }
-            kinds = launches(features, select, () if fresh or written else graphs)
+            kinds = launches(features, select, () if fresh or layout.written else graphs)
             calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
-        if written:
+        if layout.written:
             call = {**example(layout, place, False, True), "max_seqlen_k": 1, "heuristics": heuristics}
             kinds = recorded(graphs, layout.num_query_heads // layout.num_kv_heads)
             calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]

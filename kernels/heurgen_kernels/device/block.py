@@ -91,12 +91,13 @@ def attend_block(
         qk_scale, cap = score_scales(scale, softcap, tensors.q_scale, None, SOFTCAP)
         if tensors.v_scale is not None:
             acc = acc * tl.load(tensors.v_scale)
-        start = token0.to(tl.int64) * NEW_TOK + head * NEW_HEAD
         acc, M, L = attend_source(
-            acc, M, L, q, tensors.new_k + start, tensors.new_v + start, new_k_desc, new_v_desc, tensors.k, tensors.v,
-            table, token0, head * NEW_HEAD, tl.maximum(low - context, 0), 0, tl.minimum(high - context, q_len), first,
-            last, token, left, right, qk_scale, cap, slope, ROWS, features.TMA_NEW, PAGE, TILE, D, D_PAD, 0, NEW_TOK,
-            0, NEW_TOK, 0, 0, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            acc, M, L, q, tensors.new_k + (token0.to(tl.int64) * NEW_TOK + head * NEW_HEAD),
+            tensors.new_v + (token0.to(tl.int64) * strides.NEW_V_TOK + head * NEW_HEAD), new_k_desc, new_v_desc,
+            tensors.k, tensors.v, table, token0, head * NEW_HEAD, tl.maximum(low - context, 0), 0,
+            tl.minimum(high - context, q_len), first, last, token, left, right, qk_scale, cap, slope, ROWS,
+            features.TMA_NEW, PAGE, TILE, D, D_PAD, 0, NEW_TOK, 0, strides.NEW_V_TOK, 0, 0, CAUSAL, WINDOW, SOFTCAP,
+            ALIBI,
         )  # fmt: skip
     return acc, M, L
 

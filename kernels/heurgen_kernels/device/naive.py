@@ -101,8 +101,8 @@ def naive_kernel(
             L = L * alpha + tl.sum(p, 1)
             v = gather_rows(
                 tensors.v, tensors.new_v, table, position, tl.minimum(cached, high), high, head // G, token0,
-                tensors.v_scale, PAGE, D, D_PAD, strides.V_PAGE, strides.V_TOK, strides.V_HEAD, NEW_TOK, NEW_HEAD,
-                FRESH,
+                tensors.v_scale, PAGE, D, D_PAD, strides.V_PAGE, strides.V_TOK, strides.V_HEAD, strides.NEW_V_TOK,
+                NEW_HEAD, FRESH,
             )  # fmt: skip
             acc = acc * alpha[:, None] + tl.sum(v * tl.trans(p), 0)[None, :]
             M = m_new

@@ -129,7 +129,7 @@ def layout_of(call: Call, device: Device | None = None) -> CallLayout:
     kind = (
         device, q.device, q.dtype, k.dtype, call.out.dtype, heads, size, page_size, heads_kv, q.stride(), k.stride(),
         call.v.stride(), call.out.stride(), None if new is None else new.stride(),
-        None if call.slots is None or call.new_v is None else call.new_v.stride(),
+        None if call.new_v is None else call.new_v.stride(), call.slots is None,
         *(None if tensor is None else tensor.dtype for tensor in extras),
     )  # fmt: skip
     number = _kinds.get(kind)

@@ -45,7 +45,9 @@ def descriptor_sources(call: Call, config: Config, d_pad: int, rows: int) -> tup
         return False, False
     same = call.k.stride() == call.v.stride()
     pages = call.prefix and same and call.k.shape[1] % rows == 0 and row_view(call.k) is not None
-    new = call.new_k is not None and call.slots is None and call.new_k.stride(0) * 2 % 16 == 0
+    new = call.slots is None and all(
+        tensor is not None and tensor.stride(0) * 2 % 16 == 0 for tensor in (call.new_k, call.new_v)
+    )
     return pages and row_view(call.v) is not None, new
 
 

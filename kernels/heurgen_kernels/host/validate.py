@@ -185,8 +185,10 @@ def check_new(
             raise ValueError(f"{name} must be contiguous along the head size")
     if slots is not None:
         check_slots(key_cache, key, slots)
-    elif key.stride() != value.stride():
-        raise ValueError(f"key has strides {key.stride()}, value {value.stride()}; expected the same")
+    elif key.stride(1) != value.stride(1):
+        raise ValueError(
+            f"key has strides {key.stride()}, value {value.stride()}; expected the same from head to head"
+        )
 
 
 def check_slots(key_cache: torch.Tensor, key: torch.Tensor, slots: torch.Tensor) -> None:

@@ -40,11 +40,13 @@ from triton import knobs  # noqa: E402
 LIMITS = {"max_num_seqs": 128, "max_num_batched_tokens": 4096, "max_seqlen": 65536}
 FP8 = torch.float8_e4m3fn
 # as vLLM lays them out: views of a fused projection, K and V of one tensor, pages by token or by head
-FUSED = {"q_strides": (6144, 128), "new_strides": (6144, 128), "page_strides": (16 * 2048, 2048, 256)}
+FUSED = {"q_strides": (6144, 128), "new_strides": ((6144, 128),) * 2, "page_strides": (16 * 2048, 2048, 256)}
+# K is what a compiler made of it, V a view of the projection
+APART = {**FUSED, "new_strides": ((1024, 128), (6144, 128))}
 LAYOUTS = {
     "contiguous": Layout(32, 8, 128, 16, fresh=(False, True)),
     "fused": Layout(32, 8, 128, 16, fresh=(False,), fresh_from=2, **FUSED),
-    "written": Layout(32, 8, 128, 16, fresh=(False,), written_strides=((1024, 128), (6144, 128)), **FUSED),
+    "written": Layout(32, 8, 128, 16, fresh=(False,), written=True, **APART),
     "by head": Layout(
         16, 8, 64, 64, dtype=torch.float16, page_strides=(8 * 64 * 128, 128, 64 * 128), window=True
     ),
@@ -70,7 +72,7 @@ def launches(layout, count, seed=0):
     large = {
         name: _many(calls, name, LIMITS["max_num_batched_tokens"]) for name in ("q", "out", "key", "value")
     }
-    written = {"": example(layout, cpu, False, True)} if layout.written_strides else {}
+    written = {"": example(layout, cpu, False, True)} if layout.written else {}
     new = {name: _many(written, name, LIMITS["max_num_batched_tokens"]) for name in ("key", "value")}
     slots = torch.zeros(LIMITS["max_num_batched_tokens"], dtype=torch.int64)
     table = torch.zeros((LIMITS["max_num_seqs"], LIMITS["max_seqlen"] // layout.page_size), dtype=torch.int32)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from heurgen_kernels.tools.reference import reference_attention
 
-from tests.kernels.batches import LIMITS, config, error_of, make_batch
+from tests.kernels.batches import LIMITS, apart, config, error_of, make_batch
 
 VARIANTS = ("naive", "q_block", "split_kv", "static_grid", "mixed")
 # a prompt, a chunk with a cached prefix, decodes, an empty sequence, a length of one
@@ -23,6 +23,14 @@ SMALL = {"heads": (2, 1)}
 def test_variants(device, variant, lengths, fresh):
     batch = make_batch(lengths, fresh=fresh, device=device, **SMALL)
     assert error_of(batch, config(variant)) < HALF
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_new_v_that_lies_otherwise_than_new_k(device, variant):
+    for lengths in (MIXED, PROMPT):
+        batch = apart(make_batch(lengths, fresh=True, device=device, heads=(4, 2)))
+        has_prefix = None if lengths is MIXED else False
+        assert error_of(batch, config(variant), has_prefix=has_prefix) < HALF
 
 
 FEATURES = {

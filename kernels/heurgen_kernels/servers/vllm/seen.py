@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 import torch
 
 Strides = tuple[int, int]
+# Of q, new K and new V, the output.
+Lies = tuple[Strides, tuple[Strides, Strides], Strides]
 
 
 @dataclass(slots=True)
 class Seen:
     """Strides (tokens, heads) of q, new K, new V and the output, as first noted; all that were, for a warm-up."""
 
-    strides: tuple[Strides, Strides, Strides, Strides] | None = None
+    strides: Lies | None = None
     dtypes: tuple[torch.dtype, torch.dtype] | None = None
-    all: dict[tuple[Strides, Strides, Strides, Strides], None] = field(default_factory=dict)
+    all: dict[Lies, None] = field(default_factory=dict)
 
     def note(
         self, query: torch.Tensor, key: torch.Tensor | None, value: torch.Tensor | None, output: torch.Tensor
@@ -28,7 +30,7 @@ class Seen:
         if query.shape[0] < 2:
             return
         key, value = (query, query) if key is None or value is None else (key, value)
-        found = pair(query.stride()), pair(key.stride()), pair(value.stride()), pair(output.stride())
+        found = pair(query.stride()), (pair(key.stride()), pair(value.stride())), pair(output.stride())
         self.all[found] = None
         if self.strides is None:
             self.strides, self.dtypes = found, (query.dtype, output.dtype)
@@ -40,7 +42,7 @@ class Seen:
         if query.shape[0] != tokens:
             query, output = query[:tokens], output[:tokens]
         if tokens == 1 and self.strides is not None:
-            query, output = like(query, self.strides[0]), like(output, self.strides[3])
+            query, output = like(query, self.strides[0]), like(output, self.strides[2])
         return query, output
 
     def written(
@@ -50,26 +52,21 @@ class Seen:
         if not key.shape[0] == slots.shape[0] == tokens:
             key, value, slots = key[:tokens], value[:tokens], slots[:tokens]
         if tokens == 1 and self.strides is not None:
-            key, value = like(key, self.strides[1]), like(value, self.strides[2])
+            key, value = (like(*given) for given in zip((key, value), self.strides[1], strict=True))
         return key, value, slots
 
 
 def fresh(tokens: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """New K and V of so many tokens as a kernel reads prompts': both with the same strides."""
+    """New K and V of so many tokens as a kernel reads prompts': heads lie alike."""
     if key.shape[0] != tokens:
         key, value = key[:tokens], value[:tokens]
-    if key.stride() != value.stride():
+    if key.stride(1) != value.stride(1):
         key, value = key.contiguous(), value.contiguous()
     return key, value
 
 
 def pair(strides: tuple[int, ...]) -> Strides:
     return strides[0], strides[1]
-
-
-def fresh_strides(key: Strides, value: Strides, heads: int, size: int) -> Strides:
-    """Of K and V as `fresh` hands them over."""
-    return key if key == value else (heads * size, size)
 
 
 def like(tensor: torch.Tensor, strides: Strides) -> torch.Tensor:

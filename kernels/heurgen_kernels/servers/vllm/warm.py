@@ -13,7 +13,6 @@ from vllm.logger import init_logger
 from ...ahead.layouts import Layout
 from ...ahead.warm import WarmUp, warm_up
 from .batch import graph_config
-from .seen import fresh_strides
 
 logger = init_logger("vllm.heurgen")
 WORKER = "vllm.v1.worker.gpu_worker"
@@ -75,7 +74,7 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
     k, _ = impl.pages(cache)
     seen = impl.seen
     dtype, out_dtype = seen.dtypes or (torch.get_default_dtype(),) * 2
-    lies: tuple[Any, ...] = tuple(seen.all) or ((None,) * 4,)
+    lies: tuple[Any, ...] = tuple(seen.all) or ((None,) * 3,)
     return [
         Layout(
             impl.num_heads, impl.num_kv_heads, impl.head_size, k.shape[1], dtype=dtype,
@@ -84,10 +83,9 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
             causal=impl.attn_type == "decoder", window=impl.sliding_window[0] >= 0,
             softcap=impl.logits_soft_cap > 0, alibi=impl.alibi_slopes is not None,
             sinks=None if impl.sinks is None else impl.sinks.dtype,
-            q_strides=q, new_strides=fresh_strides(new_k, new_v, *k.shape[2:]), out_strides=out,
-            page_strides=tuple(k.stride()[:3]), written_strides=(new_k, new_v) if impl.writes else None,
+            written=impl.writes, q_strides=q, new_strides=new, out_strides=out, page_strides=tuple(k.stride()[:3]),
         )
-        for q, new_k, new_v, out in lies
+        for q, new, out in lies
     ]  # fmt: skip
 
 
