@@ -66,58 +66,22 @@ def warp_specialized_kernel(
     inner, qk_scale = scale, scale * LOG2E
     if SOFTCAP:
         inner, qk_scale = scale / softcap, softcap * LOG2E
-    # warps of the later consumers and the producer, and their registers per thread; the first consumer has what is left
-    if CONSUMERS == 3:
-        gl.warp_specialize(
-            [
-                (consume, (
-                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
-                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 0, CONSUMERS, G,
-                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
-                    PREFIX,
-                )),
-                (consume, (
-                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
-                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 1, CONSUMERS, G,
-                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
-                    PREFIX,
-                )),
-                (consume, (
-                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
-                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 2, CONSUMERS, G,
-                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
-                    PREFIX,
-                )),
-                (produce, (
-                    k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
-                    tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right,
-                    table_stride, num_seqs, max_segments, numbers, HKV, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD,
-                    CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX,
-                )),
-            ],
-            [4, 4, 1], [160, 160, 32],
-        )  # fmt: skip
-    else:
-        gl.warp_specialize(
-            [
-                (consume, (
-                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
-                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 0, CONSUMERS, G,
-                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
-                    PREFIX,
-                )),
-                (consume, (
-                    tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
-                    k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, 1, CONSUMERS, G,
-                    BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH,
-                    PREFIX,
-                )),
-                (produce, (
-                    k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
-                    tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right,
-                    table_stride, num_seqs, max_segments, numbers, HKV, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD,
-                    CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX,
-                )),
-            ],
-            [4, 1], [232, 40],
-        )  # fmt: skip
+    # The consumers, then the producer: one list, since two that are added lose their constants. Behind it warps and
+    # registers per thread of all but the first consumer, which has what is left.
+    THREE: gl.constexpr = CONSUMERS == 3
+    gl.warp_specialize(
+        [
+            (consume, (
+                tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
+                k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, which, CONSUMERS, G,
+                BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
+            )) if which < CONSUMERS else (produce, (
+                k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
+                tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
+                num_seqs, max_segments, numbers, HKV, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE,
+                D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX,
+            ))
+            for which in ((0, 1, 2, 3) if THREE else (0, 1, 2))
+        ],
+        [4, 4, 1] if THREE else [4, 1], [160, 160, 32] if THREE else [232, 40],
+    )  # fmt: skip

@@ -272,21 +272,8 @@ def finish(
         acc = acc / (1.0 + gl.exp2(acc * -1.4426950408889634)) * more
     if BLOCK_B <= STORED:
         store_columns(
-            acc,
-            out,
-            residual_desc,
-            arrived,
-            fetched & 1,
-            staging,
-            row,
-            column,
-            own,
-            ends,
-            WHICH,
-            False,
-            SWAP,
-            LAYOUT,
-        )
+            acc, out, residual_desc, arrived, fetched & 1, staging, row, column, own, ends, WHICH, False, SWAP, LAYOUT
+        )  # fmt: skip
         if EXTRA > 0:  # of the same residual, whose barrier has passed
             more = with_bias(more, bias_ptr, row, end_row, column + BLOCK_B, end_column, SWAP, MORE)
             store_columns(
@@ -420,41 +407,18 @@ def warp_specialized_matmul(
         mbarrier.init(empty.index(slot), count=CONSUMERS)
     out = (out_desc, tensors.out, out_stride)
     ends = (rows_a, rows_b)
-    # Warps of the second consumer and the producer, and their registers per thread.
-    if CONSUMERS == 2:
-        gl.warp_specialize(
-            [
-                (consume, (
-                    out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
-                    extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
-                    left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
-                )),
-                (consume, (
-                    out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
-                    extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
-                    left, splits, items, gate, 1, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
-                )),
-                (produce, (
-                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles,
-                    n_tiles, units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP,
-                    GATED, MODE,
-                )),
-            ],
-            [4, 1], [232, 40],
-        )  # fmt: skip
-    else:
-        gl.warp_specialize(
-            [
-                (consume, (
-                    out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers,
-                    extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
-                    left, splits, items, gate, 0, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
-                )),
-                (produce, (
-                    a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles,
-                    n_tiles, units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP,
-                    GATED, MODE,
-                )),
-            ],
-            [1], [40],
-        )  # fmt: skip
+    # The consumers, then the producer; warps and registers per thread of all but the first consumer.
+    gl.warp_specialize(
+        [
+            (consume, (
+                out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, extra_buffers,
+                ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits,
+                items, gate, which, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
+            )) if which < CONSUMERS else (produce, (
+                a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles, n_tiles,
+                units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
+            ))
+            for which in ((0, 1, 2) if CONSUMERS == 2 else (0, 1))
+        ],
+        [4, 1] if CONSUMERS == 2 else [1], [232, 40] if CONSUMERS == 2 else [40],
+    )  # fmt: skip
