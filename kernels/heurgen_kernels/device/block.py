@@ -103,25 +103,21 @@ def attend_block(
 
 
 @triton.jit
-def finish_rows(acc, M, L, heads, row_ok, tensors, features: tl.constexpr):
-    """`tiles.finish` with the tensors and features of a launch."""
-    return finish(
-        acc, M, L, heads, row_ok, tensors.sinks, tensors.v_scale, tensors.out_scale, features.FRESH,
-        features.FP8_MAX,
-    )  # fmt: skip
-
-
-@triton.jit
 def store_rows(
-    acc, out_ptr, token0, token, heads, row_ok, O_TOK: tl.constexpr, O_HEAD: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr,
+    acc, M, L, tensors, token0, token, heads, row_ok, sizes: tl.constexpr, strides: tl.constexpr,
+    features: tl.constexpr,
 ):  # fmt: skip
-    offs_d = tl.arange(0, D_PAD)
-    offset = (token0 + token).to(tl.int64) * O_TOK + heads * O_HEAD
+    """Normalise the rows of a block and store them."""
+    acc = finish(
+        acc, M, L, heads, row_ok, tensors.sinks, tensors.v_scale, tensors.out_scale, features.FRESH, features.FP8_MAX
+    )  # fmt: skip
+    offs_d = tl.arange(0, sizes.D_PAD)
+    offset = (token0 + token).to(tl.int64) * strides.O_TOK + heads * strides.O_HEAD
     keep = row_ok[:, None]
-    if D != D_PAD:
-        keep = keep & (offs_d < D)[None, :]
-    tl.store(out_ptr + offset[:, None] + offs_d[None, :], acc.to(out_ptr.dtype.element_ty), mask=keep)
+    if sizes.D != sizes.D_PAD:
+        keep = keep & (offs_d < sizes.D)[None, :]
+    rows = tensors.out + offset[:, None] + offs_d[None, :]
+    tl.store(rows, acc.to(tensors.out.dtype.element_ty), mask=keep)
 
 
 @triton.jit
@@ -233,10 +229,7 @@ def combine_last(
                 token = block * BLOCK_Q + rows // G
                 heads = head * G + rows % G
                 ok = (token < q_len) & (rows < BLOCK_Q * G)
-                whole = finish_rows(whole, m, total, heads, ok, tensors, features)
-                store_rows(
-                    whole, tensors.out, token0, token, heads, ok, strides.O_TOK, strides.O_HEAD, sizes.D, D_PAD
-                )  # fmt: skip
+                store_rows(whole, m, total, tensors, token0, token, heads, ok, sizes, strides, features)
 
 
 @triton.jit
@@ -273,6 +266,22 @@ def segment_count(span, length, max_segments):
 
 
 @triton.jit
+def segment_keys(
+    block, segment, segment_tiles, max_segments, q_len, k_len, left, right, BLOCK_Q: tl.constexpr, TILE: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+):  # fmt: skip
+    """(first key, last one, exclusive, of a block's segment; segments of the block)."""
+    begin, end = segment_span(block, q_len, k_len, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW)
+    length = segment_tiles * TILE
+    segments = segment_count(end - begin, length, max_segments)
+    low = begin + segment * length
+    high = k_len
+    if segment < segments - 1:
+        high = low + length
+    return low, high, segments
+
+
+@triton.jit
 def run_block(
     tensors, part_ptr, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right, table_stride,
     sequence, token0, q_len, k_len, block, head, segment, segment_tiles, item, max_segments, sizes: tl.constexpr,
@@ -289,28 +298,19 @@ def run_block(
     G: tl.constexpr = sizes.G
     D: tl.constexpr = sizes.D
     D_PAD: tl.constexpr = sizes.D_PAD
-    O_TOK: tl.constexpr = strides.O_TOK
-    O_HEAD: tl.constexpr = strides.O_HEAD
-    BLOCK_Q: tl.constexpr = BLOCK_M // G
     low = 0
     high = k_len
     segments = 1
     if part_ptr is not None:
-        begin, end = segment_span(
-            block, q_len, k_len, left, right, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW
-        )
-        length = segment_tiles * TILE
-        segments = segment_count(end - begin, length, max_segments)
-        low = begin + segment * length
-        if segment < segments - 1:
-            high = low + length
+        low, high, segments = segment_keys(
+            block, segment, segment_tiles, max_segments, q_len, k_len, left, right, BLOCK_M // G, TILE,
+            features.CAUSAL, features.WINDOW,
+        )  # fmt: skip
     if segment < segments:
         q, token, heads, row_ok = load_rows(
             tensors.q, token0, q_len, block, head, strides.Q_TOK, strides.Q_HEAD, G, BLOCK_M, D, D_PAD
         )  # fmt: skip
-        NEW: tl.constexpr = triton.next_power_of_2(
-            KEPT // G
-        )  # as many tokens as the rows that are kept can hold
+        NEW: tl.constexpr = triton.next_power_of_2(KEPT // G)  # tokens that the rows of a part can hold
         EARLY: tl.constexpr = NEW * D_PAD <= 128  # more would spill
         if features.WRITE and EARLY:
             new_k, new_v, slots = load_new(
@@ -328,8 +328,7 @@ def run_block(
                 )  # fmt: skip
             store_new(tensors, new_k, new_v, slots, head, sizes, strides)
         if part_ptr is None:
-            acc = finish_rows(acc, M, L, heads, row_ok, tensors, features)
-            store_rows(acc, tensors.out, token0, token, heads, row_ok, O_TOK, O_HEAD, D, D_PAD)
+            store_rows(acc, M, L, tensors, token0, token, heads, row_ok, sizes, strides, features)
         else:
             part = item.to(tl.int64) * (max_segments * KEPT)
             m_ptr = part_ptr + part_rows.to(tl.int64) * D_PAD
@@ -344,17 +343,7 @@ def run_block(
             elif segments > 1:
                 part += segment * KEPT
                 store_part(
-                    acc,
-                    M,
-                    L,
-                    part_ptr + part * D_PAD,
-                    m_ptr + part,
-                    l_ptr + part,
-                    row_ok,
-                    BLOCK_M,
-                    KEPT,
-                    D_PAD,
-                )
+                    acc, M, L, part_ptr + part * D_PAD, m_ptr + part, l_ptr + part, row_ok, BLOCK_M, KEPT, D_PAD
+                )  # fmt: skip
             else:
-                acc = finish_rows(acc, M, L, heads, row_ok, tensors, features)
-                store_rows(acc, tensors.out, token0, token, heads, row_ok, O_TOK, O_HEAD, D, D_PAD)
+                store_rows(acc, M, L, tensors, token0, token, heads, row_ok, sizes, strides, features)

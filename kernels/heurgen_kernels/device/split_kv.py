@@ -6,7 +6,7 @@ FUSED: the program that finishes last combines the parts in the same launch. Oth
 import triton
 import triton.language as tl
 
-from .block import finish_rows, run_block, segment_count, segment_span, store_rows, tiles_per_segment
+from .block import run_block, segment_count, segment_span, store_rows, tiles_per_segment
 from .q_block import locate_block
 from .tiles import longest, reduce_parts
 
@@ -80,20 +80,11 @@ def reduce_kernel(
             part = (number * HKV + head).to(tl.int64) * (max_segments * KEPT)
             m_ptr = tensors.part + part_rows.to(tl.int64) * D_PAD
             acc, m, total = reduce_parts(
-                tensors.part + part * D_PAD,
-                m_ptr + part,
-                m_ptr + part_rows + part,
-                row,
-                segments,
-                1,
-                KEPT,
-                CHUNK,
+                tensors.part + part * D_PAD, m_ptr + part, m_ptr + part_rows + part, row, segments, 1, KEPT, CHUNK,
                 D_PAD,
-            )
+            )  # fmt: skip
             rows = row + tl.arange(0, 1)
-            heads = head * G + rows % G
-            acc = finish_rows(acc, m, total, heads, rows >= 0, tensors, features)
             store_rows(
-                acc, tensors.out, token0, block * BLOCK_Q + rows // G, heads, rows >= 0, strides.O_TOK,
-                strides.O_HEAD, sizes.D, D_PAD,
+                acc, m, total, tensors, token0, block * BLOCK_Q + rows // G, head * G + rows % G, rows >= 0, sizes,
+                strides, features,
             )  # fmt: skip

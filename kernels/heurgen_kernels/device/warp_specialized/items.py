@@ -45,6 +45,21 @@ def find_sequence(cu_ptr, target, num_seqs, BLOCK_Q: gl.constexpr, IMPLICIT: gl.
 
 
 @gluon.jit
+def locate_block(cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q: gl.constexpr):
+    """(sequence, block inside it, its first token, its query length, tokens before these) of Q block `number`."""
+    if blocks_ptr is not None:
+        sequence = find_sequence(blocks_ptr, number, num_seqs, BLOCK_Q, False)
+        token0 = gl.load(cu_ptr + sequence)
+        block = number - gl.load(blocks_ptr + sequence)
+    else:
+        sequence = find_sequence(cu_ptr, number, num_seqs, BLOCK_Q, True)
+        token0 = gl.load(cu_ptr + sequence)
+        block = number - token0 // BLOCK_Q - sequence
+    q_len = gl.load(cu_ptr + sequence + 1) - token0
+    return sequence, block, token0, q_len, gl.load(lens_ptr + sequence) - q_len
+
+
+@gluon.jit
 def survey(cu_ptr, lens_ptr, num_seqs):
     """(sequences at the front with one query token each, longest sequence, whether one of those at the front is it)."""
     leading, decode, other = 0, 0, 0

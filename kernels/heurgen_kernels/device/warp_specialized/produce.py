@@ -4,7 +4,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
-from .items import ONE_WARP, find_sequence, in_turn, survey, tile_counts, tile_place, uniform
+from .items import ONE_WARP, in_turn, locate_block, survey, tile_counts, tile_place, uniform
 
 # 128 bytes, the widest swizzle: a tile lies in shared memory as columns of 64 two-byte elements.
 COLUMNS = gl.constexpr(64)
@@ -52,21 +52,8 @@ def load_tile(
 
 @gluon.jit
 def hand_over(
-    jobs,
-    job_ready,
-    job_empty,
-    item,
-    head,
-    token0,
-    block,
-    q_len,
-    context,
-    begin,
-    count,
-    place,
-    segments,
-    segment,
-):
+    jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place, segments, segment
+):  # fmt: skip
     """Describe an item to the consumers; count < 0 ends their work."""
     slot = item % JOBS
     mbarrier.wait(job_empty.index(slot), (item // JOBS & 1) ^ 1)
@@ -110,16 +97,9 @@ def produce(
         head = work % HKV
         segment = work // HKV % max_segments
         number = in_turn(work // (HKV * max_segments), decodes, numbers)
-        if blocks_ptr is not None:
-            sequence = find_sequence(blocks_ptr, number, num_seqs, BLOCK_Q, False)
-            token0 = gl.load(cu_ptr + sequence)
-            block = number - gl.load(blocks_ptr + sequence)
-        else:
-            sequence = find_sequence(cu_ptr, number, num_seqs, BLOCK_Q, True)
-            token0 = gl.load(cu_ptr + sequence)
-            block = number - token0 // BLOCK_Q - sequence
-        q_len = gl.load(cu_ptr + sequence + 1) - token0
-        context = gl.load(lens_ptr + sequence) - q_len
+        sequence, block, token0, q_len, context = locate_block(
+            cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q
+        )
         tiles = tile_counts(block, q_len, context, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, FRESH, PREFIX)
         new_masked, new_whole, page_masked, page_whole, _passed, _page_passed = tiles
         total = new_masked + new_whole + page_masked + page_whole

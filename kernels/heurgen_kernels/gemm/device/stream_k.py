@@ -180,16 +180,5 @@ def stream_k_matmul(
                             )
             if ended:
                 finish(
-                    acc,
-                    up,
-                    tensors,
-                    m_rows,
-                    n_rows,
-                    rows,
-                    width,
-                    out_stride,
-                    residual_stride,
-                    gate,
-                    SWAP,
-                    GATED,
-                )
+                    acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP, GATED
+                )  # fmt: skip
