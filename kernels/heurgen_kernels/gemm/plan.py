@@ -17,6 +17,8 @@ from .device.work import PARTS, STREAM, WHOLE
 
 # Partial sums of shared tiles may take this much memory; beyond it K is cut less.
 SCRATCH_LIMIT = 1 << 30
+# Bytes that the last of warp_specialized's programs with a part of a tile reads to add them up, alone.
+LAST_READS = 1 << 19
 # Rows of tiles that are filled before the next ones: with 132 processors what they read at a time is about square.
 GROUP = 8
 # By consumers: their warps and the producer's (rounded up to four) share the 65,536 registers of a processor.
@@ -215,7 +217,8 @@ def share(config: Config, rows: int, width: int, size: int, gated: bool, process
     """How the programs of a launch share a product's tiles; config: `adapted`; rows, width: of the output, size: K."""
     m_tiles, n_tiles = -(-rows // config.BLOCK_M), -(-width // config.BLOCK_N)
     units, tiles = -(-size // config.BLOCK_K), m_tiles * n_tiles
-    most = SCRATCH_LIMIT // (4 * slot_of(config, gated))
+    specialised, slot = config.variant == "warp_specialized", 4 * slot_of(config, gated)
+    most = SCRATCH_LIMIT // slot
     programs, whole, splits = tiles, 0, min(config.num_splits or 1, units)
     if config.programs_per_sm:
         programs = processors * config.programs_per_sm
@@ -224,8 +227,9 @@ def share(config: Config, rows: int, width: int, size: int, gated: bool, process
         streams = config.num_splits == 0 and m_tiles == 1 and units * left >= programs
         if streams and left and 2 * programs <= most:
             return Work(m_tiles, n_tiles, units, whole, left, 1, whole, programs, 2 * programs)
-        splits = min(programs // left, units) if left else 1
-    elif config.variant == "warp_specialized":
+        parts = LAST_READS // slot if specialised else programs
+        splits = min(programs // left, units, parts) if left else 1
+    elif specialised:
         programs = processors
     while splits > 1 and (tiles - whole) * splits > most:
         splits //= 2
@@ -233,6 +237,6 @@ def share(config: Config, rows: int, width: int, size: int, gated: bool, process
         whole = tiles
     items = whole + (tiles - whole) * splits
     slots = items - whole
-    if config.variant != "warp_specialized":
+    if not specialised:
         programs = items
     return Work(m_tiles, n_tiles, units, whole, 0, splits, items, min(programs, items), slots)

@@ -60,6 +60,13 @@ def test_a_stream_needs_one_row_of_tiles_and_steps_for_all():
     assert share(stream, 16, 132 * 64, 4096, False, 132).left == 0  # nothing is left
 
 
+def test_the_last_program_of_a_tile_reads_few_parts():
+    work = share(SPECIAL._replace(programs_per_sm=1), 7000, 640, 768, False, 132)
+    assert (work.whole, work.splits, work.slots) == (264, 8, 88)
+    assert share(NARROW, 64, 128, 8192, False, 132).splits == 32
+    assert share(FEW._replace(programs_per_sm=1), 16, 64, 16384, False, 132).splits == 132
+
+
 def test_partial_sums_stay_within_their_memory(monkeypatch):
     config = FEW._replace(num_splits=8)
     monkeypatch.setattr(plan, "SCRATCH_LIMIT", 4 * slot_of(config, False) * 45)

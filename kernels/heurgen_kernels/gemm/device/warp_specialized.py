@@ -126,12 +126,17 @@ def part_offsets(
     LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Where a consumer's sums lie in the scratch: COUNT blocks of 64 rows of TOTAL columns a slot, of the NUMBER-th of
-    them WIDTH columns, behind START others.
+    them WIDTH columns, behind START others. Eight rows of eight columns lie together, which is what a warp holds at a
+    time: row by row, its loads would touch eight lines for two.
     """
     rows = gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
     columns = gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))
     base = (slot * COUNT + NUMBER).to(gl.int64) * (HALF * TOTAL) + HALF * START
-    return base + rows[:, None] * WIDTH + columns[None, :]
+    return (
+        base
+        + ((rows // 8) * (8 * WIDTH) + rows % 8 * 8)[:, None]
+        + (columns // 8 * 64 + columns % 8)[None, :]
+    )
 
 
 @gluon.jit
