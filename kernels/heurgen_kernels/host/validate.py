@@ -40,11 +40,13 @@ def check(call: Call, device: Device | None = None) -> None:
 
 
 def assumed_total(num_seqs: int, max_seqlen_k: int) -> int:
-    """Tokens attended to where a caller does not say: one sequence as long as the longest, the others half of it.
+    """Tokens attended to where a caller does not say: one sequence as long as the longest, the others 0.7 of it.
 
-    Of the shares tried on the log of one H200 (0.5 to 1), half costs least: too few parts cost more than too many.
+    Of eight shares (0.5 to 1) timed on an H200 in 494 batches of thirteen models' layers, a third each of equal
+    lengths, of half the longest to all, and of next to none to all: 0.65 and 0.7 cost nothing in the mean beside being
+    told (0.5: 1.024, 1: 1.028), and 0.7 has the better tail (p95 1.14, 1.19).
     """
-    return (num_seqs + 1) * max_seqlen_k // 2
+    return num_seqs * max_seqlen_k - 3 * (num_seqs - 1) * max_seqlen_k // 10
 
 
 def check_all(call: Call) -> None:

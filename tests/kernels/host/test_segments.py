@@ -157,7 +157,7 @@ def test_keys_that_are_not_cut_need_no_scratch():
 
 def test_a_total_that_is_not_given_is_assumed():
     batch = make_batch([(1, 21), (5, 18), (1, 9)])
-    assert checked(batch).total_k == 42  # 21 and two halves of it
+    assert checked(batch).total_k == 51  # 21 and twice seven tenths of it, 50.4
     assert checked(batch | {"total_seqlen_k": 48}).total_k == 48
     assert checked(make_batch([(1, 21)])).total_k == 21
 
