@@ -41,6 +41,11 @@ def some(cases, one_in):
 SAMPLE = some(TABLE, 10)
 # most of the time of the check is compiling these: four kernels each
 SHAPES = list(itertools.product([(32, 8), (28, 4), (5, 1)], (64, 128), (16, 128, 784), (64, 128), (1, 3)))
+# heads of at most three quarters of their padded columns: weights times V are two products
+NARROW = [
+    ((10, 5), 80, 16, 128, 3), ((40, 10), 96, 16, 128, 1), ((40, 10), 96, 128, 128, 3), ((16, 4), 160, 16, 128, 1),
+    ((16, 4), 192, 16, 128, 3),
+]  # fmt: skip
 FEATURES = list(
     itertools.product(
         [(0, 0, 0), (100, 0, 1), (700, 30.0, 0), (33, 0, 0), (0, 8.0, 1)],

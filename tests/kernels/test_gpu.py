@@ -28,7 +28,7 @@ from tests.kernels.batches import (
     slots_of,
     written,
 )
-from tests.kernels.gpu_cases import CONFIGS, FEATURES, PARTS, SAMPLE, SEQUENCES, SHAPES, some
+from tests.kernels.gpu_cases import CONFIGS, FEATURES, NARROW, PARTS, SAMPLE, SEQUENCES, SHAPES, some
 
 pytestmark = pytest.mark.gpu
 
@@ -68,7 +68,7 @@ def test_variants(gpu, config, name):
         assert error_of(batch, config) < LIMITS[torch.bfloat16]
 
 
-@pytest.mark.parametrize(("heads", "size", "page", "tile", "segments"), some(SHAPES, 2), ids=str)
+@pytest.mark.parametrize(("heads", "size", "page", "tile", "segments"), some(SHAPES, 2) + NARROW, ids=str)
 def test_warp_specialized(gpu, heads, size, page, tile, segments):
     """Empty, short and long sequences, chunks whose prefix ends inside a tile, V behind the last key NaN."""
     lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000)]

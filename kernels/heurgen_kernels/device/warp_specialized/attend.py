@@ -62,7 +62,8 @@ def masked_scores(
 @gluon.jit
 def products(q, k, zero, HEAD: gl.constexpr, D: gl.constexpr):
     """Q times the keys of a tile, begun. A head of at most three quarters of the columns D is multiplied without the
-    last quarter, which is padding: two products, since their lengths are powers of two.
+    last quarter, which is padding: two products, since their lengths are powers of two. The sums of weights and values
+    are two as well then.
     """
     if (D >= 128) & (4 * HEAD <= 3 * D):
         HALF_D: gl.constexpr = D // 2
@@ -74,6 +75,39 @@ def products(q, k, zero, HEAD: gl.constexpr, D: gl.constexpr):
     else:
         pending = warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
     return pending
+
+
+@gluon.jit
+def add_values(p, v, acc, more):
+    """Weights times the values of a tile, added to the sums, begun. acc: of the first columns of v; `more`: of half as
+    many behind them, where acc has not all.
+    """
+    FIRST: gl.constexpr = acc.shape[1]
+    if v.shape[1] > FIRST:
+        begun = warpgroup_mma(p, v.slice(0, FIRST, 1), acc, is_async=True)
+        weights = gl.convert_layout(p, gl.DotOperandLayout(0, more.type.layout, 2), assert_trivial=True)
+        begun_more = warpgroup_mma(weights, v.slice(FIRST, FIRST // 2, 1), more, is_async=True)
+    else:
+        begun = warpgroup_mma(p, v, acc, is_async=True)
+        begun_more = more
+    return begun, begun_more
+
+
+@gluon.jit
+def added(begun, begun_more, SPLIT: gl.constexpr):
+    """The sums that `add_values` began."""
+    if SPLIT:
+        acc, more = warpgroup_mma_wait(0, deps=[begun, begun_more])
+    else:
+        acc = warpgroup_mma_wait(0, deps=[begun])
+        more = begun_more
+    return acc, more
+
+
+@gluon.jit
+def scaled(acc, alpha):
+    """The rows of acc times alpha."""
+    return acc * gl.convert_layout(alpha, gl.SliceLayout(1, acc.type.layout))[:, None]
 
 
 @gluon.jit
@@ -97,14 +131,15 @@ def softmax_step(s, M, L, qk_scale):
 
 @gluon.jit
 def attend_tiles(
-    masked, last, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context, q_len,
+    masked, last, begin, done, acc, more, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context, q_len,
     left, right, inner, qk_scale, tiles, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
     STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr,
-    PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr,
+    PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, then the softmax."""
     k_ready, k_empty, v_ready, v_empty = barriers
-    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
+    SPLIT: gl.constexpr = acc.shape[1] < D
     for turn in range(1, last):
         here = done + turn
         slot = here % STAGES
@@ -114,8 +149,8 @@ def attend_tiles(
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
         pending = products(q, k_buffers.index(slot), zero, HEAD, D)
         mbarrier.wait(v_ready.index(before), (here - 1) // STAGES & 1)
-        acc_pending = warpgroup_mma(p, v_buffers.index(before), acc, is_async=True)
-        s = warpgroup_mma_wait(1, deps=[pending])
+        begun, begun_more = add_values(p, v_buffers.index(before), acc, more)
+        s = warpgroup_mma_wait(2 if SPLIT else 1, deps=[pending])
         mbarrier.arrive(k_empty.index(slot))
         s = capped(s, inner, SOFTCAP)
         edge = turn < masked
@@ -127,11 +162,13 @@ def attend_tiles(
                 STAGES, CAUSAL, WINDOW, FRESH, PREFIX, S_LAYOUT,
             )  # fmt: skip
         weights, alpha, M, L = softmax_step(s, M, L, qk_scale)
-        acc = warpgroup_mma_wait(0, deps=[acc_pending])
+        acc, more = added(begun, begun_more, SPLIT)
         mbarrier.arrive(v_empty.index(before))
-        acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
+        acc = scaled(acc, alpha)
+        if SPLIT:
+            more = scaled(more, alpha)
         p = gl.convert_layout(weights.to(k_buffers.dtype), P_LAYOUT)
-    return acc, p, M, L
+    return acc, more, p, M, L
 
 
 @gluon.jit
@@ -139,16 +176,22 @@ def attend_item(
     q, k_buffers, v_buffers, barriers, token, last_token, context, q_len, left, right, inner, qk_scale, tiles, begin,
     count, done, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr,
-    O_LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """(acc, M, L) of a consumer's rows over `count` tiles from the begin-th on. token: of each row, last_token: the
-    last one of the block.
+    """(sums of weights and values, see `add_values`, M, L) of a consumer's rows over `count` tiles from the begin-th
+    on. token: of each row, last_token: the last one of the block.
     """
     k_ready, k_empty, v_ready, v_empty = barriers
     new_masked, _new_whole, page_masked, _page_whole, _passed, _page_passed = tiles
     M = gl.full([HALF], LOWEST, gl.float32, gl.SliceLayout(1, S_LAYOUT))
     L = gl.zeros([HALF], gl.float32, gl.SliceLayout(1, S_LAYOUT))
-    acc = gl.zeros([HALF, D], gl.float32, O_LAYOUT)
+    SPLIT: gl.constexpr = (D >= 128) & (4 * HEAD <= 3 * D)
+    FIRST: gl.constexpr = D // 2 if SPLIT else D
+    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, FIRST, 16])
+    MORE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, FIRST // 2, 16])
+    acc = gl.zeros([HALF, FIRST], gl.float32, O_LAYOUT)
+    more = acc
+    if SPLIT:
+        more = gl.zeros([HALF, FIRST // 2], gl.float32, MORE)
     if count > 0:
         slot = done % STAGES
         phase = done // STAGES & 1
@@ -163,16 +206,20 @@ def attend_item(
         weights, _alpha, M, L = softmax_step(s, M, L, qk_scale)
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
-        acc, p, M, L = attend_tiles(
-            masked, count, begin, done, acc, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context,
-            q_len, left, right, inner, qk_scale, tiles, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
-            S_LAYOUT, O_LAYOUT,
+        acc, more, p, M, L = attend_tiles(
+            masked, count, begin, done, acc, more, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token,
+            context, q_len, left, right, inner, qk_scale, tiles, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH,
+            PREFIX, S_LAYOUT,
         )  # fmt: skip
         last = (done + count - 1) % STAGES
         mbarrier.wait(v_ready.index(last), (done + count - 1) // STAGES & 1)
-        acc = warpgroup_mma(p, v_buffers.index(last), acc)
+        if SPLIT:
+            begun, begun_more = add_values(p, v_buffers.index(last), acc, more)
+            acc, more = added(begun, begun_more, SPLIT)
+        else:
+            acc = warpgroup_mma(p, v_buffers.index(last), acc)
         mbarrier.arrive(v_empty.index(last))
-    return acc, M, L
+    return acc, more, M, L
 
 
 @gluon.jit

@@ -14,13 +14,15 @@ FOUR_WARPS = gl.constexpr(gl.BlockedLayout([1], [32], [4], [0]))
 
 
 @gluon.jit
-def store_part(acc, M, L, part_ptr, part_rows, row, D: gl.constexpr, O_LAYOUT: gl.constexpr):
-    """Leave a segment's unnormalised rows in the scratch, from its row `row` on."""
-    rows = row + gl.arange(0, HALF, gl.SliceLayout(1, O_LAYOUT)).to(gl.int64)
-    columns = gl.arange(0, D, gl.SliceLayout(0, O_LAYOUT))
+def store_part(acc, M, L, part_ptr, part_rows, row, first: gl.constexpr, D: gl.constexpr):
+    """Leave a segment's unnormalised rows in the scratch, from its row `row` and column `first` on."""
+    LAYOUT: gl.constexpr = acc.type.layout
+    rows = row + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT)).to(gl.int64)
+    columns = first + gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
     gl.store(part_ptr + rows[:, None] * D + columns[None, :], acc)
-    gl.store(part_ptr + part_rows.to(gl.int64) * D + rows, M)
-    gl.store(part_ptr + part_rows.to(gl.int64) * (D + 1) + rows, L)
+    if first == 0:
+        gl.store(part_ptr + part_rows.to(gl.int64) * D + rows, M)
+        gl.store(part_ptr + part_rows.to(gl.int64) * (D + 1) + rows, L)
 
 
 @gluon.jit
@@ -48,8 +50,9 @@ def combine_parts(
 
 
 @gluon.jit
-def finished(acc, M, L, sinks_ptr, first_head, WHICH: gl.constexpr, G: gl.constexpr, LAYOUT: gl.constexpr):
+def finished(acc, M, L, sinks_ptr, first_head, WHICH: gl.constexpr, G: gl.constexpr):
     """The normalised rows; sinks join the denominator once."""
+    LAYOUT: gl.constexpr = acc.type.layout
     if sinks_ptr is not None:
         rows = WHICH * HALF + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
         sink = gl.load(sinks_ptr + first_head + rows % G).to(gl.float32) * LOG2E
@@ -75,12 +78,37 @@ def row_places(head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr,
 
 
 @gluon.jit
-def deliver(
-    acc, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, WHICH: gl.constexpr,
-    CONSUMERS: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
-    O_TOK: gl.constexpr, O_HEAD: gl.constexpr, O_LAYOUT: gl.constexpr, WHOLE: gl.constexpr,
+def combine_halves(
+    q_buffers, sinks_ptr, part_ptr, part_rows, row, segments, first_head, WHICH: gl.constexpr,
+    CONSUMERS: gl.constexpr, G: gl.constexpr, D: gl.constexpr,
 ):  # fmt: skip
-    """Store a consumer's rows: the output, or where keys are cut the part; the last part adds all and stores them."""
+    """All segments' rows, normalised, to where a consumer's Q was. In pieces: all columns of the sum and of a part
+    would spill.
+    """
+    PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COMBINED, 16])
+    COUNT: gl.constexpr = D // COMBINED
+    pieces = q_buffers._reinterpret(q_buffers.dtype, [CONSUMERS * COUNT, HALF, COMBINED], q_buffers.layout)
+    for number in gl.static_range(COUNT):
+        part, m, total = combine_parts(
+            part_ptr, part_rows, row, segments, number * COMBINED, COMBINED, CONSUMERS * HALF, D, PIECE
+        )
+        part = finished(part, m, total, sinks_ptr, first_head, WHICH, G)
+        pieces.index(WHICH * COUNT + number).store(part.to(q_buffers.dtype))
+
+
+@gluon.jit
+def deliver(
+    acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr,
+    WHICH: gl.constexpr, CONSUMERS: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr,
+    D: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, WHOLE: gl.constexpr,
+):  # fmt: skip
+    """Store a consumer's rows: the output, or where keys are cut the part; the last part adds all and stores them.
+    acc, more: see `add_values`.
+    """
+    FIRST: gl.constexpr = acc.shape[1]
+    SPLIT: gl.constexpr = FIRST < D
+    O_LAYOUT: gl.constexpr = acc.type.layout
+    MORE: gl.constexpr = more.type.layout
     head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
     place, segments, segment = pick(job, 7), pick(job, 8), pick(job, 9)
     M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
@@ -90,7 +118,9 @@ def deliver(
     if part_ptr is not None:  # noqa: SIM102
         if segments > 1:
             STEP: gl.constexpr = CONSUMERS * HALF
-            store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, D, O_LAYOUT)
+            store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, 0, D)
+            if SPLIT:
+                store_part(more, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, FIRST, D)
             gl.thread_barrier()  # every thread's part is written before one thread counts it
             counter = count_ptr + 2 + CONSUMERS * (place - segment) + WHICH
             ended = gl.atomic_add(counter, 1, sem="acq_rel") == segments - 1
@@ -98,31 +128,28 @@ def deliver(
                 gl.store(counter, 0)
                 row = (place - segment) * STEP + WHICH * HALF
                 if D <= COMBINED:
-                    acc, M, L = combine_parts(part_ptr, part_rows, row, segments, 0, D, STEP, D, O_LAYOUT)
-                else:  # in two halves: all columns of the sum and of a part would spill
-                    halved = True
-                    PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COMBINED, 16])
-                    pieces = q_buffers._reinterpret(
-                        q_buffers.dtype, [CONSUMERS * (D // COMBINED), HALF, COMBINED], q_buffers.layout
-                    )
-                    for number in gl.static_range(D // COMBINED):
-                        part, m, total = combine_parts(
-                            part_ptr,
-                            part_rows,
-                            row,
-                            segments,
-                            number * COMBINED,
-                            COMBINED,
-                            STEP,
-                            D,
-                            PIECE,
+                    acc, M, L = combine_parts(part_ptr, part_rows, row, segments, 0, FIRST, STEP, D, O_LAYOUT)
+                    if SPLIT:
+                        more, _m, _total = combine_parts(
+                            part_ptr, part_rows, row, segments, FIRST, FIRST // 2, STEP, D, MORE
                         )
-                        part = finished(part, m, total, sinks_ptr, head * G, WHICH, G, PIECE)
-                        pieces.index(WHICH * (D // COMBINED) + number).store(part.to(q.dtype))
+                else:
+                    halved = True
+                    combine_halves(
+                        q_buffers, sinks_ptr, part_ptr, part_rows, row, segments, head * G, WHICH, CONSUMERS, G, D
+                    )  # fmt: skip
     if ended:
         # through shared memory, where Q is needed no more, so that a thread stores 16 bytes at once
         if not halved:
-            q.store(finished(acc, M, L, sinks_ptr, head * G, WHICH, G, O_LAYOUT).to(q.dtype))
+            rows = finished(acc, M, L, sinks_ptr, head * G, WHICH, G).to(q.dtype)
+            if SPLIT:
+                q.slice(0, FIRST, 1).store(rows)
+                m = gl.convert_layout(M, gl.SliceLayout(1, MORE))
+                total = gl.convert_layout(L, gl.SliceLayout(1, MORE))
+                rest = finished(more, m, total, sinks_ptr, head * G, WHICH, G)
+                q.slice(FIRST, FIRST // 2, 1).store(rest.to(q.dtype))
+            else:
+                q.store(rows)
         tokens, heads, row_ok = row_places(
             head, token0, block, q_len, WHICH, G, BLOCK_Q, gl.SliceLayout(1, WHOLE)
         )
@@ -145,7 +172,6 @@ def consume(
     """A consumer: rows 64 * WHICH .. of each Q block that the producer hands over. D: the head size HEAD, padded."""
     job_ready, job_empty = job_barriers
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE, 16])
-    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     WHOLE: gl.constexpr = gl.BlockedLayout([1, 8], [256 // D, D // 8], [4, 1], [1, 0])
     q = q_buffers.index(WHICH)
     done = 0
@@ -178,16 +204,16 @@ def consume(
             tiles = tile_counts(
                 block, q_len, context, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, FRESH, PREFIX
             )
-            acc, row_max, row_sum = attend_item(
+            acc, more, row_max, row_sum = attend_item(
                 q, k_buffers, v_buffers, barriers, block * BLOCK_Q + score_rows // G,
                 gl.minimum(block * BLOCK_Q + BLOCK_Q, q_len) - 1, context, q_len, left, right, inner, qk_scale, tiles,
-                begin, count, done, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX, S_LAYOUT, O_LAYOUT,
+                begin, count, done, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX, S_LAYOUT,
             )  # fmt: skip
             if CONSUMERS == 3:  # kept over the keys, these numbers would spill
                 job = jobs.index(slot).load(FOUR_WARPS)
             deliver(
-                acc, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, WHICH,
-                CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, O_LAYOUT, WHOLE,
+                acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr,
+                WHICH, CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE,
             )  # fmt: skip
         if CONSUMERS == 3:
             mbarrier.arrive(job_empty.index(slot))
