@@ -73,9 +73,11 @@ def warm_up(
     for layout in dict.fromkeys(layouts):
         for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
             fresh = has_prefix is not None
+            least = layout.fresh_from if fresh else 1
+            if least > max_num_batched_tokens:
+                continue
             call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
             call["max_seqlen_k"] = 1
-            least = layout.fresh_from if fresh else 1
             features = {
                 **batch,
                 **features_of(layout, found, fresh),

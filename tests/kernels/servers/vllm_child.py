@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 from inspect import signature
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ vllm_wheels.enter(VERSION)
 import torch  # noqa: E402
 from heurgen_kernels.servers import vllm as plugin  # noqa: E402
 from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
+from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
 from tests.kernels.servers import vllm_writes  # noqa: E402
@@ -103,6 +105,27 @@ def check_the_host_says_what_it_knows():
         fresh = lengths is PROMPTS
         assert (told.get("key") is not None) == fresh
         assert told.get("has_prefix") is (False if fresh else None)
+
+
+def check_long_chunks_read_pages_for_the_prefix_alone():
+    """And shorter ones, or any of a quantised cache, for all: two sources take more time there, or were not timed."""
+    real, batches.LONG_CHUNK = batches.LONG_CHUNK, 17
+    try:
+        for lengths, traits in ((MIXED, {}), (MIXED, {"sliding_window": 8}), (DECODES, {})):
+            batch, impl = Batch(lengths), impl_of(**traits)
+            with Spied() as calls:
+                batch.forward(impl, builder_of().build(0, batch.common))
+            told = calls[0][1]
+            assert (told.get("key") is not None) == (lengths is MIXED)
+            assert told.get("has_prefix") is (True if lengths is MIXED else None)
+            assert error_of(batch.output, batch.reference(window=(7, 0) if traits else (-1, -1))) < 2e-3
+        batch, impl = Batch(MIXED), impl_of(kv_cache_dtype="fp8")
+        metadata, impl.do_kv_cache_update = builder_of().build(0, batch.common), lambda *_: None
+        given = None, batch.query, batch.key, batch.value, batch.kv_cache, metadata, None
+        assert metadata.heurgen.long
+        assert impl.new_tokens(*given) == {}
+    finally:
+        batches.LONG_CHUNK = real
 
 
 def check_unknown_lengths_are_not_read_from_the_device():
@@ -211,7 +234,7 @@ def check_the_warm_up_knows_the_layers():
     batch = Batch(PROMPTS)
     batch.forward(impl, None)
     layers = [SimpleNamespace(impl=one, kv_cache=batch.kv_cache) for one in (impl, other, impl)]
-    (layout,) = warm.layouts_of([*layers, SimpleNamespace()], 8)
+    layout, long = warm.layouts_of([*layers, SimpleNamespace()], 8)
     assert (layout.num_query_heads, layout.num_kv_heads, layout.head_size, layout.page_size) == (4, 2, 32, 16)
     assert layout.page_strides == (2 * 2 * 16 * 32, 2 * 2 * 32, 64)
     assert (layout.q_strides, layout.new_strides, layout.out_strides) == (
@@ -220,6 +243,8 @@ def check_the_warm_up_knows_the_layers():
         (128, 32),
     )
     assert (layout.window, layout.fresh, layout.dtype) == (True, (False,), torch.float16)
+    told = {"fresh": (True,), "fresh_from": batches.LONG_CHUNK, "pages": False, "written": False}
+    assert long == replace(layout, **told)
     configs = warm.graphs_of(layout, [1, 8, 512], 256)
     assert {config.variant for config in configs} == {"static_grid"}
 

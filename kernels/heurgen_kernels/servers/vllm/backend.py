@@ -127,10 +127,10 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             key, value, slots = self.seen.written(batch.tokens, key, value, slots)
             return {"key": key, "value": value, "slot_mapping": slots}
         self.do_kv_cache_update(layer, key, value, kv_cache, slots)
-        if not (self.takes_new and batch.fresh):
+        if not (self.takes_new if batch.fresh else self.writes and alike and batch.long):
             return {}
         key, value = fresh(batch.tokens, key, value)
-        return {"key": key, "value": value, "has_prefix": False}
+        return {"key": key, "value": value, "has_prefix": not batch.fresh}
 
     def do_kv_cache_update(
         self,

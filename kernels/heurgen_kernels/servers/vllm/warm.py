@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -12,7 +13,7 @@ from vllm.logger import init_logger
 
 from ...ahead.layouts import Layout
 from ...ahead.warm import WarmUp, warm_up
-from .batch import graph_config
+from .batch import LONG_CHUNK, graph_config
 
 logger = init_logger("vllm.heurgen")
 WORKER = "vllm.v1.worker.gpu_worker"
@@ -75,7 +76,7 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
     seen = impl.seen
     dtype, out_dtype = seen.dtypes or (torch.get_default_dtype(),) * 2
     lies: tuple[Any, ...] = tuple(seen.all) or ((None,) * 3,)
-    return [
+    found = [
         Layout(
             impl.num_heads, impl.num_kv_heads, impl.head_size, k.shape[1], dtype=dtype,
             cache_dtype=k.dtype if k.dtype != dtype else None, out_dtype=out_dtype if out_dtype != dtype else None,
@@ -87,6 +88,12 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
         )
         for q, new, out in lies
     ]  # fmt: skip
+    if impl.writes:
+        found += [
+            replace(layout, fresh=(True,), fresh_from=LONG_CHUNK, pages=False, written=False)
+            for layout in found
+        ]
+    return found
 
 
 def graphs_of(layout: Layout, sizes: list[int], max_num_seqs: int) -> list[Any]:
