@@ -45,8 +45,8 @@ class Constants:
     few_neighbours: int = 3
     # `constants.py few_weight 0.0 0.15 0.4 1.0`
     few_weight: float = 0.15
-    # Up to how many scenarios points are worth their time. `constants.py interpolated 0 1000`
-    interpolated: int = 1000
+    # Up to how many scenarios points are worth their time. `constants.py interpolated 0 1000 2000`
+    interpolated: int = 2000
 
     # --- growth: bins.py, grow.py ---
     # Bins of a number column: its distinct values up to here, then quantiles. `constants.py bins 32 128 512`
