@@ -109,7 +109,7 @@ def test_the_last_question_is_asked_once_and_any_other_anew():
     first = dict(asked[0])
     assert first.pop("vendor") == select.VENDOR
     assert first == {
-        "num_seqs": 2, "total_query_tokens": 6, "max_seqlen_q": 5, "max_seqlen_k": 21, "total_seqlen_k": 31,
+        "num_seqs": 2, "total_query_tokens": 6, "max_seqlen_q": 5, "max_seqlen_k": 21, "total_seqlen_k": 36,
         "avg_seqlen_q": 3.0, "num_query_heads": 4, "num_kv_heads": 2, "head_size": 32, "page_size": 16,
         "dtype": "float16", "fresh": False, "multiprocessors": first["multiprocessors"],
         "window": select.NO_WINDOW, "softcap": False, "sinks": False,
