@@ -90,6 +90,8 @@ def choose(
         return Contest(Candidate("joint", small))
     folds = list(_folds(table, p, r))
     tell = _Steps(progress, (len(r.counts) + 1) * len(folds))
+    if r.compares_points:
+        limit = replace(limit, lightly=_lighter(folds, table, limit, r))
     scored = _by_counts(folds, table, limit, r, tell)
     chosen = pick(smoothed(scored) if r.few else scored, r.tolerance, r.repeats)
     chosen = next(c for c in scored if c.settings == chosen.settings)
@@ -181,7 +183,7 @@ def _joint_fits(
     chosen = fold.pool.best(s)
     key = chosen.tobytes(), replace(s, n_configs=len(chosen))
     if key not in fold.fitted:
-        small = joint.prepared(fold.part, chosen, r)
+        small = joint.prepared(fold.part, chosen, r, s)
         grown = joint.grown(small, s)
         known = limits(small)
         trees = [joint.finish(small, grown, replace(s, price=price), known) for price in prices]
@@ -221,6 +223,17 @@ def held_out_choices(table: CostTable, fitted: Fitted, rows: Ints) -> Ints:
     numbers = {i: i for i in range(fitted.p.cost.shape[1])}
     tree = to_ir(fitted.p, fitted.tree, numbers, table)
     return fitted.p.configs[route(tree, table.columns, table.X[rows])]
+
+
+def _lighter(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> bool:
+    """Whether light points between are better held out at these sizes, by half a standard error of the difference."""
+
+    def scored(at: Settings) -> Candidate:
+        fits = (found for fold in folds for found in _joint_fits(fold, table, at, r, r.prices))
+        return _scored("joint", at, [held for settings, held in fits if settings == at])
+
+    usual, light = scored(s), scored(replace(s, lightly=True))
+    return light.mean + error(light.cost, usual.cost, r.repeats) / 2 < usual.mean
 
 
 def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:

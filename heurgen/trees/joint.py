@@ -37,6 +37,7 @@ class Settings:
 
     `by_rows`: the configs are chosen by what they do for single scenarios, not for the regions of a tree.
     `spare`: tests that guards may add to a path of `depth`.
+    `lightly`: points between are fewer and weigh less.
     """
 
     n_configs: int
@@ -46,6 +47,7 @@ class Settings:
     tail: float = 0.0
     by_rows: bool = False
     spare: int = 0
+    lightly: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,10 +125,14 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
 # --- the tree -----------------------------------------------------------------------------------------------
 
 
-def prepared(p: Problem, chosen: Ints, r: Regime) -> Problem:
+def prepared(p: Problem, chosen: Ints, r: Regime, s: Settings) -> Problem:
     """The problem with a config set, and points between where the log is small."""
-    own = with_configs(replace(p, sparse=r.sparse), chosen)
-    return between(own, r.neighbours, r.points) if r.neighbours else own
+    c, own = constants.LEARNER, with_configs(replace(p, sparse=r.sparse), chosen)
+    if not r.between:
+        return own
+    if s.lightly:
+        return between(own, c.light_neighbours, c.light_weight)
+    return between(own, c.neighbours, c.weight, fading=r.few)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +191,7 @@ def fit_joint(p: Problem, r: Regime, s: Settings) -> Fitted:
     Every depth up to the limit is fitted then, and the deepest tree ships unless a shallower one has a lower
     training objective.
     """
-    small = prepared(p, pool(p, r).best(s), r)
+    small = prepared(p, pool(p, r).best(s), r, s)
     best: Tree = best_tip(small, np.flatnonzero(small.real))
     known = limits(small)
     for depth in range(1 if r.every_depth else s.depth, s.depth + 1):

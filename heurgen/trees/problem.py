@@ -31,6 +31,8 @@ EXACT = 2.0**52
 NOT_WINNER = 1.0
 # Where the tail begins, as a log-slowdown: 1.1x.
 TAIL_FROM = math.log(1.1)
+# A line between scenarios counts as no shorter, in spreads of the columns: lines of near repeats would hide the others.
+SHORTEST = 0.05
 _TYPE_ORDER = {"int": 0, "bool": 1, "category": 2, "float": 3}
 
 
@@ -247,21 +249,23 @@ def tailed(p: Problem, tail: float) -> Problem:
 # --- points between scenarios -------------------------------------------------------------------------------
 
 
-def between(p: Problem, neighbours: int, share: float) -> Problem:
+def between(p: Problem, neighbours: int, share: float, fading: bool = False) -> Problem:
     """The problem with points added between each scenario and its nearest neighbours, so many of each.
 
     A small log leaves wide gaps, and many thresholds and features separate its scenarios equally well. Costs
     interpolated on the line between neighbours (geometric in positive columns, as launch costs scale) say which
     of them sits where the costs cross. On the H200 log this lowers the held-out geometric mean slowdown from
-    1.061 to 1.047. All points together weigh `share` times the scenarios.
+    1.061 to 1.047. All points together weigh `share` times the scenarios, all alike or, `fading`, by the inverse
+    square of their line's length.
 
     `p` holds the chosen configs: neighbours are joined only where the same ones of them are covered.
     """
-    pairs = _pairs(p, neighbours)
+    pairs, length = _pairs(p, neighbours)
     if not len(pairs):
         return p
     steps = constants.LEARNER.steps
-    weight = share * p.n_real / (len(pairs) * steps)
+    worth = 1 / np.maximum(length, SHORTEST) ** 2 if fading else np.ones(len(pairs))
+    weight = worth * (share * p.n_real / (worth.sum() * steps))
     a, b = pairs[:, 0], pairs[:, 1]
     shares = [step / (steps + 1) for step in range(1, steps + 1)]
     if pairs.tobytes() not in p.shared.lines:
@@ -269,7 +273,7 @@ def between(p: Problem, neighbours: int, share: float) -> Problem:
         X = np.vstack([p.X, *(_line(p, Z, logs, a, b, w) for w in shares)])
         p.shared.lines[pairs.tobytes()] = X, Shared()
     X, shared = p.shared.lines[pairs.tobytes()]
-    cost = [np.rint(((1 - w) * p.cost[a] + w * p.cost[b]) * weight) for w in shares]
+    cost = [np.rint(((1 - w) * p.cost[a] + w * p.cost[b]) * weight[:, None]) for w in shares]
     ends = np.concatenate([p.index, *[p.index[a]] * steps])
     n = len(a) * steps
     return replace(
@@ -280,7 +284,7 @@ def between(p: Problem, neighbours: int, share: float) -> Problem:
         real=np.concatenate([p.real, np.zeros(n, dtype=bool)]),
         noise=np.concatenate([p.noise, np.zeros(n)]),
         index=ends,
-        weight=np.concatenate([p.weight, np.full(n, weight)]),
+        weight=np.concatenate([p.weight, np.tile(weight, steps)]),
         shared=shared,
     )
 
@@ -293,8 +297,11 @@ def _scaled(p: Problem) -> tuple[Floats, Bools]:
     return Z, logs
 
 
-def _pairs(p: Problem, neighbours: int) -> Ints:
-    """Pairs (i < j) of a row and one of its nearest neighbours, with equal categories and coverage [P, 2]."""
+def _pairs(p: Problem, neighbours: int) -> tuple[Ints, Floats]:
+    """Pairs (i < j) of a row and one of its nearest neighbours, with equal categories and coverage [P, 2].
+
+    And how far apart they are [P], in spreads of the columns.
+    """
     given = [i for i, c in enumerate(p.columns) if not c.derived and c.type in ("int", "float")]
     kinds = [i for i, c in enumerate(p.columns) if c.type in ("category", "bool")]
     Z = _scaled(p)[0][:, given]
@@ -306,7 +313,8 @@ def _pairs(p: Problem, neighbours: int) -> Ints:
     same &= np.cumsum(same, axis=1) <= neighbours
     i, at = np.nonzero(same)
     j = near[i, at].astype(np.int64)
-    return np.unique(np.column_stack([np.minimum(i, j), np.maximum(i, j)]), axis=0)
+    pairs = np.unique(np.column_stack([np.minimum(i, j), np.maximum(i, j)]), axis=0)
+    return pairs, np.sqrt(((Z[pairs[:, 0]] - Z[pairs[:, 1]]) ** 2).sum(axis=1))
 
 
 def _line(p: Problem, Z: Floats, logs: Bools, a: Ints, b: Ints, w: float) -> Floats:

@@ -115,6 +115,7 @@ def _described(c: Candidate) -> dict[str, Any]:
         "mean_log_slowdown": round(c.mean, 6),
     }
     told |= {"by_rows": True} if c.settings.by_rows else {}
+    told |= {"lightly": True} if c.settings.lightly else {}
     return told | ({"tail": c.settings.tail} if c.settings.tail else {})
 
 

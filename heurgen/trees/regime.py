@@ -24,8 +24,8 @@ class Regime:
     prices       prices of a leaf that are compared, ascending
     patience     numbers of configs in a row that must fail to pay before the search ends
     sparse       whether many cells are missing, see `coverage.sparse`
-    neighbours   of a scenario to which points between are added; 0: no points between
-    points       the weight of all these points against that of the scenarios
+    between      whether points between scenarios are added
+    compares_points  whether light points between are compared with the usual ones
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
                  held-out mean to be trusted alone
     usual        the number of configs that ships unless another is surely better, where the scenarios are too few to
@@ -44,8 +44,8 @@ class Regime:
     prices: tuple[float, ...]
     patience: int
     sparse: bool
-    neighbours: int
-    points: float
+    between: bool
+    compares_points: bool
     few: bool
     usual: int | None
     compares_tails: bool
@@ -75,8 +75,8 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         prices=c.few_prices if few and options.prefer != "small" else c.prices,
         patience=len(counts) if few else c.patience,
         sparse=many_missing,
-        neighbours=(c.few_neighbours if few else c.neighbours) if between else 0,
-        points=c.few_weight if few else c.weight,
+        between=between,
+        compares_points=between and few and n >= c.trusted,
         few=few,
         usual=_usual(n, counts, options) if few else None,
         compares_tails=n >= c.trusted and not p.labels_only,

@@ -134,7 +134,7 @@ def _held_out(table: CostTable, repeats: range) -> Floats:
         loss = np.zeros(table.n_scenarios)
         for k in range(FOLDS):
             part, test = problem(table, p.index[fold != k]), p.index[fold == k]
-            small = joint.prepared(part, joint.pool(part, r).best(settings), r)
+            small = joint.prepared(part, joint.pool(part, r).best(settings), r, settings)
             tree = joint.finish(small, joint.grown(small, settings), settings, limits(small))
             chosen = held_out_choices(table, Fitted(small, tree), test)
             cost = table.log_slowdown[test, chosen]

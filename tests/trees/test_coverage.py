@@ -88,7 +88,7 @@ def test_a_table_is_sparse_where_many_cells_are_missing_and_no_cut_says_which() 
 def test_a_sparse_table_has_no_points_between_and_counts_what_is_uncovered_less() -> None:
     p = problem(matmul(80))
     r = regime(p, FitOptions())
-    assert (r.sparse, r.neighbours) == (True, 0)
+    assert (r.sparse, r.between) == (True, False)
     other = replace(p, sparse=True)
     c = constants.LEARNER
     assert (p.guide.max(), other.guide.max()) == (c.uncovered * UNIT, c.sparse_uncovered * UNIT)

@@ -94,9 +94,11 @@ def test_more_depth_never_costs_more_where_every_depth_is_fitted() -> None:
     assert costs == sorted(costs, reverse=True)
 
 
-def test_points_between_are_added_where_the_regime_has_neighbours() -> None:
+def test_points_between_are_added_where_the_regime_says_so_and_fewer_lightly() -> None:
     p = problem(surface(40, 5, 2))
     r = regime(p, FitOptions())
-    assert r.neighbours > 0
-    assert not prepared(p, np.array([0, 1]), r).real.all()
-    assert prepared(p, np.array([0, 1]), replace(r, neighbours=0)).real.all()
+    chosen = np.array([0, 1])
+    usual, light = prepared(p, chosen, r, SETTINGS), prepared(p, chosen, r, replace(SETTINGS, lightly=True))
+    assert len(p.X) < len(light.X) < len(usual.X)
+    assert 0 < light.weight[~light.real].sum() < usual.weight[~usual.real].sum()
+    assert prepared(p, chosen, replace(r, between=False), SETTINGS).real.all()

@@ -85,6 +85,16 @@ def test_points_between_weigh_their_share_of_the_scenarios() -> None:
     assert (points[:, 0] == 0).all()
 
 
+def test_fading_points_weigh_by_the_inverse_square_of_their_lines_length_and_together_as_much() -> None:
+    x = np.array([0.0, 1.0, 4.0])[:, None]
+    p = problem(table([TableColumn("x", "int")], x, np.tile([1.0, 2.0], (3, 1))))
+    alike, fading = between(p, 2, 1.0), between(p, 2, 1.0, fading=True)
+    assert (fading.X == alike.X).all()
+    assert fading.weight.sum() == pytest.approx(alike.weight.sum()) == pytest.approx(6.0)
+    short, whole, long = fading.weight[3:6]  # of the pairs 0-1, 0-4 and 1-4
+    assert short == pytest.approx(16 * whole) == pytest.approx(9 * long)
+
+
 def test_the_nearest_rows_are_others_that_differ() -> None:
     found = Shared().nearest(np.array([[0.0], [1.0], [3.0], [0.0]]))
     assert found[0].tolist() == [1, 2, -1, -1]

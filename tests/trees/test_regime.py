@@ -25,11 +25,17 @@ def test_limits_are_the_callers_where_given() -> None:
     assert (r.max_depth, r.max_leaves, r.counts) == (3, 5, (1, 2))
 
 
-def test_points_between_count_most_where_scenarios_are_neither_few_nor_many() -> None:
-    few, some, many = (regime(problem(surface(n, 2, 1)), FitOptions()) for n in (500, 501, 1001))
-    assert 0 < few.neighbours < some.neighbours
-    assert few.points < some.points
-    assert many.neighbours == 0
+def test_points_are_added_between_up_to_a_number_of_scenarios() -> None:
+    limit = constants.LEARNER.interpolated
+    some, many = (regime(problem(surface(n, 2, 1)), FitOptions()) for n in (limit, limit + 1))
+    assert (some.between, many.between) == (True, False)
+
+
+def test_light_points_are_compared_where_scenarios_are_few_but_enough_to_say() -> None:
+    c = constants.LEARNER
+    sizes = (c.trusted - 1, c.trusted, c.small, c.small + 1)
+    found = [regime(problem(surface(n, 2, 1)), FitOptions()).compares_points for n in sizes]
+    assert found == [False, True, True, False]
 
 
 def test_more_scenarios_allow_more_leaves_and_depth() -> None:
