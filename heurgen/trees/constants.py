@@ -40,11 +40,11 @@ class Constants:
     steps: int = 3
     # The weight of all points against that of the scenarios. `constants.py weight 0.15 0.5 1.0 2.0`
     weight: float = 1.0
-    # The same for few scenarios: 12 neighbours are better on parts of the paged_attention logs, worse on logs like flex
-    # attention's. `constants.py few_neighbours 1 3 6 12`
-    few_neighbours: int = 3
-    # `constants.py few_weight 0.0 0.15 0.4 1.0`
-    few_weight: float = 0.15
+    # The same where cross-validation says that points so many mislead (see `auto._lighter`), as on logs like flex
+    # attention's, whose costs jump. `constants.py light_neighbours 1 3 12`
+    light_neighbours: int = 3
+    # `constants.py light_weight 0.0 0.15 0.4`
+    light_weight: float = 0.15
     # Up to how many scenarios points are worth their time. `constants.py interpolated 0 1000 2000`
     interpolated: int = 2000
 
@@ -89,7 +89,7 @@ class Constants:
     # Beyond so many scenarios that is so. `constants.py abundant 1000 10_000`
     abundant: int = 10_000
     # Numbers of configs in a row that must fail to pay before the search ends. `constants.py patience 1 2 4`
-    patience: int = 2
+    patience: int = 4
     # Leaves: at least this many are allowed. `constants.py leaves 20 40 80`
     leaves: int = 40
     # And one for so many scenarios. `constants.py scenarios_per_leaf 60 110`
