@@ -60,6 +60,9 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         self.takes_new = self.attn_type == "decoder" and self.kv_sharing_target_layer_name is None
         # recorded decodes write them to the pages, which are of their type
         self.writes = self.takes_new and self.kv_cache_dtype not in FP8
+        # long chunks' are read beside pages, unless tiles of keys would have to be smaller for that (host.plan.FITTING)
+        plain = self.sliding_window[0] < 0 and not self.logits_soft_cap and self.head_size <= 128
+        self.reads_both = self.writes and plain
 
     def forward(
         self,
@@ -127,7 +130,7 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             key, value, slots = self.seen.written(batch.tokens, key, value, slots)
             return {"key": key, "value": value, "slot_mapping": slots}
         self.do_kv_cache_update(layer, key, value, kv_cache, slots)
-        if not (self.takes_new if batch.fresh else self.writes and alike and batch.long):
+        if not (self.takes_new if batch.fresh else self.reads_both and alike and batch.long):
             return {}
         key, value = fresh(batch.tokens, key, value)
         return {"key": key, "value": value, "has_prefix": not batch.fresh}

@@ -88,7 +88,7 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
         )
         for q, new, out in lies
     ]  # fmt: skip
-    if impl.writes:
+    if impl.reads_both:
         found += [
             replace(layout, fresh=(True,), fresh_from=LONG_CHUNK, pages=False, written=False)
             for layout in found
