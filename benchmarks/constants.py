@@ -3,9 +3,9 @@
     python -m benchmarks.constants NAME [VALUE...] [--log NAME]
 
 Without values those that its comment in heurgen/trees/constants.py names. Trees of the strategy `joint` with 12 configs
-(of `auto` for a constant of its cross-validation), 5 folds x 2 over the scenarios of the H200 logs in data/ and of a
-synthetic mm log with most cells missing, 3 folds over MIOpen's find-db where it is at hand. Seconds a value on the
-smaller logs with `joint`, minutes with `auto` on the larger.
+(of `auto` for a constant of its cross-validation), 5 folds x 2 over the scenarios of the H200 logs in data/ and of
+synthetic mm (most cells missing) and flex attention logs, 3 folds over MIOpen's find-db where it is at hand. Seconds a
+value on the smaller logs with `joint`, minutes with `auto` on the larger.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from benchmarks.miopen import PATH, read_find_db
 from heurgen.logs.costs import CostTable
 from heurgen.trees import FitOptions, constants
 from heurgen.trees.compare import divisions
-from tests.trees.modelled import matmul
+from tests.trees.modelled import attention, matmul
 
 JOINT = FitOptions(strategy="joint", max_configs=12)
 # What only the cross-validation of the strategy `auto` reads.
 OF_AUTO = frozenset(
     ("prices", "few_prices", "counts", "coarse_counts", "patience", "folds", "max_repeats", "scenarios_to_fit",
-     "min_groups", "trusted", "invalid", "tolerance", "large_tolerance", "small", "small_tolerance", "abundant")
+     "min_groups", "trusted", "invalid", "tolerance", "large_tolerance", "small", "small_tolerance", "abundant",
+     "light_neighbours", "light_weight")
 )  # fmt: skip
 SMALL = FitOptions(prefer="small")
 LOGS: dict[str, tuple[Callable[[], CostTable], int, int]] = {
@@ -41,6 +42,7 @@ LOGS: dict[str, tuple[Callable[[], CostTable], int, int]] = {
         2,
     ),
     "mm": (partial(matmul, 700), 5, 2),
+    "flex_attention": (partial(attention, 450), 5, 2),
     "miopen": (read_find_db, 3, 1),
 }
 

@@ -226,14 +226,17 @@ def held_out_choices(table: CostTable, fitted: Fitted, rows: Ints) -> Ints:
 
 
 def _lighter(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> bool:
-    """Whether light points between are better held out at these sizes, by half a standard error of the difference."""
+    """Whether the usual points between are not surely better held out at these sizes than light ones.
+
+    Surely: by one standard error of the difference.
+    """
 
     def scored(at: Settings) -> Candidate:
         fits = (found for fold in folds for found in _joint_fits(fold, table, at, r, r.prices))
         return _scored("joint", at, [held for settings, held in fits if settings == at])
 
     usual, light = scored(s), scored(replace(s, lightly=True))
-    return light.mean + error(light.cost, usual.cost, r.repeats) / 2 < usual.mean
+    return usual.mean + error(light.cost, usual.cost, r.repeats) >= light.mean
 
 
 def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:

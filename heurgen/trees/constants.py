@@ -40,8 +40,8 @@ class Constants:
     steps: int = 3
     # The weight of all points against that of the scenarios. `constants.py weight 0.15 0.5 1.0 2.0`
     weight: float = 1.0
-    # The same where cross-validation says that points so many mislead (see `auto._lighter`), as on logs like flex
-    # attention's, whose costs jump. `constants.py light_neighbours 1 3 12`
+    # The same where cross-validation does not say that so many are better (see `auto._lighter`): on logs like flex
+    # attention's, whose costs jump, they mislead. `constants.py light_neighbours 1 3 12`
     light_neighbours: int = 3
     # `constants.py light_weight 0.0 0.15 0.4`
     light_weight: float = 0.15
