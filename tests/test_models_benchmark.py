@@ -23,10 +23,10 @@ SLOW_MODELS = {
 }
 SLOW_CELLS = {
     "h100": {
-        "40/10 of 96: long", "GPT 16/16 of 64: single", "gpt-oss: chunks",
+        "40/10 of 96: long",
     },
     "h200": {
-        "40/10 of 96: long", "gpt-oss: chunks",
+        "40/10 of 96: long",
     },
 }  # fmt: skip
 
@@ -41,9 +41,8 @@ def mean(values: list[float]) -> float:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_one_cell_is_slower_than_the_defaults_of_vllm(device):
-    slower = {name for name, line in cells(device).items() if line["vllm / ours"] < 1.0}
-    assert slower == {"gpt-oss, window: speculation"}  # the selector's log has no such scenario
+def test_no_cell_is_slower_than_the_defaults_of_vllm(device):
+    assert all(line["vllm / ours"] > 1.0 for line in cells(device).values())
 
 
 @pytest.mark.parametrize("device", DEVICES)
