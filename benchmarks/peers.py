@@ -12,6 +12,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,30 @@ def fa3_call(inputs: Any, metadata: bool | torch.Tensor = True) -> Callable[[], 
             None, None, None, inputs.seq_lens, a["max_seqlen_q"], a["max_seqlen_k"], inputs.block_table, None, None,
             None, None, None, None, None, None, a["scale"], True, left, right, cap, True, plan, 0, None, 0,
             a.get("sinks"), 1, 0, None,
+        )  # fmt: skip
+        return out
+
+    return call
+
+
+def fa3_fp8_call(inputs: Any) -> Callable[[], torch.Tensor]:
+    """FlashAttention-3 on fp8 pages, Q quantised to fp8 too (here, outside any timing): another computation than ours,
+    whose Q is 16 bits wide and whose weights are rounded to 16 bits, there to fp8.
+    """
+    a, table = inputs.arguments, (inputs.seq_lens.shape[0], inputs.key_cache.shape[2])
+    left = a.get("window", (-1, -1))[0]
+    right, cap = (0 if left >= 0 else -1), a.get("softcap", 0.0)
+    q, out = inputs.q.to(inputs.key_cache.dtype), torch.empty_like(inputs.q)
+    one = torch.ones(1, device=q.device)
+    q_scale, k_scale, v_scale = (scale.expand(table) for scale in (one, a["k_scale"], a["v_scale"]))
+    plan = fa3_plan(replace(inputs, q=q))
+
+    def call() -> torch.Tensor:
+        torch.ops._vllm_fa3_C.fwd(
+            q, inputs.key_cache, inputs.value_cache, None, None, None, out, inputs.cu_seqlens_q, None, None, None,
+            inputs.seq_lens, a["max_seqlen_q"], a["max_seqlen_k"], inputs.block_table, None, None, None, None, None,
+            q_scale, k_scale, v_scale, a["scale"], True, left, right, cap, True, plan, 0, None, 0, a.get("sinks"), 1,
+            0, None,
         )  # fmt: skip
         return out
 
