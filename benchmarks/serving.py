@@ -2,13 +2,13 @@
 
     python benchmarks/serving.py -o FOLDER [--modes full_decode,default] [--backends triton,flash,heurgen]
         [--lines latency,long,...] [--runs 3] [--budget 500] [--alone]
-    python benchmarks/serving.py -o FOLDER --merge FOLDER FOLDER...
 
 Needs a GPU, vLLM within the plugin's tested range, and heurgen[kernels] beside it. Each backend is an engine in a
 process of its own; all of a mode are up at the same time and idle while another one measures, and each measurement
 goes round the engines before the next one begins, so that a drift of the machine meets all of them. All lines are
 measured once before any is measured again, `--runs` times or until the budget ends. --alone: one engine after the
-other, where memory does not hold two. --merge: the results of several calls in one. Lines (prompt + output tokens):
+other, where memory does not hold two. --cache-dtype fp8: quantised pages, lines of their own. Lines (prompt + output
+tokens):
 
     latency   one request, 500 + 100 to 4000, as in Fig. 9 of the paper: the times at which one run had so many
     long      one request, 30000 + 64: time to first token, and a step after it
@@ -23,30 +23,31 @@ to pages and the launches (a recorded decode has metadata alone); medians over s
 and after. The engines of one GPU run on the same four processors. With --gpus above 1 the backends run in processes
 of vLLM's that this one does not see into: no host times, no compilation, no memory.
 
-Writes serving.csv (a row a run), serving.json (medians, ratios, first tokens compared), serving.png where matplotlib
-is installed; prints the ratios.
+Writes serving.csv (a row a run), serving.json (medians, ratios) and serving.png where matplotlib is installed; prints
+the ratios. `serving_results.py` makes one file of several calls, and docs of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
+import importlib.util
 import json
 import math
 import os
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-BACKENDS = ("triton", "flash", "heurgen")
-NAMES = {"triton": "vLLM's Triton kernels", "flash": "FlashAttention-3", "heurgen": "heurgen"}
+from gpu_check import code_hash
+from serving_results import BACKENDS, NAMES, plot, report, write
+
 CHECKED = [(37, 8), (500, 8), (3000, 8)]
 
 
@@ -95,11 +96,14 @@ class Engine:
 
     backend: str
     process: subprocess.Popen[str]
+    device: str = ""
 
     def ready(self, mode: str) -> bool:
         """Whether it came up; what it says of itself is printed."""
         try:
-            say(mode, NAMES[self.backend], self.answer())
+            facts = self.answer()
+            say(mode, NAMES[self.backend], facts)
+            self.device = facts["device"]
         except RuntimeError as error:  # the others are measured without it
             say(mode, error)
             return False
@@ -130,6 +134,7 @@ def start(backend: str, mode: str, given: argparse.Namespace) -> Engine:
     settings = {
         "backend": backend, "mode": mode, "layers": given.layers, "max_model_len": 32768, "gpus": given.gpus,
         "max_num_seqs": 256, "max_batched": given.max_batched, "cache_gib": given.cache_gib,
+        "cache_dtype": given.cache_dtype,
         "graphs": [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256],
     }  # fmt: skip
     log = (given.output / f"{mode}_{backend}.log").open("w", encoding="utf-8")
@@ -151,11 +156,21 @@ def measure(mode: str, given: argparse.Namespace, deadline: float) -> Iterator[d
                 pin([engine.process.pid for engine in ready], sorted(os.sched_getaffinity(0))[-4:])
             compare_tokens(mode, ready, given)
             for row in measured(ready, given, deadline):
-                yield {"mode": mode, **row}
+                named = row["line"] + ("" if given.cache_dtype == "auto" else f", {given.cache_dtype} cache")
+                yield {"mode": mode, **row, "line": named, "device": ready[0].device, "code": ships()}
         finally:
             for engine in engines:
                 engine.process.kill()
                 engine.process.wait()  # its memory is the next one's
+
+
+@cache
+def ships() -> str:
+    """What is measured: `gpu_check.py --hash` of the kernels that engines import, cut."""
+    found = importlib.util.find_spec("heurgen_kernels")
+    assert found is not None
+    assert found.origin is not None
+    return code_hash(Path(found.origin).parent)[:12]
 
 
 def pin(processes: list[int], processors: list[int]) -> None:
@@ -237,60 +252,6 @@ def parting(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
     return f"{len(mine['tokens'])} tokens equal, log-probabilities within {off:.4f}"
 
 
-def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Medians of the runs, and each backend's time over ours; nothing of a value that a run lacks, or that is 0."""
-    found = []
-    keys = list(dict.fromkeys((row["mode"], row["kind"], row["line"]) for row in rows))
-    for mode, kind, name in keys:
-        for value in ("seconds", "first_token_s", "step_s", "prompt_host_s", "decode_host_s"):
-            medians = {}
-            for backend in BACKENDS:
-                times = [
-                    r.get(value)
-                    for r in rows
-                    if (r["mode"], r["line"], r["backend"]) == (mode, name, backend)
-                ]
-                if times and None not in times and (middle := statistics.median(times)) > 0:
-                    medians[backend] = middle
-            if "heurgen" in medians:
-                ratios = {b: medians[b] / medians["heurgen"] for b in medians if b != "heurgen"}
-                found.append({"mode": mode, "kind": kind, "line": name, "value": value, "medians": medians,
-                              "over_ours": ratios})  # fmt: skip
-    return found
-
-
-def plotted(found: list[dict[str, Any]]) -> list[tuple[str, str, dict[str, float]]]:
-    """The lines of the plot: mode, label, time of each other backend over ours."""
-    kept = {"latency": "seconds", "long": "first_token_s", "chunked": "first_token_s", "decode16": "step_s"}
-    what = {"seconds": "", "first_token_s": ", first token", "step_s": ", a step"}
-    return [(row["mode"], row["line"] + what[row["value"]], row["over_ours"]) for row in found
-            if row["value"] == kept.get(row["kind"], "seconds") or
-            (row["kind"], row["value"]) == ("long", "step_s")]  # fmt: skip
-
-
-def plot(found: list[dict[str, Any]], path: Path) -> None:
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        say("no plot: matplotlib is not installed")
-        return
-    shown = plotted(found)
-    if not any(over for _, _, over in shown):
-        return
-    figure, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(shown)))
-    for backend, colour in (("triton", "tab:gray"), ("flash", "tab:blue")):
-        points = [(over[backend], -i) for i, (_, _, over) in enumerate(shown) if backend in over]
-        if points:
-            axes.plot(*zip(*points, strict=True), "o", color=colour, label=NAMES[backend])
-    axes.set_yticks([-i for i in range(len(shown))], [f"{mode}: {label}" for mode, label, _ in shown])
-    axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_xlabel("time of the other backend / ours: right of the line ours is faster")
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-
-
 def say(*words: Any) -> None:
     print(f"[{time.monotonic() - STARTED:6.1f}s]", *words, file=sys.stderr, flush=True)
 
@@ -314,39 +275,17 @@ def main() -> None:
     parser.add_argument("--cache-gib", type=float, default=24.0, help="of each engine's pages")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no run begins")
     parser.add_argument("--alone", action="store_true", help="one engine after the other")
-    parser.add_argument(
-        "--merge", type=Path, nargs="+", metavar="FOLDER", help="measure nothing: join results"
-    )
+    parser.add_argument("--cache-dtype", default="auto", help="vLLM's kv_cache_dtype")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    for folder in given.merge or []:
-        rows += json.loads((folder / "serving.json").read_text(encoding="utf-8"))["runs"]
-    if given.merge:
-        order = list(lines([], 0))
-        rows.sort(key=lambda row: (row["mode"], order.index(row["kind"])))
-        write(rows, given.output)
-    for mode in [] if given.merge else given.modes:
+    for mode in given.modes:
         for row in measure(mode, given, STARTED + given.budget):
             rows.append(row)
-            write(rows, given.output)
-    found = summary(rows)
-    plot(found, given.output / "serving.png")
-    for row in found:
-        ratios = ", ".join(f"{NAMES[b]} / ours {ratio:.3f}" for b, ratio in row["over_ours"].items())
-        print(
-            f"{row['mode']:12} {row['line']:22} {row['value']:14} {row['medians']['heurgen']:.4f} s  {ratios}"
-        )
-
-
-def write(rows: list[dict[str, Any]], folder: Path) -> None:
-    """After every run, so that what a time limit cuts off is kept."""
-    with (folder / "serving.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
-        writer.writeheader()
-        writer.writerows(rows)
-    text = json.dumps({"summary": summary(rows), "runs": rows}, indent=1)
-    (folder / "serving.json").write_text(text + "\n", encoding="utf-8")
+            found = write(rows, given.output)  # after every run, so that what a time limit cuts off is kept
+    if rows:
+        plot(found, given.output / "serving.png")
+        report(found)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ MODES = {
     "default": {"mode": 3, "cudagraph_mode": "FULL_AND_PIECEWISE"},
 }
 KERNELS = ("naive_kernel", "q_block_kernel", "split_kv_kernel", "static_grid_kernel", "mixed_kernel",
-           "warp_specialized_kernel", "reduce_kernel", "metadata_kernel")  # fmt: skip
+           "warp_specialized_kernel", "reduce_kernel", "metadata_kernel", "write_pages_kernel")  # fmt: skip
 
 
 def build(given: dict[str, Any]) -> Any:
@@ -65,6 +65,7 @@ def build(given: dict[str, Any]) -> Any:
         max_model_len=given["max_model_len"], max_num_seqs=given["max_num_seqs"],
         max_num_batched_tokens=given["max_batched"], gpu_memory_utilization=0.2,
         kv_cache_memory_bytes=int(given["cache_gib"] * 2**30), enable_prefix_caching=False,
+        kv_cache_dtype=given["cache_dtype"],
         tensor_parallel_size=given["gpus"], generation_config="vllm", attention_config=attention,
         disable_log_stats=True, disable_custom_all_reduce=given["gpus"] > 1,
         compilation_config={**MODES[given["mode"]], "cudagraph_capture_sizes": given["graphs"]},

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 PATH = Path(__file__).parents[1] / "benchmarks/serving.py"
+sys.path.insert(0, str(PATH.parent))  # as for a script: its modules are beside it
 _SPEC = importlib.util.spec_from_file_location("serving", PATH)
 serving = importlib.util.module_from_spec(_SPEC)
 sys.modules["serving"] = serving  # its data classes look for their module
 _SPEC.loader.exec_module(serving)
+results = importlib.import_module("serving_results")
 
 
 class Fake:
@@ -56,7 +58,7 @@ def test_all_lines_are_measured_before_any_is_measured_again():
     assert first == ["flash", "heurgen"] * 10
     assert sorted({row["line"] for row in rows if row["kind"] == "latency"}) == ["500 + 100", "500 + 500"]
     assert [row["seconds"] for row in rows[:4]] == pytest.approx([0.12, 0.6, 0.1, 0.5])
-    found = serving.summary([{"mode": "default", **row} for row in rows])
+    found = results.summary([{"mode": "default", **row} for row in rows])
     assert all(line["over_ours"]["flash"] == pytest.approx(1.2) for line in found)
     assert {line["value"] for line in found} == {"seconds", "first_token_s", "step_s"}
 
@@ -108,25 +110,67 @@ def test_a_value_that_nothing_was_measured_of_has_no_ratio(tmp_path, nothing):
     row = {"mode": "full_decode", "kind": "prompt500", "line": "500 + 1", "run": 1, "decode_host_s": None}
     ours = row | {"backend": "heurgen", "seconds": 0.02, "first_token_s": 0.02, "prompt_host_s": nothing}
     theirs = row | {"backend": "flash", "seconds": 0.03, "first_token_s": nothing, "prompt_host_s": 0.01}
-    serving.write([theirs, ours], tmp_path)
+    results.write([theirs, ours], tmp_path)
     summary = json.loads((tmp_path / "serving.json").read_text())["summary"]
     ratios = {line["value"]: line["over_ours"] for line in summary}
     assert ratios == {"seconds": {"flash": pytest.approx(1.5)}, "first_token_s": {}}
 
 
-def test_results_of_several_calls_become_one(tmp_path, monkeypatch):
-    row = {"kind": "long", "line": "30000 + 64", "run": 1, "first_token_s": 1.0, "step_s": 0.006}
-    for name, mode, more in (("a", "default", {}), ("b", "full_decode", {"decode_host_s": 0.0001})):
-        rows = [
-            {"mode": mode, "backend": backend, "seconds": seconds, **row, **more}
-            for backend, seconds in (("flash", 3.0), ("heurgen", 2.0))
-        ]
-        (tmp_path / name).mkdir()
-        serving.write(rows, tmp_path / name)
-    parts = [str(tmp_path / name) for name in "ab"]
-    monkeypatch.setattr(sys, "argv", ["serving.py", "-o", str(tmp_path / "all"), "--merge", *parts])
-    serving.main()
-    summary = json.loads((tmp_path / "all" / "serving.json").read_text())["summary"]
-    ratios = {line["mode"]: line["over_ours"]["flash"] for line in summary if line["value"] == "seconds"}
-    assert ratios == {"default": 1.5, "full_decode": 1.5}
-    assert len((tmp_path / "all" / "serving.csv").read_text().splitlines()) == 5
+LONG = {"kind": "long", "line": "30000 + 64", "run": 1, "device": "NVIDIA H200"}
+PAGE = "before\n<!-- serving: h200 -->\nold\n<!-- serving: end -->\nafter\n"
+
+
+def long_run(mode: str, backend: str, code: str, first: float) -> dict[str, Any]:
+    more = {"mode": mode, "backend": backend, "code": code, "first_token_s": first, "step_s": first / 200}
+    return {**LONG, **more, "seconds": 2 * first}
+
+
+def published(tmp_path: Path, rows: list[dict[str, Any]], codes: list[str]) -> tuple[dict[str, Any], str]:
+    (tmp_path / "serving.md").write_text(PAGE, encoding="utf-8")
+    results.publish("h200", rows, codes, tmp_path, tmp_path)
+    text = (tmp_path / "h200" / "serving.json").read_text(encoding="utf-8")
+    return json.loads(text), (tmp_path / "serving.md").read_text(encoding="utf-8")
+
+
+def test_of_each_line_the_newest_code_is_left_and_what_is_older_has_a_mark(tmp_path):
+    old = [
+        long_run("full_decode", b, "old", t) for b, t in (("flash", 1.0), ("heurgen", 1.1), ("triton", 4.4))
+    ]
+    other = [long_run("default", b, "old", t) for b, t in (("flash", 0.9), ("heurgen", 1.0))]
+    new = [long_run("full_decode", b, "new", t) for b, t in (("flash", 1.02), ("heurgen", 1.0))]
+    alone = [long_run("default", "heurgen", "new", 5.0)]
+    found, page = published(tmp_path, old + other + new + alone, ["old", "new"])
+    first = {row["mode"]: row for row in found["summary"] if row["value"] == "first_token_s"}
+    assert first["full_decode"]["over_ours"] == {"triton": pytest.approx(4.0), "flash": pytest.approx(1.02)}
+    assert first["full_decode"]["medians"]["heurgen"] == 1.0
+    assert (first["full_decode"]["code"], first["full_decode"]["stock_code"]) == ("new", "old")
+    assert first["default"]["over_ours"] == {"flash": pytest.approx(0.9)}
+    assert len(found["runs"]) == 7
+    row = "| first token of 30,000 | 1 (3.4) | 1 s\\* | 0.900 |  | 1 s | **1.020** | **4.000**\\* |"
+    assert row in page
+    assert page.startswith("before\n")
+    assert page.endswith("<!-- serving: end -->\nafter\n")
+    assert "old\n<!--" not in page
+    assert "Of earlier code: \\* code `old`." in page
+
+
+def test_what_nothing_newer_was_measured_of_stays_as_it_is(tmp_path):
+    rows = [long_run("default", b, "old", t) for b, t in (("flash", 1.0), ("heurgen", 1.1), ("triton", 4.4))]
+    found, _ = published(tmp_path, rows + [r | {"code": "older"} for r in rows], ["older", "old"])
+    assert found["runs"] == rows
+    again, _ = published(tmp_path, *results.runs_of(tmp_path / "h200"))
+    assert again == found
+
+
+def test_lines_that_are_missed_are_said(tmp_path):
+    rows = [long_run("default", b, "new", t) for b, t in (("flash", 0.99), ("heurgen", 1.0), ("triton", 3.5))]
+    said = results.missed(results.summary(rows, ["new"]))
+    assert said == [
+        "default: first token of 30,000: FlashAttention-3 / ours 0.990, line 1",
+        "default: a step after it: FlashAttention-3 / ours 0.990, line 1.03",
+    ]
+
+
+def test_a_page_without_a_place_for_the_table_is_an_error():
+    with pytest.raises(ValueError, match="serving: h100"):
+        results.place(PAGE, "h100", "table")

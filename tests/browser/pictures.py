@@ -23,6 +23,8 @@ from tests.audit.learner import LOG, ROOT, SPEC
 MODEL = ROOT / "kernels" / "heurgen_kernels" / "heuristics" / "vllm_unified_attention.json"
 DOCS = ROOT / "docs"
 SERVING = ROOT / "benchmarks" / "h200"
+# docs' pictures of what vLLM served, by device.
+DRAWN_SERVING = {"h200": "serving.png", "h100": "serving_h100.png"}
 # What a picture says, letter for letter: the sentence, its figures, the tree and the map's axes and marks.
 SAID = """() => {
   const tree = document.querySelector('svg.tree').cloneNode(true);
@@ -91,12 +93,12 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
-def draw_serving(path: Path) -> None:
-    """serving.png from serving.json."""
+def draw_serving(device: str, path: Path) -> None:
+    """serving.png from a device's serving.json."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    from serving import plot
+    from serving_results import plot
 
-    plot(json.loads((SERVING / "serving.json").read_text(encoding="utf-8"))["summary"], path)
+    plot(json.loads((SERVING.parent / device / "serving.json").read_text(encoding="utf-8"))["summary"], path)
 
 
 def make() -> None:
@@ -110,8 +112,9 @@ def make() -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         (DOCS / "pictures.json").write_text(shoot(browser, DOCS), encoding="utf-8")
         browser.close()
-    draw_serving(SERVING / "serving.png")
-    shutil.copyfile(SERVING / "serving.png", DOCS / "serving.png")
+    for device, name in DRAWN_SERVING.items():
+        draw_serving(device, DOCS / name)
+        shutil.copyfile(DOCS / name, SERVING.parent / device / "serving.png")
 
 
 if __name__ == "__main__":

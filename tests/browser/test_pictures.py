@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.pictures import DOCS, ROOT, SERVING, SHOTS, draw_serving, shoot
+from tests.browser.pictures import DOCS, DRAWN_SERVING, ROOT, SERVING, SHOTS, draw_serving, shoot
 
 pytestmark = pytest.mark.browser
 # Means over blocks of 8 x 8 pixels, so that another rasteriser of letters or canvas moves them little. Two machines
@@ -68,13 +68,14 @@ def test_the_reports_pictures_are_as_made_now(chromium: Any, made: tuple[Path, s
     assert min(found, key=lambda other: found[other]) == name, found
 
 
-def test_the_serving_picture_is_drawn_from_its_measurements(chromium: Any, tmp_path: Path) -> None:
+def test_the_serving_pictures_are_drawn_from_their_measurements(chromium: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="`make pictures` installs it")
-    draw_serving(tmp_path / "serving.png")
     page = chromium.new_page()
-    assert difference(page, SERVING / "serving.png", tmp_path / "serving.png") <= MEAN
+    for device, name in DRAWN_SERVING.items():
+        draw_serving(device, tmp_path / name)
+        assert difference(page, DOCS / name, tmp_path / name) <= MEAN, name
+        assert (DOCS / name).read_bytes() == (SERVING.parent / device / "serving.png").read_bytes()
     page.close()
-    assert (DOCS / "serving.png").read_bytes() == (SERVING / "serving.png").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["models.png", "llama.png"])
@@ -89,4 +90,9 @@ def test_every_picture_of_readme_and_docs_is_one_of_them() -> None:
         Path(name).name for t in texts for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", t.read_text("utf-8"))
     }
     drawn = {path.name for path in DOCS.glob("learning-*.svg")}  # compared by tests/test_figures.py
-    assert shown <= {shot.name for shot in SHOTS} | {"serving.png", "models.png", "llama.png"} | drawn
+    assert (
+        shown
+        <= {shot.name for shot in SHOTS}
+        | {"serving.png", "serving_h100.png", "models.png", "llama.png"}
+        | drawn
+    )
