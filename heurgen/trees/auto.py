@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from heurgen.ir import MAX_DEPTH
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants, joint
 from heurgen.trees.build import route, to_ir
@@ -49,7 +50,7 @@ class Candidate:
 class Contest:
     """The candidate to fit, all that were compared (none without cross-validation), and what a cap costs.
 
-    `beyond` has twice the leaves and two tests more on a path, where the chosen trees reach a limit; else None.
+    `beyond` has twice the leaves and two tests more on a path, where the chosen trees may reach a limit; else None.
     """
 
     chosen: Candidate
@@ -104,7 +105,7 @@ def choose(
     if chosen.strategy == "joint" and options.tail is None and r.compares_tails:
         chosen = _steadier(chosen, folds, table, r)
         scored += [chosen] if chosen.settings.tail else []
-    beyond = _beyond(chosen, folds[: len(folds) // r.repeats], table, r)
+    beyond = _beyond(chosen, folds, table, r, options.max_depth is not None)
     tell.finish()
     return Contest(chosen, tuple(scored), beyond)
 
@@ -197,7 +198,9 @@ def _or_per_parameter(
     chosen: Candidate, folds: list[_Fold], table: CostTable, limit: Settings, r: Regime
 ) -> tuple[Candidate, Candidate]:
     """The chosen candidate, or one tree a parameter where that is better on the folds of one repeat; and the latter."""
-    settings = replace(limit, n_configs=min(8, limit.n_configs), price=0.0, depth=PARAMETER_DEPTH)
+    settings = replace(
+        limit, n_configs=min(8, limit.n_configs), price=0.0, depth=min(PARAMETER_DEPTH, limit.depth)
+    )
     held = []
     for fold in folds:
         configs = fold.pool.best(settings)
@@ -248,12 +251,14 @@ def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime
     return found if better and found.mean <= chosen.mean + TAIL_LOSS else chosen
 
 
-def _beyond(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate | None:
-    """The chosen candidate with larger limits, where its trees reach the most leaves; on the folds of one repeat."""
+def _beyond(
+    chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime, depth_named: bool
+) -> Candidate | None:
+    """The chosen candidate with larger limits, where its trees reach the most leaves or the caller named the depth."""
     s = chosen.settings
-    if chosen.strategy != "joint" or chosen.leaves < 0.9 * s.max_leaves:
+    if chosen.strategy != "joint" or not (depth_named or chosen.leaves >= 0.9 * s.max_leaves):
         return None
-    larger = replace(s, depth=s.depth + 2, max_leaves=2 * s.max_leaves)
+    larger = replace(s, depth=min(s.depth + 2, MAX_DEPTH), max_leaves=2 * s.max_leaves)
     held = [h for fold in folds for _, h in _joint_fits(fold, table, larger, r, (s.price,))]
     return _scored("joint", larger, held)
 

@@ -94,11 +94,9 @@ def _fit_rows(
     r = regime(p, options)
     told: dict[str, Any] = {"requested": options.strategy}
     if options.strategy == "auto":
-        choice = auto.choose(
-            table, options, p, replace(r, max_depth=regime(p, FitOptions()).max_depth), progress
-        )
+        choice = auto.choose(table, options, p, r, progress)
         told |= record(choice, table, p, r)
-        decided = Decided(choice.chosen.strategy, _limited(choice, options), r)
+        decided = Decided(choice.chosen.strategy, choice.chosen.settings, r)
     else:
         decided = Decided(options.strategy, _asked(options, r), r)
     fitted, extra = _fitted(p, table, options, decided)
@@ -149,16 +147,6 @@ def _asked(options: FitOptions, r: Regime) -> Settings:
     price, count = constants.LEARNER.price, options.max_configs or USUAL
     tail, spare = options.tail or 0.0, spare_tests(options)
     return Settings(count, price, depth, r.max_leaves, tail, by_rows=r.few, spare=spare)
-
-
-def _limited(choice: auto.Contest, options: FitOptions) -> Settings:
-    """What auto chose, within the caller's depth; a default chosen without validation keeps its own."""
-    settings = choice.chosen.settings
-    if options.max_depth is None:
-        return settings
-    if settings.depth <= 3 or not choice.compared:
-        return replace(settings, depth=min(settings.depth, options.max_depth))
-    return replace(settings, depth=options.max_depth)
 
 
 def set_cost(fitted: Fitted, table: CostTable, rows: Ints) -> dict[str, Any]:

@@ -137,5 +137,5 @@ def test_larger_limits_are_tried_where_the_trees_reach_theirs() -> None:
     assert contest.beyond is not None
     chosen, larger = contest.chosen.settings, contest.beyond.settings
     assert (larger.max_leaves, larger.depth) == (2 * chosen.max_leaves, chosen.depth + 2)
-    assert auto._beyond(candidate(0.05, 10), [], t, r) is None
-    assert auto._beyond(replace(candidate(0.05, 24), strategy="optimal"), [], t, r) is None
+    assert auto._beyond(candidate(0.05, 10), [], t, r, False) is None
+    assert auto._beyond(replace(candidate(0.05, 24), strategy="optimal"), [], t, r, True) is None

@@ -16,10 +16,8 @@ from heurgen import ir
 from heurgen.ir.schema import node_data
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
-from heurgen.trees.auto import Candidate, Contest
 from heurgen.trees.build import _just_below, choices
-from heurgen.trees.joint import Settings
-from heurgen.trees.learn import _limited, fit_rows
+from heurgen.trees.learn import fit_rows
 from tests.trees.synthetic import surface, table, winners_only
 
 JOINT = FitOptions(strategy="joint")
@@ -323,8 +321,9 @@ def test_rows_are_all_that_a_fit_sees() -> None:
     assert found.devices == ("GPU 0", "GPU 1", "GPU 3")
 
 
-def test_a_depth_that_was_asked_for_is_the_most() -> None:
-    default = Contest(Candidate("joint", Settings(4, 0.01, 3, 8)))
-    assert _limited(default, FitOptions(max_depth=1)).depth == 1
-    assert _limited(default, FitOptions(max_depth=6)).depth == 3
-    assert _limited(default, FitOptions()).depth == 3
+def test_a_depth_that_was_asked_for_is_that_of_the_held_out_figures() -> None:
+    shallow, free = (fit(surface(90, 6, 3, noise=0.0), FitOptions(max_depth=d)).choice for d in (1, None))
+    assert max(c["leaves"] for c in shallow["curve"]) <= 2
+    assert shallow["held_out"]["mean_log_slowdown"] > free["held_out"]["mean_log_slowdown"] + 0.01
+    assert shallow["beyond"]["max_depth"] == 3
+    assert shallow["beyond"]["mean_log_slowdown"] < shallow["held_out"]["mean_log_slowdown"]
