@@ -31,7 +31,18 @@ def notes(
         path, line = cells.place(int(dropped_rows.min()))
         share = f"{len(dropped_rows)} of {int(scenario.max()) + 1} scenarios dropped"
         found.append(f"{share}: no config succeeded (the first is on line {line} of {path})")
+        if silent := _silent(columns, scenario, dropped_rows):
+            found.append(
+                f"every config failed in every scenario on {silent}: a model knows nothing of what works there"
+            )
     return found
+
+
+def _silent(columns: TypedColumns, scenario: Codes, dropped_rows: Codes) -> str:
+    """The devices of which no scenario is left."""
+    kept = ~np.isin(scenario, scenario[dropped_rows])
+    names = np.unique(columns.device.codes[~kept]), np.unique(columns.device.codes[kept])
+    return ", ".join(quoted(columns.device.values[code]) for code in np.setdiff1d(*names).tolist())
 
 
 def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes) -> list[str]:

@@ -177,7 +177,10 @@ def test_a_scenario_in_which_nothing_works_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("vendor,device,scenario,n,BM,status,time_ms\n" + lines)
     log = read_logs([path], SMALL)
-    assert log.notes == (f"3 of 4 scenarios dropped: no config succeeded (the first is on line 2 of {path})",)
+    assert log.notes == (
+        f"3 of 4 scenarios dropped: no config succeeded (the first is on line 2 of {path})",
+        "every config failed in every scenario on 'B', 'C': a model knows nothing of what works there",
+    )
     tables = cost_tables(log, SMALL, group_by="device")
     assert [(t.vendor, t.device_name, t.scenario) for t in tables] == [
         ("nvidia", None, ("t",)),

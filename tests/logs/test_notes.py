@@ -50,3 +50,11 @@ def test_scenarios_without_success_are_dropped_and_told(tmp_path: Path) -> None:
     assert log.notes == (
         f"2 of 4 scenarios dropped: no config succeeded (the first is on line 3 of {tmp_path / 'log.csv'})",
     )
+
+
+def test_a_device_on_which_every_config_failed_is_named(tmp_path: Path) -> None:
+    bad = {"status": "oom", "time_ms": ""}
+    log = read(tmp_path, row(), row(scenario="s2", **bad), row(scenario="s3", device="GPU 9", **bad))
+    assert log.notes[1:] == (
+        "every config failed in every scenario on 'GPU 9': a model knows nothing of what works there",
+    )
