@@ -28,10 +28,14 @@ def with_alternatives(selector: ir.Selector, table: CostTable, rows: Ints, size:
     by_place, leaves = numbered(selector.tree)
     at = route(by_place, table.columns, table.X[rows])
     weights = _nearness(selector.tree) if size else np.empty((0, 0))
-    for i, leaf in enumerate(leaves):
+    for i, (leaf, last) in enumerate(zip(leaves, _last_tests(selector.tree, ir.Leaf(1)), strict=True)):
         own, choice = rows[at == i], columns[leaf.config]
         runner = _runner_up(table, own, order, choice) if table.costs_known and len(own) else None
-        found.append((runner, _shortlist(table, rows, weights[i, at], order, choice, size) if size else []))
+        listed: list[int] = []
+        if size:
+            weight = weights[i, at] if len(own) else _of_last_test(last, table, rows)
+            listed = _shortlist(table, rows, weight, order, choice, size)
+        found.append((runner, listed))
     used = {c for runner, listed in found for c in (*listed, *([] if runner is None else [runner.column]))}
     extra = [c for c in order.tolist() if c in used - set(columns)]
     number = {c: i for i, c in enumerate([*columns, *extra])}
@@ -124,6 +128,21 @@ def _nearness(node: ir.Node) -> Floats:
     found[:n, n:] = NEARBY if n == 1 else 0.0
     found[n:, :n] = NEARBY if len(right) == 1 else 0.0
     return found
+
+
+def _last_tests(node: ir.Node, last: ir.Node) -> Iterator[ir.Node]:
+    """For every leaf, left to right, the last test above it, alone: 1 on the leaf's side."""
+    if isinstance(node, ir.Leaf):
+        yield last
+    else:
+        yield from _last_tests(node.left, replace(node, left=ir.Leaf(1), right=ir.Leaf(0)))
+        yield from _last_tests(node.right, replace(node, left=ir.Leaf(0), right=ir.Leaf(1)))
+
+
+def _of_last_test(last: ir.Node, table: CostTable, rows: Ints) -> Floats:
+    """What rows count for a leaf without any [N]: 1 if of its kind (beyond a guard), or all (an unknown category)."""
+    weight = route(last, table.columns, table.X[rows]).astype(np.float64)
+    return weight if weight.any() else np.ones(len(rows))
 
 
 def _shortlist(

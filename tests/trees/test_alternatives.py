@@ -22,7 +22,7 @@ from heurgen.render.reader import read_module
 from heurgen.render.triton_autotune import render_triton_autotune
 from heurgen.ship.remarks import held_out
 from heurgen.trees import FitOptions, fit
-from heurgen.trees.alternatives import NEARBY, _nearness, listed_costs, with_alternatives
+from heurgen.trees.alternatives import NEARBY, _nearness, _of_last_test, listed_costs, with_alternatives
 from tests.support.modules import two_vendors
 from tests.trees.synthetic import surface, table
 
@@ -71,6 +71,23 @@ def test_scenarios_around_a_leaf_speak_where_its_own_do_not() -> None:
         (48,),
     }
     assert [len(leaf.shortlist) for leaf in ir.leaves(found.tree)] == [3, 2]
+
+
+def test_a_leaf_without_scenarios_lists_what_serves_others_of_its_kind_best() -> None:
+    """Beyond the guard `s <= 1` at x > 0 lies no scenario; elsewhere 32 serves s = 2, and 64 fails there once."""
+    columns, X = (
+        [TableColumn("s", "int"), TableColumn("x", "int")],
+        np.array([[1, 0], [1, 1], [2, 0], [2, 0.0]]),
+    )
+    costs = table(columns, X, np.array([[1, 9, 9, 1], [1, 9, 9, 1], [2, 1, 3, 1], [2, 1, 3, INF]]))
+    empty = ir.Split("s", 1, ir.Leaf(0, 1, 1.0, 1), ir.Leaf(0))
+    selector = ir.Selector("nvidia", ("BLOCK",), ((16,),), ir.Split("x", 0, ir.Leaf(0, 3, 1.0, 3), empty))
+    found = with_alternatives(selector, costs, np.arange(4), 2)
+    last = list(ir.leaves(found.tree))[-1]
+    assert [found.listed[i] for i in last.shortlist] == [(16,), (32,)]
+    assert last.runner_up is None
+    nowhere = ir.Split("x", 5, ir.Leaf(0), ir.Leaf(1))
+    assert _of_last_test(nowhere, costs, np.arange(4)).tolist() == [1.0] * 4
 
 
 def test_scenarios_beside_a_leaf_count_a_little_and_those_beyond_do_not() -> None:
