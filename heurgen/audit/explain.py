@@ -162,7 +162,11 @@ def _config_words(config: Mapping[str, ir.Value]) -> str:
 def unsure(leaf: ir.Leaf) -> tuple[str, ...]:
     """Why a leaf's evidence does not decide: few scenarios, scenarios without a time, a runner-up as fast."""
     found = []
-    if leaf.n_scenarios < FEW:
+    if not leaf.n_scenarios:
+        found.append(
+            "no training scenario ended here: its config worked on such launches elsewhere, if on any"
+        )
+    elif leaf.n_scenarios < FEW:
         found.append(f"{counted(leaf.n_scenarios, 'training scenario')} ended here")
     if leaf.n_ok is not None and leaf.n_ok < leaf.n_scenarios:
         missing = counted(leaf.n_scenarios - leaf.n_ok, "scenario")
@@ -200,6 +204,7 @@ def explain(
         steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
         node = node.left if held else node.right
     used = ir.tested(selector.tree)
+    n_total = sum(leaf.n_scenarios for leaf in ir.leaves(selector.tree))
 
     def named(config: ir.Config) -> dict[str, ir.Value]:
         return dict(zip(selector.parameters, config, strict=True))
@@ -214,12 +219,12 @@ def explain(
         n_scenarios=node.n_scenarios,
         slowdown=node.slowdown,
         outside=tuple(_outside(module, selector, row, used)),
-        n_total=sum(leaf.n_scenarios for leaf in ir.leaves(selector.tree)),
+        n_total=n_total,
         n_ok=node.n_ok,
         runner_up=None if node.runner_up is None else named(selector.listed[node.runner_up.config]),
         runner_up_slowdown=None if node.runner_up is None else node.runner_up.slowdown,
         runner_up_n_ok=None if node.runner_up is None else node.runner_up.n_ok,
-        unsure=() if node.n_ok is None else unsure(node),
+        unsure=unsure(node) if node.n_ok is not None or (n_total and not node.n_scenarios) else (),
         shortlist=tuple(named(selector.listed[i]) for i in node.shortlist),
     )
 

@@ -69,7 +69,12 @@ def _figures(record: Mapping[str, Any], brief: bool = False) -> str:
         return f"{mean:.4f}"
     text = f"geomean {mean:.4f}, p95 {record['p95_slowdown']:.3f}, max {record['max_slowdown']:.2f}"
     bad = record.get("invalid_share")
-    return f"{text}, {percent(bad)} invalid" if bad else text
+    return f"{text}, {_share(bad)} invalid" if bad else text
+
+
+def _share(value: float) -> str:
+    """A share that is not none: one launch of thousands is not 0.0 %."""
+    return percent(value) if value >= 0.0005 else "under 0.1 %"
 
 
 def curve(selector: Selector) -> list[str]:
@@ -99,7 +104,7 @@ def held_out(selector: Selector, table: CostTable) -> list[str]:
         text += f", p95 {found.p95_slowdown:.3f}, max {found.max_slowdown:.2f}"
     if found.invalid_share:
         row = ", which the row above counts as slow" if curve(selector) else ""
-        text += f", {percent(found.invalid_share)} invalid{row}"
+        text += f", {_share(found.invalid_share)} invalid{row}"
     worst = recorded.held_out_worst(selector)[:1]
     for item in worst if selector.n_scenarios == table.n_scenarios else ():
         slow = "invalid" if item.slowdown is None else f"{item.slowdown:.2f}x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,10 @@ def test_a_category_on_the_path_is_told_with_those_it_is_compared_with() -> None
     [
         (ir.Leaf(0, 3, 1.0, 3), ()),
         (ir.Leaf(0, 3, 1.0), ()),
+        (
+            ir.Leaf(0),
+            ("no training scenario ended here: its config worked on such launches elsewhere, if on any",),
+        ),
         (ir.Leaf(0, 2, 1.0, 2), ("2 training scenarios ended here",)),
         (ir.Leaf(0, 5, 1.0, 4), ("the config failed, or was not measured, in 1 scenario",)),
         (ir.Leaf(0, 5, 1.0, 5, ir.RunnerUp(1, 1.2, 5)), ()),
@@ -66,6 +71,17 @@ def test_a_category_on_the_path_is_told_with_those_it_is_compared_with() -> None
 )
 def test_why_a_leaf_does_not_decide(leaf: ir.Leaf, reasons: tuple[str, ...]) -> None:
     assert unsure(leaf) == reasons
+
+
+def test_a_launch_that_ends_where_no_scenario_did_is_unsure() -> None:
+    tree = ir.Split("x", 0, ir.Leaf(0, 5, 1.0, 5), ir.Leaf(0))
+    selector = ir.Selector("nvidia", ("BLOCK",), ((16,),), tree)
+    module = ir.HeuristicModule("k", (ir.Feature("x", "int"),), (ir.Parameter("BLOCK", "int"),), (selector,))
+    assert explain(module, "nvidia", {"x": 0}).unsure == ()
+    assert explain(module, "nvidia", {"x": 1}).unsure == unsure(ir.Leaf(0))
+    # A model of which no leaf knows its scenarios says nothing of any.
+    told = replace(selector, tree=ir.Split("x", 0, ir.Leaf(0), ir.Leaf(0)))
+    assert explain(replace(module, selectors=(told,)), "nvidia", {"x": 1}).unsure == ()
 
 
 @pytest.mark.parametrize(

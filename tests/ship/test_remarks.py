@@ -59,6 +59,8 @@ def test_the_held_out_line_has_what_is_known_and_names_the_worst() -> None:
     assert held_out(selector({"held_out": {**figures, "worst": worst}}), TABLE) == [
         "  held out: geomean 1.0500, p95 1.250, max 3.00, 12.5 % invalid; worst: scenario 1 (x 7, y 1): 3.00x"
     ]
+    rare = held_out(selector({"held_out": {**figures, "invalid_share": 1e-5}}), TABLE)
+    assert rare == ["  held out: geomean 1.0500, p95 1.250, max 3.00, under 0.1 % invalid"]
     invalid = [{"scenario": 2, "slowdown": None, "chosen": [16]}]
     none = {"mean_log_slowdown": 3.0, "geomean_slowdown": None, "invalid_share": 1.0}
     rows = [{"max_configs": 1, "leaves": 1, "mean_log_slowdown": 3.0}]
