@@ -11,7 +11,7 @@ import numpy as np
 
 from heurgen import ir
 from heurgen.audit.advise.candidates import Proposal, between
-from heurgen.audit.advise.rank import NEIGHBOURS, Measured, order, priced, promising
+from heurgen.audit.advise.rank import NEIGHBOURS, SOFT, Measured, order, priced, promising
 from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, nearest, scale_over
 from heurgen.audit.explain import explain
 from heurgen.audit.score import config_columns, numbered_leaf, replay
@@ -77,7 +77,7 @@ class Advised(list[Advice]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """What is known of one vendor, in the terms of the ranking."""
+    """What is known of one vendor, in the terms of the ranking. real: scaled points of traffic, None without."""
 
     module: ir.HeuristicModule
     selector: ir.Selector
@@ -85,6 +85,13 @@ class _Work:
     space: FeatureScale
     points: Floats
     columns: tuple[int, ...]
+    real: Floats | None
+
+    def serves(self, points: Floats) -> Floats:
+        """What launches at points [N, F] say of real traffic, 0 to 1 [N]: as neighbours count for `rank.regrets`."""
+        if self.real is None:
+            return np.ones(len(points))
+        return np.asarray((SOFT / (SOFT + self.space.distances(points, self.real).min(axis=1))) ** 2)
 
 
 def advise(
@@ -97,7 +104,8 @@ def advise(
     """The n scenarios most worth measuring next for one vendor, best first.
 
     With traffic the candidates are its scenarios, weighted by the square root of their share (counts of a
-    sample are noisy), and made-up ones count for less; without, scenarios between and beyond measured ones.
+    sample are noisy); made-up and measured ones count for the less the farther they are from it. Without, scenarios
+    between and beyond measured ones.
     A quarter of the places at most goes to measured scenarios: to configs that were never measured there and
     could win, and to ties within the noise between the tree's choice and the best.
 
@@ -113,7 +121,8 @@ def advise(
     space = scale_over(base, np.vstack([X, pool]))
     selector = module.selector(table.vendor)
     columns = tuple(-1 if c is None else c for c in config_columns(selector, table))
-    work = _Work(module, selector, table, space, space.points(X), columns)
+    real = space.points(pool[: len(traffic.rows)]) if traffic is not None else None
+    work = _Work(module, selector, table, space, space.points(X), columns, real)
     revisits = (
         _revisits(work, [c.column for c in choices])[: max(1, n // _REVISITS)] if table.costs_known else []
     )
@@ -151,7 +160,7 @@ def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) ->
         return []
     leaves = [_leaf(work, candidates[i].features) for i in keep]
     chosen = np.array([work.columns[leaf.config] for leaf, _ in leaves], dtype=np.int64)
-    weight = np.array([candidates[i].weight for i in keep])
+    weight = np.array([candidates[i].weight for i in keep]) * work.serves(points[keep])
     known = Measured(work.points, priced(work.table.log_slowdown, work.table.costs_known))
     found = []
     for i, score, distance, regret in order(work.space, known, points[keep], chosen, n, weight):
@@ -198,6 +207,7 @@ def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
     distances = work.space.distances(work.points, work.points)
     np.fill_diagonal(distances, np.inf)
     near = nearest(distances, min(NEIGHBOURS, work.table.n_scenarios - 1))
+    serves = work.serves(work.points)
     found = []
     for s in range(work.table.n_scenarios):
         winners = _could_win(work, s, near[s], distances[s])
@@ -215,7 +225,7 @@ def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
             reasons.append("the choice and the best are a tie within the noise: measure both again")
         features = work.table.features_of(s)
         settings = tuple(_settings(work, c) for c in dict.fromkeys(columns))
-        score = max(gain, 0.1 * float(work.table.noise[s]) if tied else 0.0)
+        score = max(gain, 0.1 * float(work.table.noise[s]) if tied else 0.0) * float(serves[s])
         found.append(Advice(features, settings, score, tuple(reasons), work.table.scenario[s]))
     return sorted(found, key=lambda a: -a.score)
 

@@ -33,6 +33,19 @@ def test_real_traffic_comes_first_and_torn_rows_are_skipped(tmp_path: Path) -> N
     assert data[0]["m"] == 100000
 
 
+def test_other_launches_count_for_what_they_say_of_the_traffic(tmp_path: Path) -> None:
+    """Traffic near what was measured comes before launches that no server makes, however little is known of these."""
+    log, spec, model = small(tmp_path)
+    traffic = tmp_path / "traffic.csv"
+    traffic.write_text("m,k,density,dtype,count\n40,5000,0.5,float16,90\n44,5200,0.5,float16,50\n")
+    words = ("advise", model, log, "--spec", spec, "--vendor", "nvidia", "-n", 6, "--json")
+    told = json.loads(run(*words, "--traffic", traffic).stdout)["scenarios"]
+    assert [a["reasons"][0] for a in told[:2]] == ["real traffic, 64 % of it", "real traffic, 36 % of it"]
+    assert {a["features"]["dtype"] for a in told} == {"float16"}
+    untold = json.loads(run(*words).stdout)["scenarios"]
+    assert {a["features"]["dtype"] for a in untold} == {"float16", "bfloat16"}
+
+
 def test_traffic_of_observe_is_read_back(tmp_path: Path) -> None:
     from heurgen.ir.schema import read_model
     from heurgen.render.python import render_python
