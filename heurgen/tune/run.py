@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heurgen.base.errors import UsageError
+from heurgen.base.errors import UsageError, quoted
 from heurgen.tune.cards import (
     card_path,
     cards_of,
@@ -28,7 +28,7 @@ from heurgen.tune.matrix import Matrix, Plan
 from heurgen.tune.protocol import DeviceInfo, Scenario, Space
 from heurgen.tune.resume import Journal, RowFormat, csv_text
 from heurgen.tune.samples import Samples
-from heurgen.tune.space import ConfigSpace, checked, enumerate_configs, read_space
+from heurgen.tune.space import ConfigSpace, checked, config_key, enumerate_configs, read_space
 from heurgen.tune.sweep import OutOfTime, Progress, State, Sweep
 from heurgen.tune.target import Target, check_columns, load_target
 from heurgen.tune.timing import Method, Mode
@@ -122,7 +122,8 @@ def run_tune(
     started = clock()
     options = _settled(options)
     target = load_target(BUNDLED.get(options.target, options.target))
-    space, scenarios = _space(options, target), _scenarios(options, target)
+    scenarios = _scenarios(options, target)
+    space = _space(options, target, scenarios)
     check_columns(target.tunable.features, tuple(checked(space).parameters))
     shard_of(scenarios, options.shard)
     if engine is None:
@@ -164,11 +165,12 @@ def _settled(options: TuneOptions) -> TuneOptions:
     return replace(options, method=replace(options.method, mode=options.timing))
 
 
-def _space(options: TuneOptions, target: Target) -> Space:
+def _space(options: TuneOptions, target: Target, scenarios: Sequence[Scenario]) -> Space:
     if options.space is not None:
         return read_space(options.space)
     space = target.tunable.space
-    return replace(space, limit=INTERPRETED_CONFIGS) if options.interpret else space
+    few = options.interpret and not any(s.configs for s in scenarios)  # which `_scenarios` has made few
+    return replace(space, limit=INTERPRETED_CONFIGS) if few else space
 
 
 def _summary(options: TuneOptions, book: _Book, sweep: Sweep, scenarios: int, seconds: float) -> SweepSummary:
@@ -242,6 +244,8 @@ def _scenarios(options: TuneOptions, target: Target) -> tuple[Scenario, ...]:
     scenarios = make_scenarios(workload, target.tunable.features, given)
     if options.interpret and given is None:
         return tuple(sorted(scenarios, key=lambda s: (target.work(s), s.id))[:INTERPRETED_SCENARIOS])
+    if options.interpret:
+        return tuple(replace(s, configs=s.configs[:INTERPRETED_CONFIGS]) for s in scenarios)
     return scenarios
 
 
@@ -259,6 +263,18 @@ def shard_of(scenarios: Sequence[Scenario], shard: tuple[int, int]) -> tuple[Sce
     if not mine:
         raise UsageError(f"shard {k}/{n} of {len(order)} scenarios holds none", hint="make fewer shards")
     return tuple(s for s in scenarios if s.id in mine)
+
+
+def check_named(scenarios: Sequence[Scenario], space: ConfigSpace) -> None:
+    """UsageError where a scenario names the configs to measure, and none of them is in the space."""
+    known = {config_key(c) for c in space.configs}
+    for scenario in scenarios:
+        if scenario.configs and known.isdisjoint(map(config_key, scenario.configs)):
+            raise UsageError(
+                f"scenario {quoted(scenario.id)} names configs, and none of them is in the space: "
+                f"{config_key(scenario.configs[0])}",
+                hint="a config has a value for every parameter of the space; --space takes another one",
+            )
 
 
 class _Book:
@@ -294,12 +310,14 @@ class _Book:
         """The matrix of a kind of device; `gpus` is how many of it are there now.
 
         Raises:
-            UsageError: its driver, tools or kernel are not those of the card that the log has of it.
+            UsageError: its driver, tools or kernel are not those of the card that the log has of it; a scenario names
+                configs, and none of them is in the space.
             SpecError: the space holds no config for its vendor.
         """
         key = (device.vendor, device.name)
         matrix = self._matrices.get(key)
         found = matrix.space if matrix else self._configs(device)
+        check_named(self._scenarios, found)
         self.paths[key] = self._card(device, found)
         if matrix is None:
             method, rows = self._options.method, self.journal.rows

@@ -206,3 +206,38 @@ def test_another_kind_of_device_joins_a_log(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(fakes.tunable, "sources", [path], raising=False)
     with pytest.raises(UsageError, match="'NVIDIA L4' cannot join the log: log source_sha256 is "):
         tuned(path, executor, resume=True)
+
+
+def named(path: Path, *configs: str) -> Path:
+    """A workload of one scenario that names the configs to measure."""
+    features = "M = 64\nN = 64\ndtype = 'float16'\n"
+    path.write_text(f"[[scenario]]\nid = 'one'\n{features}configs = [{', '.join(configs)}]\n")
+    return path
+
+
+def test_interpreted_sweeps_measure_configs_that_a_workload_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few of them, wherever they are in the space, of which other workloads get a few configs."""
+    executor = FakeExecutor()
+    monkeypatch.setattr(executor, "device", lambda: replace(DEVICE, name=INTERPRETER))
+    configs = [
+        f"{{ BLOCK_M = {m}, BLOCK_N = {n}, num_warps = {w} }}"
+        for m in (16, 32, 64)
+        for n in (16, 64)
+        for w in (1, 8)
+    ]
+    workload = named(tmp_path / "next.toml", *configs)
+    summary = tuned(tmp_path / "log.csv", executor, interpret=True, workload=workload)
+    with summary.log.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    measured = {(row["BLOCK_M"], row["BLOCK_N"], row["num_warps"]) for row in rows}
+    assert measured == {("16", n, w) for n in ("16", "64") for w in ("1", "8")}
+
+
+@pytest.mark.parametrize("config", ["{ BLOCK_M = 16 }", "{ BLOCK_M = 48, BLOCK_N = 16, num_warps = 4 }"])
+def test_named_configs_of_which_none_is_in_the_space(tmp_path: Path, config: str) -> None:
+    workload = named(tmp_path / "next.toml", config)
+    with pytest.raises(UsageError, match="scenario 'one' names configs, and none of them is in the space"):
+        tuned(tmp_path / "log.csv", workload=workload)
+    assert not (tmp_path / "log.csv").exists()
