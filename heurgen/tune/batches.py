@@ -85,7 +85,7 @@ def lengths_from(features: Mapping[str, Any]) -> Lengths:
     """Lengths that agree with features as far as whole numbers can.
 
     Needs num_seqs, max_seqlen_q, max_seqlen_k; uses decode_share, total_query_tokens or avg_seqlen_q,
-    avg_seqlen_k.
+    total_seqlen_k or avg_seqlen_k.
 
     Raises:
         SpecError: the features contradict each other.
@@ -102,7 +102,8 @@ def lengths_from(features: Mapping[str, Any]) -> Lengths:
     default_q = features.get("avg_seqlen_q", (decodes + prompts * longest_q) / n) * n
     queries = _spread(prompts, longest_q, int(features.get("total_query_tokens", default_q)) - decodes)
     queries += [1] * decodes
-    totals = _spread(n, longest_k, round(features.get("avg_seqlen_k", longest_k) * n))
+    default_k = round(features.get("avg_seqlen_k", longest_k) * n)
+    totals = _spread(n, longest_k, int(features.get("total_seqlen_k", default_k)))
     return tuple((q, max(q, k)) for q, k in zip(queries, totals, strict=True))
 
 

@@ -239,7 +239,7 @@ def _made_up(features: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
             raise SpecError(
                 f"expected a whole number of 1 to {most}, found {quoted(features[key])}", column=key
             )
-    for key in ("decode_share", "total_query_tokens", "avg_seqlen_q", "avg_seqlen_k"):
+    for key in ("decode_share", "total_query_tokens", "avg_seqlen_q", "total_seqlen_k", "avg_seqlen_k"):
         if key in features and not (_is_number(features[key]) and abs(features[key]) <= MAX_INT):
             raise SpecError(f"expected a number, found {quoted(features[key])}", column=key)
     return lengths_from(features)

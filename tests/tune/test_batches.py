@@ -78,6 +78,8 @@ def test_lengths_from_the_largest_alone() -> None:
     average = {"num_seqs": 3, "max_seqlen_q": 5, "max_seqlen_k": 9, "avg_seqlen_q": 3, "avg_seqlen_k": 5}
     assert lengths_from(average) == ((5, 9), (2, 3), (2, 3))
     assert lengths_from({**average, "total_query_tokens": 12}) == ((5, 9), (4, 4), (3, 3))
+    total = {"num_seqs": 3, "max_seqlen_q": 1, "max_seqlen_k": 9, "total_seqlen_k": 14}
+    assert lengths_from(total) == ((1, 9), (1, 3), (1, 2))
 
 
 @pytest.mark.parametrize("bad", [{"num_seqs": 0}, {"max_seqlen_q": 0}, {"max_seqlen_k": 4}])
@@ -89,7 +91,8 @@ def test_features_that_contradict_each_other(bad: dict[str, int]) -> None:
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 300)), min_size=1, max_size=20))
 def test_lengths_from_features_agree_with_them(pairs: list[tuple[int, int]]) -> None:
-    features = batch_features(tuple((q, q + more) for q, more in pairs))
+    lengths = tuple((q, q + more) for q, more in pairs)
+    features = {**batch_features(lengths), "total_seqlen_k": sum(k for _, k in lengths)}
     made = batch_features(lengths_from(features))
     for name in ("num_seqs", "max_seqlen_q", "max_seqlen_k", "total_query_tokens"):
         assert made[name] == features[name]

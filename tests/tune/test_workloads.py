@@ -174,6 +174,15 @@ def test_explicit_scenarios(tmp_path: Path) -> None:
     assert two.configs == ({"BLOCK_M": 16},)
 
 
+def test_a_launch_of_traffic_is_measured_as_it_was() -> None:
+    """`advise --traffic` writes what a selector was asked, which says how many tokens were attended to in all."""
+    asked = {"num_seqs": 40, "max_seqlen_q": 1, "total_query_tokens": 40, "max_seqlen_k": 5000}
+    asked["total_seqlen_k"] = 120000
+    (made,) = make_scenarios({"scenario": [asked]}, dict.fromkeys(asked, "int"))
+    assert {name: made.features[name] for name in asked} == asked
+    assert sum(attended for _, attended in made.lengths) == 120000
+
+
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
