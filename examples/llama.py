@@ -371,6 +371,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=256, help="to generate")
     parser.add_argument("--backend", choices=sorted(BACKENDS), default="heurgen")
     given = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("there is no GPU that torch can use, and the steps are recorded as a CUDA graph")
     if given.folder is None:
         a = Architecture(layers=given.layers)
         weights = random_weights(a, "cuda", torch.bfloat16)

@@ -176,3 +176,11 @@ def test_what_is_not_computed_is_refused(name, value):
     config = {"model_type": "llama", name: value}
     with pytest.raises(ValueError, match="this file computes"):
         llama_weights.architecture(config)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what it says without a GPU")
+def test_without_a_gpu_the_example_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["llama.py", "--layers", "1"])
+    with pytest.raises(SystemExit):
+        llama.main()
+    assert "there is no GPU that torch can use" in capsys.readouterr().err
