@@ -17,9 +17,9 @@ from heurgen.trees.joint import Fitted, Pool, Settings
 from heurgen.trees.node import n_leaves, tips
 from heurgen.trees.options import FitOptions
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, groups, problem
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, groups
 from heurgen.trees.refine import with_max_leaves
-from heurgen.trees.regime import Regime, spare_tests
+from heurgen.trees.regime import Regime, ruled, spare_tests
 
 # Depth of one parameter's tree as a candidate.
 PARAMETER_DEPTH = 3
@@ -156,11 +156,21 @@ def held_out_groups(r: Regime) -> Iterator[Bools]:
 
 
 def _folds(table: CostTable, p: Problem, r: Regime) -> Iterator[_Fold]:
-    group, soft = groups(p), p.soft / UNIT
+    group, truth = groups(p), _truth(table, p)
     for held in held_out_groups(r):
         out = held[group]
-        part = problem(table, p.index[~out])
-        yield _Fold(part, joint.pool(part, r), p.index[out], soft[out])
+        part = ruled(table, p.index[~out], r)
+        yield _Fold(part, joint.pool(part, r), p.index[out], truth[out])
+
+
+def _truth(table: CostTable, p: Problem) -> Floats:
+    """What each config costs held out [N, C]: the log-slowdown, `LEARNER.uncovered` where it is invalid."""
+    limit = constants.LEARNER.uncovered
+    if p.labels_only:
+        return np.asarray(p.soft / UNIT)
+    log = table.log_slowdown[np.ix_(p.index, p.configs)]
+    known = np.minimum(np.where(p.covered, log, 0.0), limit - 1)
+    return np.where(p.covered, np.rint(known * UNIT) / UNIT, limit)
 
 
 # --- candidates ---------------------------------------------------------------------------------------------

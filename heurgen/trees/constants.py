@@ -28,6 +28,9 @@ class Constants:
     sparse_uncovered: float = 1.0
     # The same as `doubt`. `constants.py sparse_doubt 0.0 0.2 1.0`
     sparse_doubt: float = 0.2
+    # What a choice slower than `invalid` counts more in such tables (see `problem.steep`).
+    # `constants.py hopeless 0.0 10.0 100.0`
+    hopeless: float = 10.0
     # Scenarios of a kind that a config would be expected to cover before that it covers none says that it does not
     # apply there (see `guards.limits`). `constants.py guard_evidence 5.0 20.0 1e9`
     guard_evidence: float = 20.0

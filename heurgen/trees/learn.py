@@ -24,7 +24,7 @@ from heurgen.trees.per_parameter import fit_per_parameter
 from heurgen.trees.problem import Floats, Ints, Problem, config_order, groups, problem
 from heurgen.trees.record import record, shortlist_record
 from heurgen.trees.refine import with_max_leaves
-from heurgen.trees.regime import USUAL, Regime, regime, spare_tests
+from heurgen.trees.regime import USUAL, Regime, regime, ruled, spare_tests
 
 
 def fit(
@@ -83,7 +83,7 @@ def fit_decided(
 def refit(table: CostTable, rows: Ints, options: FitOptions, decided: Decided) -> Selector:
     """The tree of some of a table's scenarios as it was decided; without a record or alternatives."""
     with one_thread():
-        fitted, _ = _fitted(problem(table, rows), table, options, decided)
+        fitted, _ = _fitted(ruled(table, rows, decided.regime), table, options, decided)
     return selector(fitted, table, rows, decided.strategy, {})
 
 
@@ -92,6 +92,7 @@ def _fit_rows(
 ) -> tuple[Selector, Decided]:
     p = problem(table, rows)
     r = regime(p, options)
+    p = ruled(table, rows, r)
     told: dict[str, Any] = {"requested": options.strategy}
     if options.strategy == "auto":
         choice = auto.choose(table, options, p, r, progress)

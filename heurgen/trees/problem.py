@@ -238,6 +238,18 @@ def priced(p: Problem) -> Problem:
     return replace(p, leaf_price=np.rint(doubt * UNIT * share))
 
 
+def steep(p: Problem) -> Problem:
+    """The problem in which a config slower than an invalid choice counts `LEARNER.hopeless` more.
+
+    A naive solver runs everywhere, sometimes at 7000x. Without this the few configs that ship are chosen for what a
+    thousand scenarios gain a little by, and a scenario among them costs 300x that one more config would have saved.
+    """
+    c = constants.LEARNER
+    known = np.where(p.covered, p.cost, 0.0)
+    known = np.where(known > np.rint(c.invalid * UNIT), known + np.rint(c.hopeless * UNIT), known)
+    return replace(p, cost=np.where(p.covered, known, _uncovered(known)))
+
+
 def tailed(p: Problem, tail: float) -> Problem:
     """The problem in which a slowdown counts 1 + tail times as far as it lies beyond 1.1x."""
     if not tail:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
 from heurgen.trees.coverage import sparse
 from heurgen.trees.options import FitOptions
-from heurgen.trees.problem import Problem, groups
+from heurgen.trees.problem import Ints, Problem, groups, problem, steep
 
 # Configs where neither the caller nor cross-validation says how many.
 USUAL = 8
@@ -83,6 +84,12 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         every_depth=n <= c.every_depth,
         tolerance=_tolerance(n, options),
     )
+
+
+def ruled(table: CostTable, rows: Ints, r: Regime) -> Problem:
+    """The problem of some of a table's rows by the rules of the whole table."""
+    p = problem(table, rows)
+    return steep(p) if r.sparse else p
 
 
 def spare_tests(options: FitOptions) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heurgen.logs.costs import TableColumn
-from heurgen.trees import constants
+from heurgen.trees import constants, fit
 from heurgen.trees.coverage import settling_cut, sparse
 from heurgen.trees.node import Cut
 from heurgen.trees.options import FitOptions
@@ -98,3 +98,18 @@ def test_a_sparse_table_has_no_points_between_and_counts_what_is_uncovered_less(
     share = 1 - p.covered.mean(axis=0)
     assert priced(p).leaf_price.tolist() == np.rint(c.doubt * UNIT * share).tolist()
     assert priced(other).leaf_price.tolist() == np.rint(c.sparse_doubt * UNIT * share).tolist()
+
+
+def test_one_config_is_kept_for_the_few_launches_in_which_the_others_are_hopeless() -> None:
+    """Of two configs the naive one runs everywhere; a second halves fifty scenarios, a third saves three from 1000x."""
+    x = np.arange(100)
+    times = np.where((x[:, None] + np.arange(7)) % 4 == 0, 3.0, np.nan)
+    times[:, 0] = np.where(x < 97, 1.0, 1000.0)
+    times[:50, 1], times[97:, 2] = 0.5, 1.0
+    t = table([TableColumn("x", "int")], np.arange(100.0)[:, None], times)
+    found = fit(t, FitOptions(strategy="joint", max_configs=2))
+    assert {config[0] for config in found.configs} == {16, 48}
+    # What is reported of held-out launches is their slowdown, not what training counts.
+    single = fit(t, FitOptions(max_configs=1)).choice["held_out"]
+    assert single["max_slowdown"] == pytest.approx(1000.0, rel=1e-4)
+    assert single["invalid_share"] == 0

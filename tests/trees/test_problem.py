@@ -16,6 +16,7 @@ from heurgen.trees.problem import (
     between,
     groups,
     problem,
+    steep,
     subset,
     tailed,
     with_configs,
@@ -42,6 +43,15 @@ def test_a_tail_counts_what_lies_beyond_a_tenth_twice() -> None:
     assert np.allclose(after[:2], before[:2])
     assert np.isclose(after[2], 2 * before[2] - TAIL_FROM)
     assert tailed(p, 0.0) is p
+
+
+def test_a_hopeless_config_counts_more_and_an_uncovered_one_more_than_all_of_them() -> None:
+    times = np.array([[1.0, 19.0, 21.0, 5000.0, np.nan], [1.0, 2.0, 3.0, 4.0, 5.0]])
+    p = problem(table([TableColumn("x", "int")], np.arange(2.0)[:, None], times))
+    before, after = p.cost / UNIT, steep(p).cost / UNIT
+    assert np.allclose(after[1], before[1])
+    assert np.allclose((after - before)[0, :4], [0.0, 0.0, 10.0, 10.0])
+    assert after[0, 4] > np.where(p.covered, after, 0.0).sum()
 
 
 def test_a_spec_may_name_what_makes_a_group() -> None:
