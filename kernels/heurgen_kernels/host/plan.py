@@ -233,9 +233,13 @@ def kept_rows(variant: str, group: int, block_m: int, rows: int) -> int:
 
 
 def parts_at_once(config: Config, row: int, decode: bool) -> int:
-    """`reduce_chunk` for a config; 1 where more would spill: large blocks, the static grid with prompts."""
-    one = row >= 4096 or (config.variant == "static_grid" and not decode)
-    return 1 if one else reduce_chunk(row, config.num_warps)
+    """`reduce_chunk` for a config; fewer where that would spill: 1 of large blocks and of the static grid with prompts,
+    half of 64 rows' parts from 2048 elements on.
+    """
+    if row >= 4096 or (config.variant == "static_grid" and not decode):
+        return 1
+    half = config.variant == "split_kv" and config.BLOCK_M > 16 and row >= 2048
+    return reduce_chunk(row, config.num_warps) >> half
 
 
 def reduce_chunk(row: int, num_warps: int) -> int:

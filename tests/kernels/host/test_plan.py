@@ -334,6 +334,15 @@ def test_parts_are_combined_one_by_one_where_more_would_spill():
     assert parts_at_once(split, 4096, True) == 1
 
 
+def test_blocks_of_64_rows_combine_half_as_many_large_parts_at_once():
+    """Four of 32 rows of 64 columns spilled 42 registers with a window and sinks (64/8 heads of 64, 3 new tokens)."""
+    large, small = Config("split_kv", 64, 64, 4, 3, 8), Config("split_kv", 16, 64, 4, 2, 8)
+    assert parts_at_once(small, 32 * 64, True) == 4
+    assert parts_at_once(large, 32 * 64, True) == 2
+    assert parts_at_once(large, 2047, True) == parts_at_once(small, 2047, True) == 4
+    assert parts_at_once(large, 4096, True) == 1
+
+
 def test_scratch_holds_exactly_what_the_limit_allows():
     batch = make_batch([(1, 700)], (8, 2), 64, 16, torch.bfloat16)
     call = checked({name: on_meta(value) for name, value in batch.items()}, HOPPER)

@@ -141,6 +141,19 @@ def test_three_consumers_fit_but_for_a_few_words(segments, fresh):
 
 @by_make_fits
 @pytest.mark.slow
+def test_split_blocks_of_64_rows_fit_at_speculation():
+    """New tokens whose rows are 24 to 64: parts of 32 and 64 rows."""
+    layout = {"num_query_heads": 64, "num_kv_heads": 8, "decode": True}
+    wide = {"head_size": 128, **layout}
+    small = {"head_size": 64, "sinks": True, **layout}
+    layouts = [
+        {**x, "query_tokens": n, "window": w} for x in (small, wide) for n in (3, 5) for w in (False, True)
+    ]
+    assert unfit("sm_90", [(Config("split_kv", 64, 64, 4, 3, 2), layout) for layout in layouts]) == ""
+
+
+@by_make_fits
+@pytest.mark.slow
 def test_heads_of_256_fit_but_for_a_few_words():
     """Outside the loop over keys: 4 words an item, 20 where keys are cut."""
     found = compiled(
