@@ -25,6 +25,7 @@ from triton.runtime.jit import JITFunction
 
 from ..device.mixed import mixed_kernel
 from ..device.naive import naive_kernel
+from ..device.pages import write_pages_kernel
 from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
@@ -35,6 +36,7 @@ from ..gemm.device.warp_specialized import warp_specialized_matmul
 
 KERNELS = (
     naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel, warp_specialized_kernel,
+    write_pages_kernel,
     stream_k_matmul, vector_matmul, warp_specialized_matmul,
 )  # fmt: skip
 

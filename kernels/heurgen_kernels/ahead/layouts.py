@@ -21,6 +21,7 @@ class Layout:
     pages         whether calls without new K and V come too
     causal, window, softcap, alibi   whether calls have them; sinks is their dtype, None where there are none
     written       whether launches of `graphs` write new K and V to the pages (`slot_mapping`)
+    stored        whether a launch of its own writes them for other batches (`host.pages.write_pages`)
     *_strides     in elements, None for contiguous: q and out (tokens, heads), new K and new V a pair of these, pages
                   (pages, tokens, heads), of K and V equal, as in vLLM's one tensor for both
     """
@@ -42,6 +43,7 @@ class Layout:
     alibi: bool = False
     sinks: torch.dtype | None = None
     written: bool = False
+    stored: bool = False
     q_strides: tuple[int, int] | None = None
     out_strides: tuple[int, int] | None = None
     new_strides: tuple[tuple[int, int], tuple[int, int]] | None = None

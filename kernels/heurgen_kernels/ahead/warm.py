@@ -15,6 +15,7 @@ from ..config import Config, normalise
 from ..defaults import GRAPH
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import Device, device_of
+from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT
 from ..host.segments import block_rows, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
@@ -70,7 +71,8 @@ def warm_up(
         "total_seqlen_k": (1, max_num_seqs * max_seqlen), "avg_seqlen_q": (0, max_num_batched_tokens),
     }  # fmt: skip
     calls, graphs = [], tuple(graphs)
-    for layout in dict.fromkeys(layouts):
+    layouts = list(dict.fromkeys(layouts))
+    for layout in layouts:
         for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
             fresh = has_prefix is not None
             least = layout.fresh_from if fresh else 1
@@ -89,8 +91,16 @@ def warm_up(
             call = {**example(layout, place, False, True), "max_seqlen_k": 1, "heuristics": heuristics}
             kinds = recorded(graphs, layout.num_query_heads // layout.num_kv_heads)
             calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
-    compiled = compile_ahead([partial(paged_attention, **call) for call in calls], processes)
-    return WarmUp(len(calls), compiled, time.perf_counter() - started)
+    made = [partial(paged_attention, **call) for call in calls]
+    made += [partial(write_pages, *stored(layout, place)) for layout in layouts if layout.stored]
+    return WarmUp(len(made), compile_ahead(made, processes), time.perf_counter() - started)
+
+
+def stored(layout: Layout, place: torch.device) -> list[torch.Tensor | None]:
+    """Arguments of `write_pages`: a launch that compiles as the layout's do."""
+    names = ("key", "value", "key_cache", "value_cache", "slot_mapping", "k_scale", "v_scale")
+    made = example(layout, place, False, True)
+    return [made[name] for name in names]
 
 
 def features_of(layout: Layout, device: Device, fresh: bool) -> dict[str, Any]:

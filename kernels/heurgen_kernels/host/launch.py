@@ -15,7 +15,7 @@ import torch
 
 from ..caches import Cache, shared
 from ..config import Config
-from ..device import block, mixed, naive, q_block, split_kv, static_grid, tiles
+from ..device import block, mixed, naive, pages, q_block, split_kv, static_grid, tiles
 from ..device.arguments import Tensors
 from ..device.split_kv import reduce_kernel, split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
@@ -43,7 +43,7 @@ SPECIALISED = (items, produce, attend, consume, kernel)
 @cache
 def settle_cache_keys() -> None:
     """See `hash_in_turn`: 24 ms."""
-    hash_in_turn((tiles, block, q_block, split_kv, static_grid, mixed, naive, *SPECIALISED))
+    hash_in_turn((tiles, block, q_block, split_kv, static_grid, mixed, naive, pages, *SPECIALISED))
 
 
 # Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).

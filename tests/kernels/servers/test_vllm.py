@@ -7,13 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from inspect import signature
 from pathlib import Path
 
 import pytest
 from heurgen_kernels.servers import vllm as plugin
 
-from tests.kernels.servers.vllm_wheels import VERSIONS, fetch, reshape_and_cache_flash, source
+from tests.kernels.servers.vllm_wheels import VERSIONS, fetch, source
 
 CHILD = Path(__file__).with_name("vllm_child.py")
 
@@ -78,22 +77,6 @@ def test_the_layer_leaves_writing_to_a_forward_that_includes_it(version):
     assert text.count("not self.attn_backend.forward_includes_kv_cache_update") == 2
     slots = source(version, "vllm/v1/attention/backends/triton_attn.py")
     assert "slot_mapping=slot_mapping," in slots
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_flash_attention_writes_pages_of_the_same_layout_with_the_kernel_that_we_call(version):
-    had(version)
-    assert "from vllm._custom_ops import reshape_and_cache_flash" in source(
-        version, "vllm/v1/attention/backends/fa_utils.py"
-    )
-    views = "kv_cache.transpose(1, 2).split(self.head_size, dim=-1)"
-    for name in ("flash_attn", "triton_attn"):
-        assert views in source(version, f"vllm/v1/attention/backends/{name}.py")
-    (op,) = (
-        node for node in ast.parse(source(version, "vllm/_custom_ops.py")).body
-        if isinstance(node, ast.FunctionDef) and node.name == "reshape_and_cache_flash"
-    )  # fmt: skip
-    assert [argument.arg for argument in op.args.args] == list(signature(reshape_and_cache_flash).parameters)
 
 
 @pytest.mark.parametrize("version", ["0.26.0", "0.29.1rc2", "0.33.0", "0.33.4.dev3+gabc"])

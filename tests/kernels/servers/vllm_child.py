@@ -24,6 +24,7 @@ VERSION = sys.argv[1]
 vllm_wheels.enter(VERSION)
 
 import torch  # noqa: E402
+from heurgen_kernels.host.validate import assumed_total  # noqa: E402
 from heurgen_kernels.servers import vllm as plugin  # noqa: E402
 from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
 from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
@@ -135,6 +136,8 @@ def check_unknown_lengths_are_not_read_from_the_device():
     metadata = builder_of().build(0, batch.common)
     assert metadata.heurgen.total_seqlen_k is None
     assert not metadata.heurgen.fresh
+    features = batches.features_of(metadata.heurgen, batch.common, {})
+    assert features["total_seqlen_k"] == assumed_total(len(MIXED), 40)
 
 
 def check_a_server_s_padding_is_left_alone():
@@ -289,12 +292,12 @@ def check_nothing_is_read_from_the_device():
             metadata = build(batch.common)
             for name in ("query", "key", "value", "kv_cache", "output"):
                 setattr(batch, name, on_a_device(getattr(batch, name)))
-            real = backend.paged_attention, backend._custom_ops.reshape_and_cache_flash
-            backend.paged_attention = backend._custom_ops.reshape_and_cache_flash = lambda *_, **__: None
+            real = backend.paged_attention, backend.write_pages
+            backend.paged_attention = backend.write_pages = lambda *_, **__: None
             try:
                 batch.forward(impl_of(), metadata)
             finally:
-                backend.paged_attention, backend._custom_ops.reshape_and_cache_flash = real
+                backend.paged_attention, backend.write_pages = real
 
 
 def check_two_engines_share_nothing():

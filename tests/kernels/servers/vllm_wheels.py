@@ -27,7 +27,7 @@ KEPT = (
     "vllm/v1/attention/", "vllm/v1/kv_cache_interface.py", "vllm/v1/worker/gpu_worker.py", "vllm/triton_utils/",
     "vllm/utils/math_utils.py", "vllm/model_executor/layers/attention/attention.py", "vllm/plugins/__init__.py",
     "vllm/v1/kv_cache_spec_registry.py", "vllm/v1/kv_cache_layout.py", "vllm/utils/jit_monitor.py",
-    "vllm/model_executor/layers/fused_moe/fused_moe.py", "vllm/_custom_ops.py",
+    "vllm/model_executor/layers/fused_moe/fused_moe.py",
 )  # fmt: skip
 REAL = (
     "vllm.v1", "vllm.v1.attention", "vllm.v1.kv_cache_interface", "vllm.v1.kv_cache_spec_registry",
@@ -142,30 +142,7 @@ PLATFORM = SimpleNamespace(
 )  # fmt: skip
 
 
-def reshape_and_cache_flash(
-    key: Any,
-    value: Any,
-    key_cache: Any,
-    value_cache: Any,
-    slot_mapping: Any,
-    kv_cache_dtype: str,
-    k_scale: Any,
-    v_scale: Any,
-) -> None:
-    """What vLLM's C++ kernel of this name does to caches [pages, tokens, heads, head size] that are not quantised."""
-    assert kv_cache_dtype == "auto"
-    assert slot_mapping.dtype == torch.int64
-    assert key.dtype == value.dtype == key_cache.dtype == value_cache.dtype
-    assert key_cache.stride(0) == value_cache.stride(0)
-    assert k_scale.dtype == v_scale.dtype == torch.float32
-    for token, slot in enumerate(slot_mapping.tolist()):
-        if slot >= 0:  # a server's padding has none
-            page, place = divmod(slot, key_cache.shape[1])
-            key_cache[page, place], value_cache[page, place] = key[token], value[token]
-
-
 CONTENTS: dict[str, dict[str, Any]] = {
-    "vllm._custom_ops": {"reshape_and_cache_flash": reshape_and_cache_flash},
     "vllm.config": {"CUDAGraphMode": CUDAGraphMode, "get_current_vllm_config_or_none": lambda: None},
     "vllm.config.cache": {"get_kv_cache_dtype_handler": lambda _: None},
     "vllm.platforms": {"current_platform": PLATFORM},

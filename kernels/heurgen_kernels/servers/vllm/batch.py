@@ -9,6 +9,7 @@ from typing import Any
 from ...config import Config
 from ...defaults import GRAPH
 from ...host.segments import block_rows
+from ...host.validate import assumed_total
 
 # Partial results of one recorded decode, in bytes: all layers of a graph use the same memory.
 GRAPH_SCRATCH = 256 << 20
@@ -54,7 +55,7 @@ def features_of(batch: Batch, common: Any, layer: Mapping[str, Any]) -> dict[str
     """The features of a selector for a batch. layer: those that say nothing of lengths."""
     total = batch.total_seqlen_k
     if total is None:
-        total = (common.num_reqs + 1) * common.max_seq_len // 2
+        total = assumed_total(common.num_reqs, common.max_seq_len)
     return {
         "num_seqs": common.num_reqs, "total_query_tokens": batch.tokens, "max_seqlen_q": common.max_query_len,
         "max_seqlen_k": common.max_seq_len, "total_seqlen_k": total, **layer, "fresh": batch.fresh or batch.long,

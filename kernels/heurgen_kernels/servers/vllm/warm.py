@@ -84,13 +84,14 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
             causal=impl.attn_type == "decoder", window=impl.sliding_window[0] >= 0,
             softcap=impl.logits_soft_cap > 0, alibi=impl.alibi_slopes is not None,
             sinks=None if impl.sinks is None else impl.sinks.dtype,
-            written=impl.writes, q_strides=q, new_strides=new, out_strides=out, page_strides=tuple(k.stride()[:3]),
+            written=impl.writes, stored=impl.takes_new, q_strides=q, new_strides=new, out_strides=out,
+            page_strides=tuple(k.stride()[:3]),
         )
         for q, new, out in lies
     ]  # fmt: skip
     if impl.reads_both:
         found += [
-            replace(layout, fresh=(True,), fresh_from=LONG_CHUNK, pages=False, written=False)
+            replace(layout, fresh=(True,), fresh_from=LONG_CHUNK, pages=False, written=False, stored=False)
             for layout in found
         ]
     return found
