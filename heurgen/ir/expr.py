@@ -218,5 +218,6 @@ def is_guarded(tree: Expr) -> bool:
     """Whether the divisor could be zero, so that `to_python` gives a conditional in parentheses."""
     if not isinstance(tree, Binary):
         return False
-    safe = isinstance(tree.right, Number) and tree.right.value != 0
+    divisor = tree.right.operand if isinstance(tree.right, Negate) else tree.right
+    safe = isinstance(divisor, Number) and divisor.value != 0
     return tree.operator in ("/", "//", "%") and not safe

@@ -124,6 +124,7 @@ def test_whole_numbers_of_fifteen_digits_are_written_as_ints() -> None:
         ("-min(a, 2)", "-min(float(a), 2.0)"),
         ("-(a + b)", "-(float(a) + float(b))"),
         ("a - -b", "float(a) - (-float(b))"),
+        ("a // -64 % -0", "((float(a) // (-64.0)) % (-0.0) if -0.0 else 0.0)"),
         ("a / 2 + b / a", "(float(a) / 2.0) + (float(b) / float(a) if float(a) else 0.0)"),
     ],
 )
