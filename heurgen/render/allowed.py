@@ -183,7 +183,7 @@ class _Module:
         for step in steps:
             match step:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value, type_comment=None):
-                    if not _is_arithmetic(value, names) or name in names or name in self.constants:
+                    if not _is_arithmetic(value, names, derived) or name in names or name in self.constants:
                         return False
                     derived |= {name}
                 case ast.If(test=test, body=inner, orelse=[]):
@@ -242,20 +242,22 @@ def _is_test(node: ast.expr, names: frozenset[str]) -> bool:
     return False
 
 
-def _is_arithmetic(node: ast.expr, names: frozenset[str]) -> bool:
+def _is_arithmetic(node: ast.expr, names: frozenset[str], locals_: frozenset[str]) -> bool:
     match node:
         case ast.Constant(value=float()):
             return True
+        case ast.Name(id=name):
+            return name in locals_
         case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=name)], keywords=[]):
             return name in names
         case ast.Call(func=ast.Name(id="min" | "max"), args=[_, _, *_] as arguments, keywords=[]):
-            return all(_is_arithmetic(a, names) for a in arguments)
+            return all(_is_arithmetic(a, names, locals_) for a in arguments)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _is_arithmetic(operand, names)
+            return _is_arithmetic(operand, names, locals_)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            return _is_arithmetic(left, names) and _is_arithmetic(right, names)
+            return _is_arithmetic(left, names, locals_) and _is_arithmetic(right, names, locals_)
         case ast.IfExp(test=test, body=body, orelse=ast.Constant(value=0.0)):
-            return _is_arithmetic(test, names) and _is_arithmetic(body, names)
+            return _is_arithmetic(test, names, locals_) and _is_arithmetic(body, names, locals_)
     return False
 
 

@@ -10,6 +10,7 @@ from heurgen.base.errors import EmitError
 from heurgen.ir import expr, passes
 from heurgen.render.categories import lookups
 from heurgen.render.layout import INDENT, WIDTH, bracketed
+from heurgen.render.terms import assignments
 from heurgen.render.text import Code, code, identifier, literal
 
 # Up to here the left branch is indented, as one reads a tree; beyond, the side that nests deeper is flat.
@@ -45,7 +46,7 @@ class Function:
 @dataclass(slots=True)
 class _Writer:
     types: Mapping[str, str]
-    derived: Mapping[str, str]
+    derived: Mapping[str, tuple[tuple[str, str], ...]]
     returned: Returned
     grouped: bool
     flips: bool
@@ -54,9 +55,10 @@ class _Writer:
 
     def write(self, node: ir.Node, level: int, assigned: frozenset[str]) -> None:
         while not isinstance(node, ir.Leaf):
-            for name in due(node, self.derived, self.shapes, assigned):
-                self.lines.append(f"{INDENT * level}{identifier(name)} = {Code(self.derived[name])}")
-                assigned |= {name}
+            for name in map(identifier, due(node, self.derived, self.shapes, assigned)):
+                steps = [step for step in self.derived[name] if step[0] not in assigned]
+                self.lines += [f"{INDENT * level}{local} = {Code(text)}" for local, text in steps]
+                assigned |= {local for local, _ in steps}
             line, inner, node = self._branch(node, level, assigned)
             self.lines.append(line)
             self.write(inner, level + 1, assigned)
@@ -94,7 +96,8 @@ def body(
 
     `returned` gives the return statement of a leaf. `grouped` joins tests that lead to equal leaves.
     """
-    derived = {d.name: _expression(d) for d in module.derived}
+    tested = ir.tested(tree)
+    derived = assignments({d.name: _expression(d) for d in module.derived if d.name in tested})
     layout = shapes(tree, frozenset(derived))
     flips = layout[id(tree)].natural > NATURAL_NESTING
     first: list[str] = list(lookups(module, level))
@@ -129,13 +132,12 @@ def due(
     return [n for n in derived if n not in assigned and (n == node.feature or n in both)]
 
 
-def _expression(derived: ir.Derived) -> str:
+def _expression(derived: ir.Derived) -> expr.Expr:
     tree = expr.parse(derived.expression)
     # A guarded divisor is written twice, so nested divisions double the text at every level.
     if _size(tree) > MAX_EXPRESSION:
         raise EmitError(f"the expression of {derived.name} nests too many divisions to be written")
-    text = expr.to_python(tree)
-    return text[1:-1] if expr.is_guarded(tree) else text
+    return tree
 
 
 def _size(tree: expr.Expr) -> int:

@@ -16,6 +16,7 @@ from heurgen.base.errors import HeurgenError, ModelError
 from heurgen.ir import expr
 from heurgen.render import allowed, checksum
 from heurgen.render.categories import is_lookup
+from heurgen.render.terms import PREFIX
 
 _TYPES: dict[str, ir.ColumnType] = {"int": "int", "float": "float", "bool": "bool", "str": "category"}
 
@@ -132,6 +133,7 @@ class _TreeReader:
     features: Mapping[str, ir.Feature]
     configs: Mapping[str, int]
     derived: dict[str, str]
+    locals: dict[str, expr.Expr] = field(default_factory=dict)
 
     def tree(self, steps: Sequence[ast.stmt], level: int = 0) -> ir.Node:
         if level > ir.MAX_DEPTH:
@@ -147,11 +149,16 @@ class _TreeReader:
         raise ModelError(f"expected a test or a config, found {ast.unparse(steps[first])}")
 
     def define(self, step: ast.stmt) -> None:
-        """Note the derived feature that a step assigns."""
+        """Note the derived feature, or the local that such share, that a step assigns."""
         match step:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                text = expr.to_text(_arithmetic(value))
-                if self.derived.setdefault(name, text) != text:
+                tree = _arithmetic(value, self.locals)
+                text = expr.to_text(tree)
+                if name.startswith(PREFIX):
+                    same = self.locals.setdefault(name, tree) == tree
+                else:
+                    same = self.derived.setdefault(name, text) == text
+                if not same:
                     raise ModelError(f"{name} is computed in two ways")
 
     def test(self, test: ast.expr, yes: ir.Node, no: ir.Node) -> ir.Node:
@@ -177,19 +184,25 @@ class _TreeReader:
         raise ModelError(f"expected a test, found {ast.unparse(test)}")
 
 
-def _arithmetic(node: ast.expr) -> expr.Expr:
-    """The inverse of `expr.to_python`."""
+def _arithmetic(node: ast.expr, locals_: Mapping[str, expr.Expr]) -> expr.Expr:
+    """The inverse of `expr.to_python`, locals written out."""
+
+    def read(part: ast.expr) -> expr.Expr:
+        return _arithmetic(part, locals_)
+
     match node:
+        case ast.Name(id=name):
+            return locals_[name]
         case ast.Constant(value=float(value)):
             return expr.Number(value)
         case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=name)]):
             return expr.Name(name)
         case ast.Call(func=ast.Name(id=("min" | "max") as function), args=arguments):
-            return expr.Call(function, tuple(map(_arithmetic, arguments)))
+            return expr.Call(function, tuple(map(read, arguments)))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return expr.Negate(_arithmetic(operand))
+            return expr.Negate(read(operand))
         case ast.BinOp(left=left, op=op, right=right):
-            return expr.Binary(expr.OPERATORS[type(op)], _arithmetic(left), _arithmetic(right))
+            return expr.Binary(expr.OPERATORS[type(op)], read(left), read(right))
         case ast.IfExp(body=body):
-            return _arithmetic(body)
+            return read(body)
     raise ModelError(f"expected arithmetic, found {ast.unparse(node)}")

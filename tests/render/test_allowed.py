@@ -141,6 +141,7 @@ STEPS = [
     "a = canary + float(x)\n    return 1",
     "a = -canary\n    return 1",
     "a = min(float(x), canary())\n    return 1",
+    "a = __term_1 * 2.0\n    __term_1 = float(x)\n    return 1",
     "a = float(x) / float(y) if canary else 0.0\n    return 1",
     "a = canary if float(y) else 0.0\n    return 1",
     "a = float(x) if float(y) else 1.0\n    return 1",
