@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 
+import torch
 from heurgen_kernels.config import Config
 
 SEQUENCES = {
@@ -67,3 +68,16 @@ PARTS = list(
         (5, 24, 96),
     )
 )
+# fp8 pages under warp_specialized: (heads, head size, page, type of the pages, of Q, rows, keys of a tile, parts)
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+WIDENED = [
+    ((32, 8), 128, 16, E4M3, torch.bfloat16, 128, 128, 1), ((32, 8), 128, 16, E4M3, torch.bfloat16, 128, 64, 3),
+    ((28, 4), 128, 256, E4M3, torch.float16, 128, 128, 3), ((8, 2), 128, 32, E5M2, torch.bfloat16, 128, 64, 1),
+    ((8, 2), 80, 48, E4M3, torch.bfloat16, 128, 64, 1), ((8, 2), 96, 16, E4M3, torch.float16, 128, 128, 2),
+    ((64, 8), 64, 16, E4M3, torch.bfloat16, 192, 128, 1), ((64, 8), 64, 128, E5M2, torch.float16, 192, 128, 3),
+    ((8, 4), 256, 16, E4M3, torch.bfloat16, 128, 64, 1), ((8, 2), 192, 64, E4M3, torch.bfloat16, 128, 64, 2),
+]  # fmt: skip
+WIDENED_FEATURES = {
+    "none": {}, "all see all": {"causal": False}, "window": {"window": (99, -1)}, "long window": {"window": (699, -1)},
+    "cap": {"window": (32, -1), "softcap": 30.0},
+}  # fmt: skip

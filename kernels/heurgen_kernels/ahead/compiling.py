@@ -30,13 +30,14 @@ from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
+from ..device.widen import widen_kernel
 from ..gemm.device.stream_k import stream_k_matmul
 from ..gemm.device.vector import vector_matmul
 from ..gemm.device.warp_specialized import warp_specialized_matmul
 
 KERNELS = (
     naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel, warp_specialized_kernel,
-    write_pages_kernel,
+    write_pages_kernel, widen_kernel,
     stream_k_matmul, vector_matmul, warp_specialized_matmul,
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from ..defaults import GRAPH
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import Device, device_of
 from ..host.pages import write_pages
-from ..host.plan import SCRATCH_LIMIT
+from ..host.plan import SCRATCH_LIMIT, unspecialised
 from ..host.segments import block_rows, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from .answers import Range, answers
@@ -133,6 +133,9 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
             for config in divided(answer.config, crowded(answer.config, features)):
                 for max_q in steps(config, group, int(low), int(high)):
                     kinds[max_q, config] = None
+                    if config.variant == "warp_specialized" and features["dtype"].startswith("float8"):
+                        # fp8 pages of which a copy would be too large
+                        kinds[max_q, unspecialised(features["head_size"])] = None
     return list(dict.fromkeys((*kinds, *recorded(graphs, group))))
 
 

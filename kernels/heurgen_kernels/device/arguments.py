@@ -39,6 +39,21 @@ class Tensors(NamedTuple):
     counters: Any
 
 
+class WideTensors(NamedTuple):
+    """Pointers of `widen_kernel`: fp8 pages, their 16-bit copy, the block table of each; lengths and scales."""
+
+    k: Any
+    v: Any
+    wide_k: Any
+    wide_v: Any
+    table: Any
+    wide_table: Any
+    cu: Any
+    lens: Any
+    k_scale: Any
+    v_scale: Any
+
+
 # Arguments between the tensors and the constants, in the order of every kernel; then those of a variant's own.
 DESCRIPTORS = ("k_desc", "v_desc", "new_k_desc", "new_v_desc")
 NUMBERS = ("part_rows", "scale", "softcap", "left", "right", "table_stride", "num_seqs")

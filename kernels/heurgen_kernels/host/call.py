@@ -13,6 +13,7 @@ from ..device.static_grid import default_segments
 from .hardware import Device, device_of
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+WIDENED = FP8[:2]  # what NVIDIA GPUs know
 DTYPE_NAMES = {
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
@@ -34,6 +35,7 @@ class CallLayout:
     kind        a number; the same for calls that differ in tokens, sequences, pages and table alone
     host        whether the sequence lengths lie in host memory
     features    what it says of `select.FEATURES`: all but num_seqs and numbers of tokens, in their order
+    copied      whether warp_specialized may read a 16-bit copy of the call's fp8 pages, see `host/widen.py`
     """
 
     tokens: int
@@ -50,13 +52,15 @@ class CallLayout:
     host: bool
     kind: int
     features: tuple[Any, ...]
+    copied: bool
 
 
 @dataclass(slots=True)
 class Call:
     """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None.
 
-    total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it. slots: `slot_mapping`.
+    total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it; told: the caller said it.
+    slots: `slot_mapping`.
     """
 
     q: torch.Tensor
@@ -86,6 +90,7 @@ class Call:
     choose: Any = default_segments
     forced: int = 0
     total_k: int = -1
+    told: bool = True
     prefix: bool = True
     fused: bool = True
     layout: CallLayout = field(init=False)  # set by `validate.check`
@@ -141,5 +146,13 @@ def layout_of(call: Call, device: Device | None = None) -> CallLayout:
     return CallLayout(
         tokens, num_seqs, heads // heads_kv, heads, heads_kv, pages, call.table.shape[1] * page_size,
         call.table.stride(0), q.device, q.get_device() if q.is_cuda else -1, device, call.lens.device.type == "cpu",
-        _kinds.keep(kind, next(_numbers)) if number is None else number, features,
+        _kinds.keep(kind, next(_numbers)) if number is None else number, features, copied(call, device),
     )  # fmt: skip
+
+
+def copied(call: Call, device: Device) -> bool:
+    """Whether all but the pages' type is as warp_specialized wants it, see `plan.specialises`."""
+    q, k = call.q, call.k
+    plain = call.alibi is None and call.q_scale is None and call.out_scale is None and call.slots is None
+    types = k.dtype in WIDENED and q.dtype in (torch.float16, torch.bfloat16) and call.out.dtype == q.dtype
+    return types and plain and device.hopper and q.shape[2] >= 64 and q.shape[1] // k.shape[2] <= 128

@@ -16,6 +16,7 @@ import torch
 from ..caches import Cache, shared
 from ..config import Config
 from ..device import block, mixed, naive, pages, q_block, split_kv, static_grid, tiles
+from ..device import widen as widen_module
 from ..device.arguments import Tensors
 from ..device.split_kv import reduce_kernel, split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
@@ -36,6 +37,7 @@ from .plan import (
 )
 from .scratch import counters
 from .segments import cut
+from .widen import widen, widened
 
 SPECIALISED = (items, produce, attend, consume, kernel)
 
@@ -43,7 +45,9 @@ SPECIALISED = (items, produce, attend, consume, kernel)
 @cache
 def settle_cache_keys() -> None:
     """See `hash_in_turn`: 24 ms."""
-    hash_in_turn((tiles, block, q_block, split_kv, static_grid, mixed, naive, pages, *SPECIALISED))
+    hash_in_turn(
+        (tiles, block, q_block, split_kv, static_grid, mixed, naive, pages, widen_module, *SPECIALISED)
+    )
 
 
 # Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
@@ -63,6 +67,12 @@ def launch(call: Call, config: Config) -> torch.Tensor:
         return call.out
     if config.programs_per_sm:
         config = cut(config, call)
+    if layout.copied and config.variant == "warp_specialized":
+        copy = widened(call)
+        if copy is not None:
+            settle_cache_keys()
+            widen(call, copy)
+            return launch(copy, config)
     addresses = addresses_of(call)
     key = plan_key(call, config, addresses)
     plan = _plans.get(key)

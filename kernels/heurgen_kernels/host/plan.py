@@ -109,11 +109,16 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
 def adapted(config: Config, call: Call) -> Config:
     """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `before_hopper`."""
     if config.variant == "warp_specialized" and not specialises(config, call):
-        config = Config("q_block", 64, 64 if call.q.shape[2] <= 128 else 32, 4, 2)
+        config = unspecialised(call.q.shape[2])
     both = call.new_k is not None and call.prefix
     config = unspilled(config, call.q.shape[2], both, call.left >= 0, call.softcap > 0)
     capability = call.layout.device.capability
     return before_hopper(config) if capability is not None and capability < (9, 0) else config
+
+
+def unspecialised(head_size: int) -> Config:
+    """What runs where warp_specialized cannot."""
+    return Config("q_block", 64, 64 if head_size <= 128 else 32, 4, 2)
 
 
 def unspilled(config: Config, head_size: int, both: bool, window: bool, softcap: bool) -> Config:

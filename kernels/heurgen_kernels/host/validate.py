@@ -35,7 +35,7 @@ def check(call: Call, device: Device | None = None) -> None:
         check_lengths(call, layout.tokens, layout.num_seqs, layout.room, layout.host)
         check_numbers(call.scale, call.softcap)
     if call.total_k < 0:
-        call.total_k = assumed_total(layout.num_seqs, call.max_k)
+        call.total_k, call.told = assumed_total(layout.num_seqs, call.max_k), False
     call.layout = layout
 
 

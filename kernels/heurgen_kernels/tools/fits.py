@@ -21,12 +21,16 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from ..config import normalise
+from ..device.widen import widen_kernel
 from ..host.call import Call
 from ..host.hardware import Device
 from ..host.launch import arguments_of, dispatched
 from ..host.plan import launch_grid, make_plan
 from ..host.select import choose_segments
 from ..host.validate import check
+from ..host.widen import OPTIONS as WIDENING
+from ..host.widen import arguments_of as widening_arguments
+from ..host.widen import widened
 
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
@@ -75,8 +79,8 @@ class Shape:
     """The layout a config is compiled for.
 
     element: "bf16", "fp16"; fresh: new tokens' K and V are at hand; decode: each sequence has `query_tokens` new
-    tokens; written: these are written to the pages; halves: K and V are halves of one tensor, heads outside tokens, as
-    vLLM lays them out.
+    tokens; written: these are written to the pages; fp8: pages are, with scales; halves: K and V are
+    halves of one tensor, heads outside tokens, as vLLM lays them out.
     """
 
     num_query_heads: int = 32
@@ -92,6 +96,7 @@ class Shape:
     sinks: bool = False
     written: bool = False
     halves: bool = False
+    fp8: bool = False
 
 
 ELEMENTS = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -99,6 +104,7 @@ TYPES = {
     torch.int32: "i32",
     torch.int64: "i64",
     torch.float32: "fp32",
+    torch.float8_e4m3fn: "fp8e4nv",
     **{dtype: name for name, dtype in ELEMENTS.items()},
 }
 # New and all tokens of the two sequences that are compiled for; numbers are no part of a kernel, but for one token.
@@ -115,9 +121,13 @@ def meta_call(shape: Shape, target: str) -> Call:
         return torch.empty(sizes, dtype=dtype, device="meta")
 
     cache = (2 * pages, shape.page_size, shape.num_kv_heads, shape.head_size)
-    k, v = meta(*cache), meta(*cache)
+    kept = torch.float8_e4m3fn if shape.fp8 else element
+    scale = meta(1, dtype=torch.float32) if shape.fp8 else None
+    k, v = meta(*cache, dtype=kept), meta(*cache, dtype=kept)
     if shape.halves:
-        both = meta(cache[0], shape.num_kv_heads, shape.page_size, 2 * shape.head_size).transpose(1, 2)
+        both = meta(cache[0], shape.num_kv_heads, shape.page_size, 2 * shape.head_size, dtype=kept).transpose(
+            1, 2
+        )
         k, v = both[..., : shape.head_size], both[..., shape.head_size :]
     new, has_new = (tokens, shape.num_kv_heads, shape.head_size), shape.fresh or shape.written
     call = Call(
@@ -127,7 +137,7 @@ def meta_call(shape: Shape, target: str) -> Call:
         new_k=meta(*new) if has_new else None, new_v=meta(*new) if has_new else None,
         slots=meta(tokens, dtype=torch.int64) if shape.written else None,
         left=1023 if shape.window else -1, softcap=30.0 if shape.softcap else 0.0,
-        sinks=meta(shape.num_query_heads) if shape.sinks else None,
+        sinks=meta(shape.num_query_heads) if shape.sinks else None, k_scale=scale, v_scale=scale,
     )  # fmt: skip
     device = DEVICES[target]
     call.choose = choose_segments(None, device.vendor)
@@ -136,12 +146,25 @@ def meta_call(shape: Shape, target: str) -> Call:
 
 
 def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
-    """Compile what a launch of the config would run on a target of TARGETS, and read what it uses. 0.5 to 5 s."""
-    call = meta_call(shape or Shape(), target)
-    plan = make_plan(call, normalise(config))
+    """Compile what a launch of the config would run on a target of TARGETS, and read what it uses. 0.5 to 5 s.
+
+    Of fp8 pages under warp_specialized: the kernel that reads their copy; `compile_widening` is of the one before it.
+    """
+    call, config = meta_call(shape or Shape(), target), normalise(config)
+    if call.layout.copied and config.variant == "warp_specialized":
+        call = widened(call) or call
+    plan = make_plan(call, config)
     _, items, blocks = launch_grid(plan, call)
     arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
     return resources(plan.kernel, arguments, plan.options, target)
+
+
+def compile_widening(target: str, shape: Shape) -> Resources:
+    """Compile the kernel that copies a layout's fp8 pages to 16-bit ones."""
+    call = meta_call(shape, target)
+    copy = widened(call)
+    assert copy is not None
+    return resources(widen_kernel, widening_arguments(call, copy), WIDENING, target)
 
 
 def resources(kernel: Any, arguments: Sequence[Any], options: dict[str, Any], target: str) -> Resources:

@@ -52,6 +52,9 @@ LAYOUTS = {
     ),
     "one KV head": Layout(8, 1, 128, 16, fresh=(False,), fresh_from=2, softcap=True, sinks=torch.bfloat16),
     "fp8": Layout(64, 8, 128, 128, cache_dtype=FP8, alibi=True),
+    "fp8, copied": Layout(
+        32, 8, 128, 16, cache_dtype=FP8, fresh=(False, True), page_strides=(16 * 2048, 2048, 256)
+    ),
     "wide": Layout(8, 4, 256, 32, fresh=(True,), pages=False),
     "28 to 4": Layout(28, 4, 80, 16),
     "encoder": Layout(12, 12, 64, 16, causal=False),

@@ -30,6 +30,7 @@ from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
 from heurgen_kernels.host.segments import SEGMENTS, block_count, cut
 from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
+from heurgen_kernels.host.widen import pages_for, widened
 
 DEVICES = {
     "nvidia": (Device("nvidia", (9, 0), 132), Device("nvidia", (8, 0), 108)),
@@ -116,6 +117,14 @@ def lay_out(config, call, plans):
         config = cut(config, call)
         assert config.num_segments in SEGMENTS
         assert config.programs_per_sm == 0
+    if call.layout.copied and config.variant == "warp_specialized":
+        copy = widened(call)
+        assert (copy is None) == (pages_for(call) == 0)
+        if copy is not None:
+            assert device.hopper
+            assert make_plan(copy, config).variant == "warp_specialized"
+            lay_out(config, copy, plans)
+            return
     key = plan_key(call, config, addresses_of(call))
     new = key not in plans
     plan = plans[key] = make_plan(call, config) if new else plans[key]

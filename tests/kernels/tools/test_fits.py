@@ -31,7 +31,7 @@ by_make_fits = pytest.mark.skipif(
 SCRIPT = """
 import json, sys
 from heurgen_kernels.config import Config, normalise
-from heurgen_kernels.tools.fits import Shape, compile_config
+from heurgen_kernels.tools.fits import Shape, compile_config, compile_widening
 target = sys.argv[1]
 for config, shape in json.load(sys.stdin):
     found = compile_config(Config(*config), target, Shape(**shape))
@@ -39,11 +39,11 @@ for config, shape in json.load(sys.stdin):
 """
 
 
-def compiled(target, cases):
+def compiled(target, cases, script=SCRIPT):
     """(shared, registers, spills, why it does not fit or None) of each (config, shape)."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "kernels"}
     found = subprocess.run(
-        [sys.executable, "-c", SCRIPT, target], input=json.dumps(cases),
+        [sys.executable, "-c", script, target], input=json.dumps(cases),
         capture_output=True, text=True, env=environment, timeout=3000,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr[-2000:]
@@ -126,6 +126,17 @@ def test_warp_specialized_fits_with_each_feature():
     ]
     configs = [Config("warp_specialized", 128, 128, 4, 2, 1), Config("warp_specialized", 128, 64, 4, 3, 2)]
     assert unfit("sm_90", [(config, layout) for config in configs for layout in layouts]) == ""
+
+
+@pytest.mark.slow
+def test_the_copy_of_fp8_pages_fits():
+    shapes = [{"head_size": size, "page_size": page, "fp8": True, "window": size == 96, "fresh": page == 16,
+               "halves": size == 128} for size, page in ((64, 16), (96, 48), (128, 16), (256, 128))]  # fmt: skip
+    script = SCRIPT.replace("compile_config(Config(*config), target", "compile_widening(target")
+    for _, registers, spills, reason in compiled("sm_90", [(None, shape) for shape in shapes], script):
+        assert reason is None
+        assert spills == 0
+        assert registers <= 64
 
 
 @pytest.mark.slow

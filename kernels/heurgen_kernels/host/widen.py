@@ -1,0 +1,103 @@
+"""A call over fp8 pages as one over 16-bit pages: a copy of the cached keys, which warp_specialized reads.
+
+The copy is made anew by every launch, in torch's memory of its stream (of the graph, where one is recorded), as partial
+results of split keys are. It takes two bytes an element of K and V, COPY_LIMIT at the most: for larger batches q_block
+answers, which reads fp8 pages. It has room for max_seqlen_k keys of every sequence; where these take more than
+COPY_ALWAYS and the caller said total_seqlen_k, for so many keys: sequences without room then give NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..caches import Cache, shared
+from ..device.arguments import Sizes, Strides, WideTensors
+from ..device.widen import ROWS, widen_kernel
+from .bound import Bound, bind
+from .call import Call, CallLayout, layout_of
+from .dispatch import bindable, binding
+from .plan import padded
+
+COPY_LIMIT = 1 << 30
+COPY_ALWAYS = 1 << 28
+PAGE = ROWS.value
+STEP = 16  # pages: as many sizes of copies as descriptors are encoded for
+# Four warps hold 32 rows of K and of V at once.
+OPTIONS = {"num_warps": 4}
+_bound: Cache[tuple[Any, ...], Bound] = shared()
+_layouts: Cache[tuple[CallLayout, int, int], CallLayout] = shared()
+
+
+def pages_for(call: Call) -> int:
+    """Pages of the copy, without the one that holds NaN; 0 where they would take more than COPY_LIMIT."""
+    layout = call.layout
+    if not call.prefix:
+        return 1
+    num_seqs, most = layout.num_seqs, -(-call.max_k // PAGE)
+    if call.left >= 0:
+        seen = call.left + (0 if call.new_k is not None else call.max_q)
+        most = min(most, -(-seen // PAGE) + 1)
+    pages = num_seqs * max(most, 1)
+    size = 2 * PAGE * layout.heads_kv * call.k.shape[3] * 2
+    if pages * size > COPY_ALWAYS and call.told:
+        pages = min(pages, call.total_k // PAGE + num_seqs)
+    pages = -(-(pages + 1) // STEP) * STEP - 1
+    return pages if (pages + 1) * size <= COPY_LIMIT else 0
+
+
+def widened(call: Call) -> Call | None:
+    """The call over a copy that `widen` fills; None where the copy would be too large."""
+    pages = pages_for(call)
+    if not pages:
+        return None
+    layout, q = call.layout, call.q
+    heads_kv, size = layout.heads_kv, call.k.shape[3]
+    shape = (pages + 1, PAGE, heads_kv, size)
+    stride = (heads_kv * PAGE * size, size, PAGE * size, 1)
+    k, v = (torch.empty_strided(shape, stride, dtype=q.dtype, device=layout.place) for _ in "kv")
+    width = max(-(-call.max_k // PAGE), 1)
+    table = torch.empty((layout.num_seqs, width), dtype=torch.int32, device=layout.place)
+    copy = Call(
+        q, k, v, table, call.cu, call.lens, call.out, call.max_q, call.max_k, call.scale, call.new_k, call.new_v,
+        call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, None, None, call.out_scale,
+        blocks=call.blocks, block_q=call.block_q, total_k=call.total_k, prefix=call.prefix,
+    )  # fmt: skip
+    key = (layout, pages, width)
+    copy.layout = _layouts.get(key) or _layouts.keep(key, layout_of(copy, layout.device))
+    return copy
+
+
+def widen(call: Call, copy: Call) -> None:
+    """Fill the copy, on the current stream; nothing where the call reads no pages."""
+    if not call.prefix:
+        return
+    layout = call.layout
+    tensors, *rest = arguments_of(call, copy)
+    addresses = tuple(None if tensor is None else tensor.data_ptr() for tensor in tensors)
+    aligned = tuple(address is None or address & 15 == 0 for address in addresses)
+    key = (layout.kind, call.left >= 0, aligned)
+    known = _bound.get(key)
+    grid = (copy.layout.pages, layout.heads_kv + 1, 1)
+    if known is not None and bindable():
+        stream = torch._C._cuda_getCurrentRawStream(layout.index)
+        known.launch(*grid, stream, *known.head, addresses, *rest)
+        return
+    compiled = widen_kernel[grid](tensors, *rest, **OPTIONS)
+    if known is None and binding.get() and hasattr(compiled, "packed_metadata"):
+        _bound.keep(key, bind(compiled, ()))
+
+
+def arguments_of(call: Call, copy: Call) -> tuple[Any, ...]:
+    """All arguments of the kernel, in the order of its signature."""
+    layout, k, v = call.layout, call.k, call.v
+    size, none = k.shape[3], (0,) * 4
+    tensors = WideTensors(
+        k, v, copy.k, copy.v, call.table, copy.table, call.cu, call.lens, call.k_scale, call.v_scale
+    )
+    return (
+        tensors, call.left, layout.table_stride, copy.layout.table_stride, layout.num_seqs,
+        Sizes(1, layout.heads_kv, k.shape[1], size, padded(size)),
+        Strides._make((*none, *k.stride()[:3], *v.stride()[:3], *none)), call.left >= 0, call.new_k is not None,
+    )  # fmt: skip

@@ -1,0 +1,151 @@
+"""The 16-bit copy of fp8 pages: what is in it, how large it is, and who makes it. Interpreted, on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton.language as tl
+from heurgen_kernels.config import Config
+from heurgen_kernels.device import widen as kernels
+from heurgen_kernels.host import launch as launching
+from heurgen_kernels.host import widen as widening
+from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.host.launch import launch
+from heurgen_kernels.host.plan import make_plan
+from heurgen_kernels.host.widen import PAGE, pages_for, widen, widened
+from heurgen_kernels.tools.reference import reference_attention
+
+from tests.kernels.batches import LIMITS, checked, halves, make_batch
+
+H200 = Device("nvidia", (9, 0), 132)
+E4M3 = torch.float8_e4m3fn
+# a chunk behind several wide pages, a decode, an empty sequence, a prompt without cached tokens, one that ends a page
+LENGTHS = [(5, 280), (1, 21), (0, 9), (20, 20), (2, 128), (1, 1)]
+
+
+@pytest.fixture(autouse=True)
+def small_copies(monkeypatch):
+    monkeypatch.setattr(widening, "STEP", 1)
+
+
+def batch_of(lengths=LENGTHS, cache=E4M3, **more):
+    more = {"heads": (2, 1), "size": 64, "dtype": torch.float16} | more
+    batch = make_batch(lengths, cache=cache, **more)
+    return batch | {"k_scale": torch.tensor([0.5]), "v_scale": torch.tensor([2.0])}
+
+
+def error(batch, left=-1, total=None):
+    """Of q_block over the copy, which holds NaN before it is filled, against the reference over the fp8 pages."""
+    batch = batch | ({"total_seqlen_k": total} if total else {})
+    call = checked(batch | {"out": torch.full_like(batch["q"], float("nan"))}, H200)
+    call.left, call.prefix = left, True
+    copy = widened(call)
+    for tensor in (copy.k, copy.v):
+        tensor.fill_(float("nan"))
+    copy.table.fill_(-1)
+    widen(call, copy)
+    got = launch(copy, Config("q_block", 16, 32, 4, 2)).double()
+    given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
+    given |= {k: float(batch[k]) for k in ("k_scale", "v_scale")}
+    expected = reference_attention(**given, window=(left, -1), dtype=torch.float64)
+    return float((got - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("left", [-1, 0, 40, 140])
+def test_keys_that_are_seen(fresh, left):
+    assert error(batch_of(fresh=fresh), left) < LIMITS[torch.float16]
+
+
+@pytest.mark.parametrize(("page", "size", "cache", "dtype"), [
+    (16, 80, E4M3, torch.float16), (256, 128, torch.float8_e5m2, torch.float16), (48, 64, E4M3, torch.float16),
+])  # fmt: skip
+def test_layouts(page, size, cache, dtype):
+    batch = batch_of([(1, 40), (3, 131)], page=page, size=size, cache=cache, dtype=dtype)
+    assert error(batch) < LIMITS[dtype]
+    assert error(halves(batch)) < LIMITS[dtype]
+
+
+def test_more_sequences_and_pages_than_are_looked_at_at_once(monkeypatch):
+    monkeypatch.setattr(kernels, "WIDTH", tl.constexpr(2))
+    assert error(batch_of([(1, 129), (0, 1), (1, 1), (2, 600), (1, 7)])) < LIMITS[torch.float16]
+
+
+def test_power_of_two_scales_are_exact():
+    """Each value of a page is in the copy as it is, times its scale; nothing else is written but the page of NaN."""
+    batch = batch_of([(3, 200)], heads=(2, 1))
+    call = checked(batch, H200)
+    copy = widened(call)
+    copy.k.fill_(7.0)
+    widen(call, copy)
+    pages = batch["block_table"][0, : -(-200 // 16)].long()
+    rows = batch["key_cache"][pages].flatten(0, 1)[:200].to(torch.float16) * 0.5
+    own = copy.table[0].long()
+    assert own.tolist() == [0, 1]
+    assert torch.equal(copy.k[own].flatten(0, 1)[:200], rows)
+    assert (copy.k[own].flatten(0, 1)[200:] == 7.0).all()
+    assert copy.k[-1].isnan().all()
+
+
+def test_sequences_without_room_give_nan(monkeypatch):
+    """Where keys of all sequences at their longest are too many, total_seqlen_k is believed: too small it shows."""
+    lengths = [(2, 400), *[(1, 300)] * 4]
+    batch = batch_of(lengths, heads=(1, 1), fresh=False)
+    monkeypatch.setattr(widening, "COPY_ALWAYS", 0)
+    call = checked(batch | {"total_seqlen_k": 400}, H200)
+    copy = widened(call)
+    assert copy.layout.pages == pages_for(call) + 1 < sum(-(-k // PAGE) for _, k in lengths)
+    widen(call, copy)
+    launch(copy, Config("q_block", 16, 32, 4, 2))
+    assert not call.out[:2].isnan().any()
+    assert call.out[-1].isnan().all()
+
+
+def test_room():
+    batch = batch_of([(1, 1000)] * 40)
+    size = 2 * 2 * 64 * PAGE  # of a page of K and V
+    told = checked(batch | {"total_seqlen_k": 9000}, H200)
+    untold = checked(batch, H200)
+    assert told.told
+    assert not untold.told
+    assert pages_for(told) == pages_for(untold) >= 320
+    told.max_k = untold.max_k = 80_000
+    assert widening.COPY_ALWAYS < 40 * 625 * size < widening.COPY_LIMIT
+    assert pages_for(told) == 9000 // PAGE + 40
+    assert pages_for(untold) >= 40 * 625
+    told.left = untold.left = 200
+    assert pages_for(untold) == 40 * 3
+    told.left = untold.left = -1
+    told.max_k = untold.max_k = 4_000_000
+    told.total_k = 60_000_000
+    assert pages_for(told) == pages_for(untold) == 0
+    assert widened(told) is None
+    told.prefix = False
+    assert pages_for(told) == 1
+
+
+def test_who_copies(monkeypatch):
+    """What reaches the kernel: fp8 pages under warp_specialized on Hopper, unless it lacks a feature of the call."""
+    made = []
+    monkeypatch.setattr(launching, "widen", lambda call, copy: made.append(copy))
+    monkeypatch.setattr(launching, "_run", lambda *_: None)
+    specialised = Config("warp_specialized", 128, 64, 4, 3)
+    batch = batch_of()
+
+    def copies(config=specialised, device=H200, **more):
+        made.clear()
+        given = batch | more
+        call = checked({k: v for k, v in given.items() if v is not None}, device)
+        launch(call, config)
+        return len(made)
+
+    assert copies() == 1
+    assert make_plan(made[0], specialised).variant == "warp_specialized"
+    assert copies(Config("q_block", 64, 64, 4, 2)) == 0
+    assert copies(device=Device("nvidia", (8, 0), 108)) == 0
+    assert copies(alibi=None, alibi_slopes=torch.ones(2)) == 0
+    assert copies(out=torch.empty_like(batch["q"], dtype=E4M3), output_scale=torch.ones(1)) == 0
+    narrow = batch_of(size=32)
+    assert copies(**narrow) == 0
+    plain = make_batch(LENGTHS, (2, 1), 64)
+    assert copies(**plain, k_scale=None, v_scale=None) == 0

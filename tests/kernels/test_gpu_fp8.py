@@ -1,0 +1,99 @@
+"""fp8 pages under the warp-specialised kernel, which reads a 16-bit copy. Skipped, with its reason, elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from heurgen_kernels import caches
+from heurgen_kernels.api import paged_attention
+from heurgen_kernels.config import Config
+from heurgen_kernels.host import widen
+
+from tests.kernels.batches import LIMITS, error_of, halves, make_batch
+from tests.kernels.gpu_cases import E4M3, WIDENED, WIDENED_FEATURES
+
+pytestmark = pytest.mark.gpu
+LENGTHS = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000), (300, 1600), (128, 256)]
+SPECIALISED = Config("warp_specialized", 128, 128, 4, 2)
+
+
+def poisoned(case, fresh, device, lengths=LENGTHS):
+    """A batch and its scales, which are no powers of two; NaN where no token is."""
+    heads, size, page, cache, dtype, *_ = case
+    batch = make_batch(lengths, heads, size, page, dtype, fresh, device, cache)
+    for name in ("key_cache", "value_cache"):
+        batch[name].view(torch.uint8)[batch[name].float() == 448.0] = 0x7F
+        assert batch[name].float().isnan().any()
+    return batch, {name: torch.tensor([n], device=device) for name, n in (("k_scale", 0.7), ("v_scale", 1.9))}
+
+
+def config_of(case):
+    *_, rows, tile, parts = case
+    return Config("warp_specialized", rows, tile, 4, 3 if rows == 192 or tile == 64 else 2, parts)
+
+
+def features_of(case):
+    """Two of the features, so that all meet among the cases; with the second one, sinks."""
+    number, names = WIDENED.index(case), list(WIDENED_FEATURES)
+    first, second = (WIDENED_FEATURES[names[(number + step) % len(names)]] for step in (0, 2))
+    return first, second | {"sinks": torch.linspace(-2, 3, case[0][0])}
+
+
+@pytest.mark.parametrize("case", WIDENED, ids=str)
+def test_against_the_reference(gpu, case):
+    for features in features_of(case):
+        for fresh in (False, True):
+            batch, given = poisoned(case, fresh, gpu)
+            given |= {k: v.to(gpu) if k == "sinks" else v for k, v in features.items()}
+            assert error_of(batch, config_of(case), **given) < LIMITS[case[4]]
+            assert error_of(halves(batch), config_of(case), **given) < LIMITS[case[4]]
+
+
+@pytest.mark.parametrize("case", WIDENED[:2], ids=str)
+def test_prompts_read_no_pages(gpu, case):
+    batch, scales = poisoned(case, True, gpu, [(700, 700), (64, 64), (0, 0), (129, 129)])
+    for name in ("key_cache", "value_cache"):
+        batch[name].view(torch.uint8).fill_(0x7F)
+    assert error_of(batch, config_of(case), has_prefix=False, **scales) < LIMITS[case[4]]
+
+
+def test_repeated_recorded_and_on_two_streams(gpu, monkeypatch):
+    """The same bits each time; graphs own their copies; nothing is left of launches that were forgotten."""
+    batch, scales = poisoned(WIDENED[0], False, gpu)
+    other, _ = poisoned(WIDENED[0], False, gpu, [(200, 4000), (50, 60)])
+    expected, different = (
+        paged_attention(**given, **scales, config=SPECIALISED).clone() for given in (batch, other)
+    )
+    assert not expected.isnan().any()
+    streams, results = [torch.cuda.Stream() for _ in range(2)], ([], [])
+    torch.cuda.synchronize()
+    for _ in range(5):
+        for stream, given, kept in zip(streams, (batch, other), results, strict=True):
+            with torch.cuda.stream(stream):
+                kept.append(paged_attention(**given, **scales, config=SPECIALISED))
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, expected) for out in results[0])
+    assert all(torch.equal(out, different) for out in results[1])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = paged_attention(**batch, **scales, config=SPECIALISED)
+    caches.forget()
+    torch.cuda.empty_cache()
+    out.zero_()
+    paged_attention(**other, **scales, config=SPECIALISED)
+    graph.replay()
+    assert torch.equal(out, expected)
+    # too large a copy: q_block answers
+    monkeypatch.setattr(widen, "COPY_LIMIT", 1 << 20)
+    assert error_of(batch, SPECIALISED, **scales) < LIMITS[torch.bfloat16]
+
+
+def test_many_sequences(gpu):
+    """More than a program looks at at once, among them some without tokens; few keys are told of many."""
+    lengths = [(n % 3, 1 + 37 * n % 500 + n % 3) for n in range(700)] + [(600, 3000)]
+    heads = ((8, 2), 128, 16, E4M3, torch.bfloat16)
+    batch, scales = poisoned(heads, False, gpu, lengths)
+    told = batch | {"total_seqlen_k": sum(k for _, k in lengths)}
+    config = Config("warp_specialized", 128, 64, 4, 3)
+    assert error_of(told, config, **scales) < LIMITS[torch.bfloat16]
+    assert error_of(batch, config, **scales) < LIMITS[torch.bfloat16]
