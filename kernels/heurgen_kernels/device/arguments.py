@@ -111,5 +111,7 @@ class Features(NamedTuple):
     WINDOW: bool
     SOFTCAP: bool
     ALIBI: bool
+    HALF: bool
+    WORDS: bool
     COMPUTE: Any
     FP8_MAX: float

@@ -8,7 +8,7 @@ partial result, and either a second launch or the last program to finish combine
 import triton
 import triton.language as tl
 
-from .tiles import BOTH, LOWEST, PAGES, ROWS, attend_source, finish, reduce_parts, score_scales
+from .tiles import BOTH, LOWEST, PAGES, ROWS, attend_source, finish, half_rows, reduce_parts, score_scales
 
 
 @triton.jit
@@ -78,14 +78,25 @@ def attend_block(
         if K_HEAD >= K_TOK:
             row0 = head * (K_HEAD // K_TOK)
             col0 = 0
+        WORDS: tl.constexpr = features.WORDS and BLOCK_M <= 32
+        q_pages = q
+        if features.HALF:
+            q_pages, power = half_rows(q)
+            qk_scale *= power
+        if WORDS:
+            q_pages = tl.split(tl.reshape(q_pages, [BLOCK_M, D_PAD // 2, 2]))
+            acc = (tl.zeros([BLOCK_M, D_PAD // 2], tl.float32), tl.zeros([BLOCK_M, D_PAD // 2], tl.float32))
         acc, M, L = attend_source(
-            acc, M, L, q, tensors.k + head.to(tl.int64) * K_HEAD, tensors.v + head.to(tl.int64) * strides.V_HEAD,
+            acc, M, L, q_pages, tensors.k + head.to(tl.int64) * K_HEAD,
+            tensors.v + head.to(tl.int64) * strides.V_HEAD,
             k_desc, v_desc, new_k, new_v,
             table, row0, col0, low, context, tl.minimum(high, cached), context + first, context + last,
             context + token, left, right, qk_scale, cap, slope, BOTH if features.WRITE else PAGES, features.TMA, PAGE,
             TILE, D, D_PAD, strides.K_PAGE, K_TOK, strides.V_PAGE, strides.V_TOK, NEW_TOK, strides.NEW_V_TOK,
-            CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, 15.0 if features.HALF else 0.0,
         )  # fmt: skip
+        if WORDS:
+            acc = tl.interleave(acc[0], acc[1])
     if FRESH:
         # new K and V are not quantised: the cache's scales belong to the cached part alone
         qk_scale, cap = score_scales(scale, softcap, tensors.q_scale, None, SOFTCAP)
@@ -97,7 +108,7 @@ def attend_block(
             tensors.k, tensors.v, table, token0, head * NEW_HEAD, tl.maximum(low - context, 0), 0,
             tl.minimum(high - context, q_len), first, last, token, left, right, qk_scale, cap, slope, ROWS,
             features.TMA_NEW, PAGE, TILE, D, D_PAD, 0, NEW_TOK, 0, strides.NEW_V_TOK, 0, 0, CAUSAL, WINDOW, SOFTCAP,
-            ALIBI,
+            ALIBI, False, 0.0,
         )  # fmt: skip
     return acc, M, L
 

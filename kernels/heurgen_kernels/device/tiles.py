@@ -16,6 +16,16 @@ ROWS = tl.constexpr(1)  # contiguous [tokens, heads, head_size]
 BOTH = tl.constexpr(2)  # pages up to the new tokens, from there on their rows; with PARTIAL alone
 
 LOWEST = tl.constexpr(-1.0e38)
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+UNPACK_E5M2 = tl.constexpr("prmt.b32 $0, $2, 0, 0x2404; and.b32 $1, $2, 0xff00ff00;")
+UNPACK_E4M3 = tl.constexpr("""{
+    .reg .b32 bytes;
+    .reg .b16 even, odd;
+    prmt.b32 bytes, $2, 0, 0x3120;
+    mov.b32 {even, odd}, bytes;
+    cvt.rn.f16x2.e4m3x2 $0, even;
+    cvt.rn.f16x2.e4m3x2 $1, odd;
+}""")
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
@@ -129,12 +139,48 @@ def keep_mask(
 
 
 @triton.jit
+def load_words(
+    src, table, start, limit, PARTIAL: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
+    D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
+):  # fmt: skip
+    """(even columns, odd columns) of a tile of fp8 pages as float16 [TILE, D_PAD // 2], exact: NaN stays NaN.
+
+    Read as 16-bit words, which the matrix unit's loads can transpose and bytes not; unpacked in the operand's registers.
+    """
+    words = load_tile(
+        src.to(tl.pointer_type(tl.int16), bitcast=True), None, src, table, 0, 0, 0, start, 0, limit, PAGES, PARTIAL,
+        False, PAGE, TILE, D // 2, D_PAD // 2, S_PAGE // 2, S_TOK // 2, 0,
+    )  # fmt: skip
+    FP8: tl.constexpr = src.dtype.element_ty
+    if INTERPRETED:
+        even = (words & 0xFF).to(tl.uint8).to(FP8, bitcast=True).to(tl.float16)
+        odd = ((words >> 8) & 0xFF).to(tl.uint8).to(FP8, bitcast=True).to(tl.float16)
+        return even, odd
+    UNPACK: tl.constexpr = UNPACK_E5M2 if FP8 == tl.float8e5 else UNPACK_E4M3
+    return tl.inline_asm_elementwise(UNPACK, "=r,=r,r", [words], (tl.float16, tl.float16), is_pure=True, pack=2)
+
+
+@triton.jit
+def half_rows(q):
+    """(q times a power of two as float16, the inverse of that power): the largest finite number lies in [2^14, 2^15)."""
+    if q.dtype == tl.float16:
+        return q, 1.0
+    wide = q.to(tl.float32)
+    size = tl.abs(wide)
+    largest = tl.max(tl.where(size < float("inf"), size, 0.0))
+    # far enough from both ends of float32 that neither the power of two nor its inverse is subnormal
+    bits = tl.minimum(tl.maximum(largest, 2.0**-112), 2.0**127).to(tl.int32, bitcast=True) & 0x7F800000
+    power = bits.to(tl.float32, bitcast=True)
+    return (wide * (2.0**14 / power)).to(tl.float16), power * 2.0**-14
+
+
+@triton.jit
 def attend_tiles(
     acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, first, last, cached, limit, q_pos,
     left, right, qk_scale, cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr,
     TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
     K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, NEW_TOK: tl.constexpr,
-    NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, WORDS: tl.constexpr, RAISE: tl.constexpr,
 ):  # fmt: skip
     """The online softmax over the tiles that start at first, first + TILE, .. < last.
 
@@ -149,11 +195,17 @@ def attend_tiles(
         here = page
         if AHEAD:  # a tile ahead, so that no descriptor load waits for its page number
             page = tl.load(table + (start + TILE) // PAGE, mask=start + TILE < last, other=0)
-        k = load_tile(
-            k_src, k_desc, new_k, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
-            D, D_PAD, K_PAGE, K_TOK, NEW_TOK,
-        )  # fmt: skip
-        s = tl.dot(q, k.to(q.dtype).T)
+        if WORDS:
+            even, odd = load_words(
+                k_src, table, start, limit, PARTIAL, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK
+            )  # fmt: skip
+            s = tl.dot(q[1], odd.T, tl.dot(q[0], even.T))
+        else:
+            k = load_tile(
+                k_src, k_desc, new_k, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
+                D, D_PAD, K_PAGE, K_TOK, NEW_TOK,
+            )  # fmt: skip
+            s = tl.dot(q, k.to(q.dtype).T)
         position = start + tl.arange(0, TILE)
         if SOFTCAP:
             # cap * tanh(y) as cap - 2 cap / (e^2y + 1): saturates cleanly on both sides
@@ -165,20 +217,27 @@ def attend_tiles(
         if MASKED:
             s = tl.where(keep_mask(position, limit, q_pos, left, right, CAUSAL, WINDOW), s, float("-inf"))
         if SOFTCAP or ALIBI:
-            m_new = tl.maximum(M, tl.max(s, 1))
+            m_new = tl.maximum(M, tl.max(s, 1) - RAISE)
             p = tl.exp2(s - m_new[:, None])
         else:
             # one fused multiply-add per score: the maximum is scaled, not the scores
-            m_new = tl.maximum(M, tl.max(s, 1) * qk_scale)
+            m_new = tl.maximum(M, tl.max(s, 1) * qk_scale - RAISE)
             p = tl.exp2(s * qk_scale - m_new[:, None])
         alpha = tl.exp2(M - m_new)
         L = L * alpha + tl.sum(p, 1)
-        acc = acc * alpha[:, None]
-        v = load_tile(
-            v_src, v_desc, new_v, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
-            D, D_PAD, V_PAGE, V_TOK, NEW_V_TOK,
-        )  # fmt: skip
-        acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
+        if WORDS:
+            even, odd = load_words(
+                v_src, table, start, limit, PARTIAL, PAGE, TILE, D, D_PAD, V_PAGE, V_TOK
+            )  # fmt: skip
+            p = p.to(tl.float16)
+            acc = (tl.dot(p, even, acc[0] * alpha[:, None]), tl.dot(p, odd, acc[1] * alpha[:, None]))
+        else:
+            acc = acc * alpha[:, None]
+            v = load_tile(
+                v_src, v_desc, new_v, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
+                D, D_PAD, V_PAGE, V_TOK, NEW_V_TOK,
+            )  # fmt: skip
+            acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
         M = m_new
     return acc, M, L
 
@@ -189,7 +248,7 @@ def attend_source(
     q_pos, left, right, qk_scale, cap, slope, SOURCE: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr,
     TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr, K_PAGE: tl.constexpr, K_TOK: tl.constexpr,
     V_PAGE: tl.constexpr, V_TOK: tl.constexpr, NEW_TOK: tl.constexpr, NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, WORDS: tl.constexpr, RAISE: tl.constexpr,
 ):  # fmt: skip
     """All keys low <= k < high of one source that any row sees: masked lead, unmasked bulk, masked tail.
 
@@ -211,25 +270,25 @@ def attend_source(
     if SOURCE == BOTH:
         bulk_high = tl.minimum(bulk_high, cached)
         lead_high = start + tl.maximum(bulk_high - start, 0) // TILE * TILE
-    if WINDOW and q.shape[0] <= 32:
+    if WINDOW and q_pos.shape[0] <= 32:
         # few tiles and little arithmetic: one masked loop starts sooner than three
         lead_end = start
         bulk_high = start
         if SOURCE == BOTH:
             lead_end = lead_high
     bulk_end = lead_end + tl.maximum(bulk_high - lead_end, 0) // TILE * TILE
-    if WINDOW and (q.shape[0] > 32 or SOURCE == BOTH):
+    if WINDOW and (q_pos.shape[0] > 32 or SOURCE == BOTH):
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, start,
             tl.minimum(lead_end, lead_high), cached, high, q_pos, left, right, qk_scale, cap, slope, True,
             SOURCE != BOTH, PLAIN, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK,
-            CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
         )  # fmt: skip
-    if not WINDOW or q.shape[0] > 32:
+    if not WINDOW or q_pos.shape[0] > 32:
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, lead_end, bulk_end, cached,
             high, q_pos, left, right, qk_scale, cap, slope, False, False, PLAIN, TMA, PAGE, TILE, D, D_PAD, K_PAGE,
-            K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
         )  # fmt: skip
     if SOURCE == BOTH:
         bulk_end = tl.minimum(bulk_end, lead_high)
@@ -241,13 +300,13 @@ def attend_source(
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, bulk_end, diagonal_end,
             cached, high, q_pos, left, right, qk_scale, cap, slope, True, False, PLAIN, TMA, PAGE, TILE, D, D_PAD,
-            K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+            K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
         )  # fmt: skip
         bulk_end = diagonal_end
     return attend_tiles(
         acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, bulk_end, key_high, cached, high,
         q_pos, left, right, qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE,
-        V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI,
+        V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
     )  # fmt: skip
 
 

@@ -206,11 +206,12 @@ def _counters(variant: str, segments: int, block_m: int) -> tuple[int, int]:
 def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Sizes, Strides, Features]:
     """The constants of a call's layout and features, as all kernels take them."""
     q, k, out = call.q, call.k, call.out
-    compute = out.dtype if q.dtype in FP8 else q.dtype
+    compute = TL_DTYPE.get(out.dtype if q.dtype in FP8 else q.dtype, tl.bfloat16)
     fp8_max = torch.finfo(out.dtype).max if out.dtype in FP8 else 0.0
     new, new_v = (
         tensor.stride()[:2] if tensor is not None else (0, 0) for tensor in (call.new_k, call.new_v)
     )
+    half = halves(call, compute)
     return (
         Sizes(call.layout.group, k.shape[2], k.shape[1], q.shape[2], d_pad),
         Strides(*q.stride()[:2], *out.stride()[:2], *k.stride()[:3], *call.v.stride()[:3], *new, *new_v),
@@ -224,10 +225,26 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
             WINDOW=call.left >= 0,
             SOFTCAP=call.softcap > 0,
             ALIBI=call.alibi is not None,
-            COMPUTE=TL_DTYPE.get(compute, tl.bfloat16),
+            HALF=half,
+            WORDS=half and in_words(call.k) and in_words(call.v) and call.slots is None,
+            COMPUTE=compute,
             FP8_MAX=fp8_max,
         ),
     )
+
+
+def halves(call: Call, compute: Any) -> bool:
+    """Whether products with fp8 pages are of float16, which holds their numbers exactly: one instruction makes two of
+    them since compute capability 8.9, where bfloat16 takes several. Interpreted too.
+    """
+    device = call.layout.device
+    able = device.vendor == "nvidia" and (device.capability or (8, 9)) >= (8, 9)
+    return able and call.k.dtype in (torch.float8_e4m3fn, torch.float8_e5m2) and compute != tl.float32
+
+
+def in_words(cache: torch.Tensor) -> bool:
+    """Whether every row of an fp8 cache can be read as 16-bit words."""
+    return cache.data_ptr() % 16 == 0 and all(stride % 2 == 0 for stride in cache.stride()[:3])
 
 
 def kept_rows(variant: str, group: int, block_m: int, rows: int) -> int:
