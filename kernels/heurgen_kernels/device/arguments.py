@@ -99,7 +99,8 @@ class Strides(NamedTuple):
 class Features(NamedTuple):
     """FRESH: new K and V are at hand; WRITE: they are, and are written to the pages (static_grid with DECODE alone);
     PREFIX: pages are read; TMA, TMA_NEW: pages, new tokens through descriptors; COMPUTE: type of the products;
-    FP8_MAX: largest number of an fp8 output, 0 for others.
+    HALF: products with fp8 pages in float16; WORDS: their rows can be read as 16-bit words; FP8_MAX: largest number of
+    an fp8 output, 0 for others.
     """
 
     FRESH: bool

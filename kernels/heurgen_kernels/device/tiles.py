@@ -16,6 +16,7 @@ ROWS = tl.constexpr(1)  # contiguous [tokens, heads, head_size]
 BOTH = tl.constexpr(2)  # pages up to the new tokens, from there on their rows; with PARTIAL alone
 
 LOWEST = tl.constexpr(-1.0e38)
+# Two words of fp8 numbers, $2, to their low bytes, $0, and high bytes, $1, in float16. The interpreter has no assembler.
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 UNPACK_E5M2 = tl.constexpr("prmt.b32 $0, $2, 0, 0x2404; and.b32 $1, $2, 0xff00ff00;")
 UNPACK_E4M3 = tl.constexpr("""{
@@ -145,7 +146,7 @@ def load_words(
 ):  # fmt: skip
     """(even columns, odd columns) of a tile of fp8 pages as float16 [TILE, D_PAD // 2], exact: NaN stays NaN.
 
-    Read as 16-bit words, which the matrix unit's loads can transpose and bytes not; unpacked in the operand's registers.
+    Read as 16-bit words, which the matrix unit's loads can transpose and bytes not; unpacked in registers.
     """
     words = load_tile(
         src.to(tl.pointer_type(tl.int16), bitcast=True), None, src, table, 0, 0, 0, start, 0, limit, PAGES, PARTIAL,
@@ -156,13 +157,15 @@ def load_words(
         even = (words & 0xFF).to(tl.uint8).to(FP8, bitcast=True).to(tl.float16)
         odd = ((words >> 8) & 0xFF).to(tl.uint8).to(FP8, bitcast=True).to(tl.float16)
         return even, odd
-    UNPACK: tl.constexpr = UNPACK_E5M2 if FP8 == tl.float8e5 else UNPACK_E4M3
-    return tl.inline_asm_elementwise(UNPACK, "=r,=r,r", [words], (tl.float16, tl.float16), is_pure=True, pack=2)
+    UNPACK: tl.constexpr = UNPACK_E4M3 if FP8.is_fp8e4nv() else UNPACK_E5M2
+    return tl.inline_asm_elementwise(
+        UNPACK, "=&r,=&r,r", [words], (tl.float16, tl.float16), is_pure=True, pack=2
+    )
 
 
 @triton.jit
 def half_rows(q):
-    """(q times a power of two as float16, the inverse of that power): the largest finite number lies in [2^14, 2^15)."""
+    """(q times a power of two as float16, its inverse): the largest finite number lies in [2^14, 2^15)."""
     if q.dtype == tl.float16:
         return q, 1.0
     wide = q.to(tl.float32)
@@ -180,12 +183,15 @@ def attend_tiles(
     left, right, qk_scale, cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr,
     TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
     K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, NEW_TOK: tl.constexpr,
-    NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr, WORDS: tl.constexpr, RAISE: tl.constexpr,
+    NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
+    WORDS: tl.constexpr, RAISE: tl.constexpr,
 ):  # fmt: skip
     """The online softmax over the tiles that start at first, first + TILE, .. < last.
 
     MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are not read.
     qk_scale is scale * log2(e), or with SOFTCAP 2 * scale * log2(e) / cap, and cap then is cap * log2(e).
+    WORDS: of fp8 pages; q and acc are pairs, of even and odd columns. RAISE: M stays so far below the largest score, so
+    that the weights' small ones are no subnormal float16.
     """
     AHEAD: tl.constexpr = TMA and SOURCE == PAGES and not PARTIAL
     page = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.plan import make_plan
@@ -19,15 +20,20 @@ def scales(device, k=0.5, v=2.0):
     return {"k_scale": torch.tensor([k], device=device), "v_scale": torch.tensor([v], device=device)}
 
 
-def features(batch, config=Config("split_kv", 16, 32, 2, 3, 2), device=Device("nvidia", (9, 0), 132)):
+HOPPER = Device("nvidia", (9, 0), 132)
+SPLIT = Config("split_kv", 16, 32, 2, 3, 2)
+
+
+def features(batch, setting=SPLIT, device=HOPPER):
     """(products in float16, pages read as words) of a launch's plan."""
-    found = make_plan(checked(batch, device), config).constants[2]
+    found = make_plan(checked(batch, device), setting).constants[2]
     return found.HALF, found.WORDS
 
 
 @pytest.mark.parametrize("cache", [E4M3, E5M2])
 @pytest.mark.parametrize(
-    ("heads", "size", "page"), [((4, 2), 64, 32), ((5, 1), 80, 16), ((2, 1), 40, 12), ((16, 1), 16, 16), ((2, 1), 256, 64)]
+    ("heads", "size", "page"),
+    [((4, 2), 64, 32), ((5, 1), 80, 16), ((2, 1), 40, 12), ((16, 1), 16, 16), ((2, 1), 256, 64)],
 )
 def test_layouts(device, cache, heads, size, page):
     batch = make_batch(LENGTHS, heads=heads, size=size, page=page, cache=cache, device=device)
@@ -60,8 +66,6 @@ def test_bfloat16_queries_of_any_size(device, largest):
 def test_a_query_that_is_not_finite_spoils_its_own_rows_alone(device):
     batch = make_batch([(1, 37), (3, 30)], heads=(2, 1), cache=E4M3, dtype=torch.bfloat16, device=device)
     good = [0, 1, 3]
-    from heurgen_kernels.api import paged_attention
-
     right = paged_attention(**batch, **scales(device), config=config("q_block"))
     for value in (float("inf"), float("nan")):
         batch["q"][2] = value
@@ -81,8 +85,6 @@ def test_pages_behind_a_sequence_hold_anything(device, cache, variant):
         batch[name] = pages.to(cache)
     assert error_of(batch, config(variant, tile=64), **scales(device)) < HALF
     batch["value_cache"][batch["block_table"][0, 0].long(), 3, 0, 5] = float("nan")
-    from heurgen_kernels.api import paged_attention
-
     found = paged_attention(**batch, **scales(device), config=config(variant, tile=64))
     if device == "cuda" or cache == E5M2:  # the interpreter makes 480 of E4M3's NaN
         assert found[0, :2, 5].isnan().all()
@@ -134,4 +136,7 @@ def test_who_multiplies_in_float16():
     drafts = make_batch(LENGTHS, cache=E4M3, fresh=True)
     drafts |= {name: drafts[name].to(E4M3) for name in ("q", "key", "value")}
     drafts |= {"out": torch.zeros(drafts["q"].shape, dtype=torch.bfloat16), "slot_mapping": torch.arange(8)}
-    assert features(drafts, Config("static_grid", 16, 32, 2, 3, 2)) == (True, False)  # tiles of pages and new tokens
+    assert features(drafts, Config("static_grid", 16, 32, 2, 3, 2)) == (
+        True,
+        False,
+    )  # tiles of pages and new tokens
