@@ -16,7 +16,7 @@ ROWS = tl.constexpr(1)  # contiguous [tokens, heads, head_size]
 BOTH = tl.constexpr(2)  # pages up to the new tokens, from there on their rows; with PARTIAL alone
 
 LOWEST = tl.constexpr(-1.0e38)
-# Two words of fp8 numbers, $2, to their low bytes, $0, and high bytes, $1, in float16. The interpreter has no assembler.
+# Two words of fp8 numbers, $2, to their low bytes, $0, and high bytes, $1, in float16; not for the interpreter.
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 UNPACK_E5M2 = tl.constexpr("prmt.b32 $0, $2, 0, 0x2404; and.b32 $1, $2, 0xff00ff00;")
 UNPACK_E4M3 = tl.constexpr("""{
