@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import product
@@ -39,15 +40,39 @@ for config, shape in json.load(sys.stdin):
 """
 
 
-def compiled(target, cases, script=SCRIPT):
-    """(shared, registers, spills, why it does not fit or None) of each (config, shape)."""
+# The instructions of the one case's kernel.
+SASS = """
+import json, subprocess, sys, tempfile
+from pathlib import Path
+import triton
+from heurgen_kernels.config import Config
+from heurgen_kernels.tools import fits
+((config, shape),) = json.load(sys.stdin)
+kept = []
+fits._nvidia_resources = lambda compiled, target: kept.append(compiled.asm["cubin"])
+fits.compile_config(Config(*config), sys.argv[1], fits.Shape(**shape))
+tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+    file.write(kept[0])
+    file.flush()
+    subprocess.run([tool, "-sass", file.name], check=True)
+"""
+
+
+def run(script, target, cases):
+    """What a script of the above writes, given (config, shape) of each case."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "kernels"}
     found = subprocess.run(
         [sys.executable, "-c", script, target], input=json.dumps(cases),
         capture_output=True, text=True, env=environment, timeout=3000,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr[-2000:]
-    return [json.loads(line) for line in found.stdout.splitlines()]
+    return found.stdout
+
+
+def compiled(target, cases, script=SCRIPT):
+    """(shared, registers, spills, why it does not fit or None) of each (config, shape)."""
+    return [json.loads(line) for line in run(script, target, cases).splitlines()]
 
 
 def configs_of(module):
@@ -148,6 +173,19 @@ def test_three_consumers_fit_but_for_a_few_words(segments, fresh):
     assert shared <= 232448
     assert registers == 128
     assert spills <= 28
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tile", "head_size"), [(128, 128), (64, 256)])
+def test_the_softmax_of_a_tile_comes_before_the_wait_for_the_values_of_the_last(tile, head_size):
+    """The assembler is free to wait first, and has done so: then nothing overlaps within a consumer."""
+    config = Config("warp_specialized", 128, tile, 4, 2, 1)
+    code = run(SASS, "sm_90", [(config, {"head_size": head_size})])
+    # Code lies as it is written: the wait for the scores of a turn, the softmax, the wait for all that was begun.
+    _, *turns = re.split(r"DEPBAR.LE gsb0, 0x1", code)
+    assert len(turns) == 2  # of each consumer
+    for turn in turns:
+        assert turn[: turn.index("DEPBAR.LE gsb0, 0x0")].count("MUFU.EX2") >= tile // 2
 
 
 @by_make_fits
