@@ -20,17 +20,17 @@ LOWEST = gl.constexpr(-1.0e38)
 def hides_values(HEAD, D, SOFTCAP):
     """Whether a consumer's softmax runs while the matrix unit multiplies the last tile's weights with V, not behind it.
 
-    Measured on an H200, 11,571 to 30,000 tokens and chunks: heads of 128 up to 1.5 % faster, of 256 3 to 4 %. Slower,
-    1 to 6 %, at heads of 64 (two consumers and three) and 96, at 256 with a soft cap 1 to 2 %: there the other
-    consumers' products hide it already. Other sizes were not measured.
+    Speed measured on an H200, prompts of 11,571 to 30,000 tokens and chunks from pages: heads of 128 0.996 to 1.015, of
+    256 0.996 to 1.044; but 256 with a soft cap 0.98 to 0.99, 96 0.95 to 0.99, 64 0.94 to 0.97 with two consumers, 0.97
+    to 1.01 with three, which hide each other's softmax. Sizes between, and a soft cap at 128, were not measured.
     """
     return HEAD == D and D >= 128 and not SOFTCAP
 
 
 @gluon.constexpr_function
 def scales_late(HEAD, D, SOFTCAP):
-    """Whether the sums are scaled while the next tile's scores begin, not before: another 2 to 3 % at heads of 256; 1 %
-    slower at 128, whose sums take half as long.
+    """Whether the sums are scaled while the next tile's scores begin, not before: another 2 to 3 % at heads of 256; 1
+    to 2 % slower at 128.
     """
     return hides_values(HEAD, D, SOFTCAP) and D == 256
 
