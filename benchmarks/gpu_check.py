@@ -130,7 +130,7 @@ def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
             "no:cacheprovider", "-p", "gpu_journal", "--durations=15", f"--junitxml={report}",
-            "tests/kernels/test_gpu.py", "tests/kernels/test_gpu_matmul.py", "tests/kernels/test_gpu_llama.py",
+            *(f"tests/kernels/test_gpu{name}.py" for name in ("", "_fp8", "_matmul", "_llama")),
         ]  # fmt: skip
         started = time.monotonic()
         try:

@@ -7,7 +7,8 @@ import os
 import random
 
 import torch
-from heurgen_kernels.config import Config
+from heurgen_kernels.config import Config, normalise
+from heurgen_kernels.heuristics import paged_attention
 
 SEQUENCES = {
     "chunk": [(1, 1328), (5, 18), (129, 463)],
@@ -29,6 +30,8 @@ CONFIGS = [
     Config("warp_specialized", 128, 64, 4, 3, 1),
     Config("warp_specialized", 128, 128, 4, 2, 4),
 ]
+# A generated module holds the configs that its selector returns as constants.
+CHOSEN = [normalise(value) for name, value in vars(paged_attention).items() if name.startswith("_CONFIG_")]
 TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
 
 

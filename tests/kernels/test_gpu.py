@@ -10,9 +10,8 @@ import random
 import pytest
 import torch
 from heurgen_kernels.api import paged_attention
-from heurgen_kernels.config import Config, normalise
+from heurgen_kernels.config import Config
 from heurgen_kernels.defaults import GRAPH
-from heurgen_kernels.heuristics import paged_attention as paged_attention_h200
 from heurgen_kernels.host.segments import with_segments
 
 from tests.kernels.batches import (
@@ -28,14 +27,9 @@ from tests.kernels.batches import (
     slots_of,
     written,
 )
-from tests.kernels.gpu_cases import CONFIGS, FEATURES, NARROW, PARTS, SAMPLE, SEQUENCES, SHAPES, some
+from tests.kernels.gpu_cases import CHOSEN, CONFIGS, FEATURES, NARROW, PARTS, SAMPLE, SEQUENCES, SHAPES, some
 
 pytestmark = pytest.mark.gpu
-
-# A generated module holds the configs that its selector returns as constants.
-CHOSEN = [
-    normalise(value) for name, value in vars(paged_attention_h200).items() if name.startswith("_CONFIG_")
-]
 
 
 @pytest.mark.parametrize("number", range(len(SAMPLE)))

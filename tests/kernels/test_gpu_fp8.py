@@ -1,4 +1,6 @@
-"""fp8 pages under the warp-specialised kernel, which reads a 16-bit copy. Skipped, with its reason, elsewhere."""
+"""fp8 pages under every config of the selector, and under the warp-specialised kernel, which reads a 16-bit copy.
+Skipped, with its reason, elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ from heurgen_kernels import caches
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
 from heurgen_kernels.host import widen
+from heurgen_kernels.host.segments import with_segments
 
 from tests.kernels.batches import LIMITS, error_of, halves, make_batch
-from tests.kernels.gpu_cases import E4M3, WIDENED, WIDENED_FEATURES
+from tests.kernels.gpu_cases import CHOSEN, E4M3, SEQUENCES, WIDENED, WIDENED_FEATURES, some
 
 pytestmark = pytest.mark.gpu
 LENGTHS = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000), (300, 1600), (128, 256)]
@@ -39,7 +42,26 @@ def features_of(case):
     return first, second | {"sinks": torch.linspace(-2, 3, case[0][0])}
 
 
-@pytest.mark.parametrize("case", WIDENED, ids=str)
+@pytest.mark.parametrize("config", CHOSEN, ids=lambda c: "-".join(map(str, c)))
+def test_every_config_that_the_selector_returns(gpu, config):
+    """Keys cut and not cut."""
+    for number, name in enumerate(("chunk", "long decode", "two", "ones")):
+        case = (32, 8), 128, (16, 128)[number % 2], E4M3, torch.bfloat16
+        batch, scales = poisoned(case, name == "two", gpu, SEQUENCES[name])
+        for segments in {"chunk": (1, 3), "long decode": (3,)}.get(name, (1,)):
+            error = error_of(batch, with_segments(config, segments), **scales)
+            assert error < LIMITS[torch.bfloat16], (name, segments)
+
+
+def test_scales_of_16_bit_numbers(gpu):
+    batch = make_batch(LENGTHS, (8, 2), 128, 16, torch.bfloat16, True, gpu)
+    for name in ("q_scale", "k_scale", "v_scale"):
+        assert (
+            error_of(batch, SPECIALISED, **{name: torch.tensor([1.75], device=gpu)}) < LIMITS[torch.bfloat16]
+        )
+
+
+@pytest.mark.parametrize("case", some(WIDENED, 2), ids=str)
 def test_against_the_reference(gpu, case):
     for features in features_of(case):
         for fresh in (False, True):

@@ -152,7 +152,8 @@ def specialises(config: Config, call: Call) -> bool:
     """Whether the warp-specialised kernel can run the call: Hopper, two-byte elements, no feature that it lacks."""
     if not call.layout.device.hopper or call.layout.group > 128:
         return False
-    plain = call.alibi is None and call.q.shape[2] >= 64
+    scales = (call.q_scale, call.k_scale, call.v_scale)
+    plain = call.alibi is None and call.q.shape[2] >= 64 and all(scale is None for scale in scales)
     same = call.q.dtype == call.k.dtype == call.out.dtype and call.q.dtype in (torch.float16, torch.bfloat16)
     pages, new = descriptor_sources(call, config, padded(call.q.shape[2]), 16)
     return plain and same and (pages or not call.prefix) and (new or call.new_k is None)

@@ -28,6 +28,7 @@ STEP = 16  # pages: as many sizes of copies as descriptors are encoded for
 OPTIONS = {"num_warps": 4}
 _bound: Cache[tuple[Any, ...], Bound] = shared()
 _layouts: Cache[tuple[CallLayout, int, int], CallLayout] = shared()
+_constants: Cache[tuple[CallLayout, CallLayout, int], tuple[Any, ...]] = shared()
 
 
 def pages_for(call: Call) -> int:
@@ -52,15 +53,11 @@ def widened(call: Call) -> Call | None:
     pages = pages_for(call)
     if not pages:
         return None
-    layout, q = call.layout, call.q
-    heads_kv, size = layout.heads_kv, call.k.shape[3]
-    shape = (pages + 1, PAGE, heads_kv, size)
-    stride = (heads_kv * PAGE * size, size, PAGE * size, 1)
-    k, v = (torch.empty_strided(shape, stride, dtype=q.dtype, device=layout.place) for _ in "kv")
+    layout = call.layout
     width = max(-(-call.max_k // PAGE), 1)
-    table = torch.empty((layout.num_seqs, width), dtype=torch.int32, device=layout.place)
+    k, v, table = allocated(call, pages + 1, width)
     copy = Call(
-        q, k, v, table, call.cu, call.lens, call.out, call.max_q, call.max_k, call.scale, call.new_k, call.new_v,
+        call.q, k, v, table, call.cu, call.lens, call.out, call.max_q, call.max_k, call.scale, call.new_k, call.new_v,
         call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, None, None, call.out_scale,
         blocks=call.blocks, block_q=call.block_q, total_k=call.total_k, prefix=call.prefix,
     )  # fmt: skip
@@ -69,14 +66,28 @@ def widened(call: Call) -> Call | None:
     return copy
 
 
+def allocated(call: Call, pages: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """K's and V's wide pages, heads outside tokens, and a block table of `width` pages a sequence: one piece of memory,
+    since each costs microseconds of host time.
+    """
+    layout, size = call.layout, call.k.shape[3]
+    heads_kv, num_seqs = layout.heads_kv, layout.num_seqs
+    shape, stride = (pages, PAGE, heads_kv, size), (heads_kv * PAGE * size, size, PAGE * size, 1)
+    count = pages * stride[0]
+    whole = torch.empty(count + num_seqs * width, dtype=torch.int32, device=layout.place)
+    wide = whole.view(call.q.dtype)
+    k, v = wide.as_strided(shape, stride), wide.as_strided(shape, stride, count)
+    return k, v, whole.as_strided((num_seqs, width), (width, 1), count)
+
+
 def widen(call: Call, copy: Call) -> None:
     """Fill the copy, on the current stream; nothing where the call reads no pages."""
     if not call.prefix:
         return
     layout = call.layout
     tensors, *rest = arguments_of(call, copy)
-    addresses = tuple(None if tensor is None else tensor.data_ptr() for tensor in tensors)
-    aligned = tuple(address is None or address & 15 == 0 for address in addresses)
+    addresses = tuple([None if tensor is None else tensor.data_ptr() for tensor in tensors])
+    aligned = tuple([address is None or address & 15 == 0 for address in addresses])
     key = (layout.kind, call.left >= 0, aligned)
     known = _bound.get(key)
     grid = (copy.layout.pages, layout.heads_kv + 1, 1)
@@ -91,13 +102,18 @@ def widen(call: Call, copy: Call) -> None:
 
 def arguments_of(call: Call, copy: Call) -> tuple[Any, ...]:
     """All arguments of the kernel, in the order of its signature."""
-    layout, k, v = call.layout, call.k, call.v
-    size, none = k.shape[3], (0,) * 4
     tensors = WideTensors(
-        k, v, copy.k, copy.v, call.table, copy.table, call.cu, call.lens, call.k_scale, call.v_scale
+        call.k, call.v, copy.k, copy.v, call.table, copy.table, call.cu, call.lens, call.k_scale, call.v_scale
     )
+    key = (call.layout, copy.layout, call.left)
+    return (tensors, *(_constants.get(key) or _constants.keep(key, constants_of(call, copy))))
+
+
+def constants_of(call: Call, copy: Call) -> tuple[Any, ...]:
+    """The arguments behind the tensors, which calls of one layout and window share."""
+    layout, k, size, none = call.layout, call.k, call.k.shape[3], (0,) * 4
     return (
-        tensors, call.left, layout.table_stride, copy.layout.table_stride, layout.num_seqs,
+        call.left, layout.table_stride, copy.layout.table_stride, layout.num_seqs,
         Sizes(1, layout.heads_kv, k.shape[1], size, padded(size)),
-        Strides._make((*none, *k.stride()[:3], *v.stride()[:3], *none)), call.left >= 0, call.new_k is not None,
+        Strides._make((*none, *k.stride()[:3], *call.v.stride()[:3], *none)), call.left >= 0, call.new_k is not None,
     )  # fmt: skip

@@ -105,6 +105,7 @@ TYPES = {
     torch.int64: "i64",
     torch.float32: "fp32",
     torch.float8_e4m3fn: "fp8e4nv",
+    torch.float8_e4m3fnuz: "fp8e4b8",
     **{dtype: name for name, dtype in ELEMENTS.items()},
 }
 # New and all tokens of the two sequences that are compiled for; numbers are no part of a kernel, but for one token.
@@ -121,7 +122,9 @@ def meta_call(shape: Shape, target: str) -> Call:
         return torch.empty(sizes, dtype=dtype, device="meta")
 
     cache = (2 * pages, shape.page_size, shape.num_kv_heads, shape.head_size)
-    kept = torch.float8_e4m3fn if shape.fp8 else element
+    # CDNA's own fp8 numbers have no negative zero
+    fp8 = torch.float8_e4m3fnuz if target.startswith("gfx") else torch.float8_e4m3fn
+    kept = fp8 if shape.fp8 else element
     scale = meta(1, dtype=torch.float32) if shape.fp8 else None
     k, v = meta(*cache, dtype=kept), meta(*cache, dtype=kept)
     if shape.halves:

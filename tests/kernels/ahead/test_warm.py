@@ -32,5 +32,9 @@ def test_warm_ups_in_a_process_with_triton_s_compiler(tmp_path):
     assert len(outcome) > 3
     assert {layout: found["late"] for layout, found in outcome.items() if found["late"]} == {}
     assert min(found["asked"] for found in outcome.values()) > 3
+    for kernel, layouts in (
+        ("widen_kernel", {"fp8, copied", "fp8, a window"}), ("write_pages_kernel", {"fused", "fp8, copied"})
+    ):  # fmt: skip
+        assert {layout for layout, found in outcome.items() if kernel in found.get("kernels", ())} == layouts
     assert disk == [0, 3]
     assert second < 1.02 * first

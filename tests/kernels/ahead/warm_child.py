@@ -2,9 +2,9 @@
 
     python -m tests.kernels.ahead.warm_child
 
-Prints a JSON object. Of each layout and linear layer: the kernels that its warm-up asked for, and those that launches
-asked for after it. "disk": how many of three jobs are in Triton's cache before and after two processes shared them.
-"peaks": see `peaks`.
+Prints a JSON object. Of each layout and linear layer: how many kernels its warm-up asked for (of a layout which), and
+those that launches asked for after it. "disk": how many of three jobs are in Triton's cache before and after two
+processes shared them. "peaks": see `peaks`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from heurgen_kernels.ahead import compiling as ahead  # noqa: E402
 from heurgen_kernels.ahead.compiling import compiling, not_on_disk, share  # noqa: E402
 from heurgen_kernels.ahead.layouts import example  # noqa: E402
 from heurgen_kernels.defaults import GRAPH  # noqa: E402
+from heurgen_kernels.host.pages import write_pages  # noqa: E402
 from triton import knobs  # noqa: E402
 
 LIMITS = {"max_num_seqs": 128, "max_num_batched_tokens": 4096, "max_seqlen": 65536}
@@ -45,7 +46,7 @@ FUSED = {"q_strides": (6144, 128), "new_strides": ((6144, 128),) * 2, "page_stri
 APART = {**FUSED, "new_strides": ((1024, 128), (6144, 128))}
 LAYOUTS = {
     "contiguous": Layout(32, 8, 128, 16, fresh=(False, True)),
-    "fused": Layout(32, 8, 128, 16, fresh=(False,), fresh_from=2, **FUSED),
+    "fused": Layout(32, 8, 128, 16, fresh=(False,), fresh_from=2, stored=True, **FUSED),
     "written": Layout(32, 8, 128, 16, fresh=(False,), written=True, **APART),
     "by head": Layout(
         16, 8, 64, 64, dtype=torch.float16, page_strides=(8 * 64 * 128, 128, 64 * 128), window=True
@@ -53,8 +54,9 @@ LAYOUTS = {
     "one KV head": Layout(8, 1, 128, 16, fresh=(False,), fresh_from=2, softcap=True, sinks=torch.bfloat16),
     "fp8": Layout(64, 8, 128, 128, cache_dtype=FP8, alibi=True),
     "fp8, copied": Layout(
-        32, 8, 128, 16, cache_dtype=FP8, fresh=(False, True), page_strides=(16 * 2048, 2048, 256)
+        32, 8, 128, 16, cache_dtype=FP8, fresh=(False, True), stored=True, page_strides=(16 * 2048, 2048, 256)
     ),
+    "fp8, a window": Layout(16, 2, 96, 48, cache_dtype=FP8, fresh=(True,), window=True, sinks=torch.bfloat16),
     "wide": Layout(8, 4, 256, 32, fresh=(True,), pages=False),
     "28 to 4": Layout(28, 4, 80, 16),
     "encoder": Layout(12, 12, 64, 16, causal=False),
@@ -75,7 +77,7 @@ def launches(layout, count, seed=0):
     large = {
         name: _many(calls, name, LIMITS["max_num_batched_tokens"]) for name in ("q", "out", "key", "value")
     }
-    written = {"": example(layout, cpu, False, True)} if layout.written else {}
+    written = {"": example(layout, cpu, False, True)} if layout.written or layout.stored else {}
     new = {name: _many(written, name, LIMITS["max_num_batched_tokens"]) for name in ("key", "value")}
     slots = torch.zeros(LIMITS["max_num_batched_tokens"], dtype=torch.int64)
     table = torch.zeros((LIMITS["max_num_seqs"], LIMITS["max_seqlen"] // layout.page_size), dtype=torch.int32)
@@ -94,8 +96,12 @@ def launches(layout, count, seed=0):
         recorded = (
             not fresh and query <= 16 * layout.num_kv_heads // layout.num_query_heads and rng.random() < 0.3
         )
-        if recorded and written:
+        if recorded and layout.written:
             call |= {name: tensor[:tokens] for name, tensor in new.items()} | {"slot_mapping": slots[:tokens]}
+        if layout.stored:
+            pages = [written[""][name] for name in ("key_cache", "value_cache")]
+            scales = [written[""][name] for name in ("k_scale", "v_scale")]
+            write_pages(new["key"][:tokens], new["value"][:tokens], *pages, slots[:tokens], *scales)
         paged_attention(
             **call
             | {
@@ -192,7 +198,10 @@ def main():
             warm_up([layout], **LIMITS, device="cpu")
             before = len(compiled)
             launches(layout, 1500)
-            found[name] = {"asked": before - first, "late": [kernel for kernel, _ in compiled[before:]]}
+            found[name] = {
+                "asked": before - first, "late": [kernel for kernel, _ in compiled[before:]],
+                "kernels": sorted({kernel for kernel, _ in compiled[first:before]}),
+            }  # fmt: skip
         for layer in LAYERS:
             first = len(compiled)
             warm_up_matmul([layer], range(1, ROWS + 1), device="cpu")

@@ -15,7 +15,7 @@ from heurgen_kernels.host.plan import make_plan
 from heurgen_kernels.host.widen import PAGE, pages_for, widen, widened
 from heurgen_kernels.tools.reference import reference_attention
 
-from tests.kernels.batches import LIMITS, checked, halves, make_batch
+from tests.kernels.batches import LIMITS, checked, config, error_of, halves, make_batch
 
 H200 = Device("nvidia", (9, 0), 132)
 E4M3 = torch.float8_e4m3fn
@@ -122,6 +122,18 @@ def test_room():
     assert widened(told) is None
     told.prefix = False
     assert pages_for(told) == 1
+
+
+@pytest.mark.parametrize("name", ["q_scale", "k_scale", "v_scale"])
+def test_scales_of_16_bit_numbers_are_applied_too(name):
+    """By all variants alike: warp_specialized has none, so that q_block answers for it."""
+    batch, scale = make_batch(LENGTHS, fresh=True), {name: torch.tensor([1.75])}
+    for variant in ("naive", "q_block", "split_kv", "static_grid", "mixed"):
+        assert error_of(batch, config(variant), **scale) < LIMITS[torch.float16]
+    wide = make_batch(LENGTHS, (2, 1), 64)
+    specialised = Config("warp_specialized", 128, 64, 4, 3)
+    for scales, variant in (({}, "warp_specialized"), ({name: torch.ones(1)}, "q_block")):
+        assert make_plan(checked(wide | scales, H200), specialised).variant == variant
 
 
 def test_who_copies(monkeypatch):

@@ -141,6 +141,21 @@ def test_what_the_nvidia_selector_returns_fits(target, page):
 
 @by_make_fits
 @pytest.mark.slow
+@pytest.mark.parametrize(("target", "module"), [("sm_90", paged_attention), ("gfx942", paged_attention_amd)])
+def test_fp8_caches_fit_but_for_two_words(target, module):
+    """CDNA 3 has numbers of its own; sm_80 and CDNA 2 (where LLVM gives up) have none. Two words: blocks of 64 rows and
+    32 keys, see `plan.register_cap`. warp_specialized runs the kernel of a 16-bit cache.
+    """
+    configs = [config for config in configs_of(module) if config.variant != "warp_specialized"]
+    found = [(config, shape) for config, shape in cases(configs, fp8=True) if not shape["fresh"]]
+    for (config, _), (shared, _, spills, reason) in zip(found, compiled(target, found), strict=True):
+        assert shared > 0
+        few = (config.BLOCK_M, config.TILE_SIZE) == (64, 32) and 0 < spills <= 2
+        assert few or reason is None, (config, reason)
+
+
+@by_make_fits
+@pytest.mark.slow
 def test_warp_specialized_fits_with_each_feature():
     """Heads up to 128. Of heads of 256 some words are spilled once an item, outside the loop over the keys: below."""
     layouts = [
