@@ -26,7 +26,8 @@ def impl_of(**changes):
     return backend.HeurgenAttentionImpl(**given | changes)
 
 
-def builder_of():
+def builder_of(impl=None, builder=backend.HeurgenAttentionMetadataBuilder):
+    """impl: that of its layer."""
     config = SimpleNamespace(
         model_config=SimpleNamespace(
             get_num_attention_heads=lambda _: HEADS, get_num_kv_heads=lambda _: HEADS_KV, get_head_size=lambda: SIZE,
@@ -34,12 +35,13 @@ def builder_of():
         ),
         parallel_config=None, speculative_config=None, scheduler_config=SimpleNamespace(max_num_seqs=8),
         compilation_config=SimpleNamespace(
-            cudagraph_mode=vllm_wheels.CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4]
+            cudagraph_mode=vllm_wheels.CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4],
+            static_forward_context={"layer": SimpleNamespace(impl=impl)},
         ),
     )  # fmt: skip
     triton_attn.get_num_attention_heads_from_layers = lambda *_: HEADS
     spec = SimpleNamespace(block_size=PAGE, dtype=torch.float16, kv_quant_mode=None)
-    return backend.HeurgenAttentionMetadataBuilder(spec, ["layer"], config, torch.device("cpu"))
+    return builder(spec, ["layer"], config, torch.device("cpu"))
 
 
 class Spied:

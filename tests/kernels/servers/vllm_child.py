@@ -30,7 +30,7 @@ from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
 from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
-from tests.kernels.servers import vllm_writes  # noqa: E402
+from tests.kernels.servers import vllm_wrapped, vllm_writes  # noqa: E402
 from tests.kernels.servers.vllm_batch import HEADS, SIZE, Batch, error_of  # noqa: E402
 from tests.kernels.servers.vllm_calls import (  # noqa: E402
     DECODES,
@@ -334,7 +334,8 @@ def check_batches_of_live_traffic_become_a_csv():
 
 def main():
     found = {}
-    for name, check in [*globals().items(), *vars(vllm_writes).items()]:
+    modules = (globals(), vars(vllm_writes), vars(vllm_wrapped))
+    for name, check in [item for module in modules for item in module.items()]:
         if name.startswith("check_"):
             try:
                 check()

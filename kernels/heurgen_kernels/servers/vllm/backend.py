@@ -7,6 +7,7 @@ What our kernels do not have, and single batches that ask for it, goes to the in
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,13 +18,14 @@ from vllm.v1.attention.backends import registry
 from vllm.v1.attention.backends.triton_attn import (
     TritonAttentionBackend,
     TritonAttentionImpl,
+    TritonAttentionMetadata,
     TritonAttentionMetadataBuilder,
 )
 
 from ...api import paged_attention
 from ...host.pages import write_pages
 from . import enter
-from .batch import batch_of, features_of, graph_config
+from .batch import Batch, batch_of, features_of, graph_config
 from .seen import Seen, fresh
 from .support import DTYPES, LayerTraits, why_stock
 from .traffic import traffic_of
@@ -194,8 +196,15 @@ def why_stock_batch(metadata: Any, query: torch.Tensor, output_block_scale: Any)
     return None if query.dtype in (torch.float16, torch.bfloat16) else f"queries of type {query.dtype}"
 
 
+@dataclass
+class HeurgenAttentionMetadata(TritonAttentionMetadata):  # type: ignore[misc]
+    """vLLM's metadata with a `Batch`: a field, since some of vLLM's builders copy metadata field by field."""
+
+    heurgen: Batch | None = None
+
+
 class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: ignore[misc]
-    """vLLM's metadata with a `Batch` in its attribute `heurgen`."""
+    """Builds metadata with what the host knows of the batch."""
 
     def __init__(
         self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device
@@ -205,6 +214,7 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
         layers = getattr(vllm_config.compilation_config, "static_forward_context", {})
         impl = getattr(layers.get(layer_names[0]), "impl", None)
         left = impl.sliding_window[0] if impl is not None else -1
+        self._own = getattr(impl, "takes_new", True)
         self._layer = {
             "num_query_heads": self.num_heads_q, "num_kv_heads": self.num_heads_kv, "head_size": self.headdim,
             "page_size": self.block_size, "dtype": str(kv_cache_spec.dtype).removeprefix("torch."),
@@ -215,10 +225,13 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         # pages of a common prefix are read like others: vLLM's cascade would copy lengths to the host
-        metadata = super().build(0, common_attn_metadata, fast_build)
-        metadata.heurgen = batch_of(common_attn_metadata, frozen=False)
+        stock = super().build(0, common_attn_metadata, fast_build)
+        batch = batch_of(common_attn_metadata, frozen=False, own=self._own)
+        metadata = HeurgenAttentionMetadata(**vars(stock), heurgen=batch)
+        # local attention in chunks has them from NumPy
+        metadata.max_query_len, metadata.max_seq_len = int(stock.max_query_len), int(stock.max_seq_len)
         if self._traffic is not None:
-            self._traffic(features_of(metadata.heurgen, common_attn_metadata, self._layer))
+            self._traffic(features_of(batch, common_attn_metadata, self._layer))
         return metadata
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:

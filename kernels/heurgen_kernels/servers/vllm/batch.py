@@ -34,31 +34,35 @@ class Batch:
     frozen: bool
 
 
-def batch_of(common: Any, frozen: bool) -> Batch:
-    """common: vLLM's CommonAttentionMetadata. Reads host memory alone.
+def batch_of(common: Any, frozen: bool, own: bool = True) -> Batch:
+    """common: vLLM's CommonAttentionMetadata. own: whether the layers attend to pages that their new tokens' K and V
+    are written to; what the host says of others may be another layer's, or still on its way. Reads host memory alone.
 
     Upper bounds are exact for prompts. Where they say as many tokens attended to as there are new ones, every
-    sequence attends to its new tokens alone.
+    sequence attends to its new tokens alone. What wraps a backend and changes lengths (tokens in pools, sinks before
+    all others) may leave them as they were: bounds below the longest, which it does change, say nothing.
     """
-    count, longest = common.num_reqs, common.max_seq_len
+    count, longest, longest_q = common.num_reqs, int(common.max_seq_len), int(common.max_query_len)
     if frozen:
         return Batch(common.num_actual_tokens, None, False, False, True)
+    bound, long = common.seq_lens_cpu_upper_bound, longest_q >= LONG_CHUNK
+    if not own:
+        return Batch(common.num_actual_tokens, None, False, long, False)
     tokens = min(int(common.query_start_loc_cpu[count]), common.num_actual_tokens)
-    bound, long = common.seq_lens_cpu_upper_bound, common.max_query_len >= LONG_CHUNK
-    if bound is None:
+    if bound is None or (count and int(bound[:count].max()) < longest):
         return Batch(tokens, None, False, long, False)
     total = min(int(bound[:count].sum()), count * longest)
-    return Batch(tokens, total, common.max_query_len > 1 and total == tokens, long, False)
+    return Batch(tokens, total, longest_q > 1 and total == tokens, long, False)
 
 
 def features_of(batch: Batch, common: Any, layer: Mapping[str, Any]) -> dict[str, Any]:
     """The features of a selector for a batch. layer: those that say nothing of lengths."""
     total = batch.total_seqlen_k
     if total is None:
-        total = assumed_total(common.num_reqs, common.max_seq_len)
+        total = assumed_total(common.num_reqs, int(common.max_seq_len))
     return {
-        "num_seqs": common.num_reqs, "total_query_tokens": batch.tokens, "max_seqlen_q": common.max_query_len,
-        "max_seqlen_k": common.max_seq_len, "total_seqlen_k": total, **layer, "fresh": batch.fresh or batch.long,
+        "num_seqs": common.num_reqs, "total_query_tokens": batch.tokens, "max_seqlen_q": int(common.max_query_len),
+        "max_seqlen_k": int(common.max_seq_len), "total_seqlen_k": total, **layer, "fresh": batch.fresh or batch.long,
         "avg_seqlen_q": batch.tokens / max(common.num_reqs, 1),
     }  # fmt: skip
 
