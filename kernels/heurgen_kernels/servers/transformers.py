@@ -1,10 +1,11 @@
 """Attention for Transformers 5: `register()`, then a model with attn_implementation="heurgen".
 
 `generate` takes prompts and decodes without padding from the kernels and hands everything else to Transformers' own
-`sdpa`. Continuous batching (`generate_batch`) writes and reads its pages in place: the block table is made of the
-indices that Transformers has for each token, once a batch, and no copy of the cached tokens is gathered. Releases that
-ask for the prefix take "paged|heurgen", and `continuous(model)` is the way that every release takes: from 5.23 on names
-for continuous batching are Transformers' own and ones with "flash" in them, here "heurgen_flash", the same function.
+`sdpa`, to plain PyTorch where layers have soft caps or sinks, which that lacks. Continuous batching (`generate_batch`)
+writes and reads its pages in place: the block table is made of the indices that Transformers has for each token, once a
+batch, and no copy of the cached tokens is gathered. Releases that ask for the prefix take "paged|heurgen", and
+`continuous(model)` is the way that every release takes: from 5.23 on names for continuous batching are Transformers'
+own and ones with "flash" in them, here "heurgen_flash", the same function.
 """
 
 from __future__ import annotations
@@ -138,14 +139,37 @@ def _sdpa(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     if softcap or s_aux is not None:
-        raise NotImplementedError(
-            "sdpa has neither soft caps nor sinks; such a model needs attn_implementation='eager' where heurgen "
-            "cannot serve it (batches with padding)"
-        )
+        causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        return _eager(query, key, value, mask, dropout, scale, causal, softcap, s_aux), None
     found: tuple[torch.Tensor, None] = sdpa_attention_forward(
         module, query, key, value, mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **kwargs
     )
     return found
+
+
+def _eager(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout: float,
+    scale: float, causal: bool, softcap: float | None, sinks: torch.Tensor | None,
+) -> torch.Tensor:  # fmt: skip
+    """What sdpa lacks, soft caps and sinks (one a query head), with its masks: None, of bool (seen) or to be added."""
+    new, total = query.shape[2], key.shape[2]
+    key, value = (states.repeat_interleave(query.shape[1] // states.shape[1], 1) for states in (key, value))
+    scores = query @ key.transpose(2, 3) * scale
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    if (
+        mask is None and causal and new > 1
+    ):  # as sdpa has it: a static cache's keys are those of the first tokens
+        mask = torch.ones((new, total), dtype=torch.bool, device=query.device).tril()
+    if mask is not None:
+        hidden = torch.finfo(scores.dtype).min
+        scores = scores.masked_fill(~mask, hidden) if mask.dtype == torch.bool else scores + mask
+    if sinks is not None:
+        scores = torch.cat((scores, sinks.to(scores).view(1, -1, 1, 1).expand(*scores.shape[:3], 1)), -1)
+    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)[..., :total]
+    weights = torch.nn.functional.dropout(weights, dropout, dropout > 0)
+    return (weights @ value).transpose(1, 2).contiguous()
 
 
 def _continuous(

@@ -13,7 +13,17 @@ if importlib.util.find_spec("transformers") is None:
     pytest.skip("Transformers is not installed", allow_module_level=True)
 
 from heurgen_kernels.servers import transformers as ours
-from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    ContinuousBatchingConfig,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GenerationConfig,
+    GptOssConfig,
+    GptOssForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    StaticCache,
+)
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "serve_transformers.py"
 GREEDY = GenerationConfig(max_new_tokens=2, do_sample=False, eos_token_id=-1, pad_token_id=0)
@@ -67,6 +77,44 @@ def test_padding_is_left_to_sdpa(model, device, launches):
     found = generated(model, "heurgen", ids, attention_mask=mask)
     assert found == generated(model, "eager", ids, attention_mask=mask)
     assert launches == []
+
+
+SMALL = {
+    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 99, "max_position_embeddings": 64,
+    "initializer_range": 0.3, "sliding_window": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+
+
+def gemma(device):
+    config = Gemma2Config(**SMALL, query_pre_attn_scalar=16, attn_logit_softcapping=5.0)
+    return Gemma2ForCausalLM(config).to(device, torch.float16).eval()
+
+
+def gpt_oss(device):
+    made = GptOssForCausalLM(GptOssConfig(**SMALL, num_local_experts=2, num_experts_per_tok=1))
+    return made.to(device, torch.float16).eval()
+
+
+@pytest.mark.parametrize("made", [gemma, gpt_oss])
+def test_soft_caps_and_sinks_where_the_kernels_do_not_serve(made, device, launches):
+    """Padding on either side, a prompt longer than the window, a static cache: of layers that sdpa does not have."""
+    ours.register()
+    torch.manual_seed(0)
+    model = made(device)
+    ids = torch.stack(prompts(device, 9, 9))
+    for padding in (slice(0, 5), slice(5, 9)):
+        mask = torch.ones_like(ids)
+        mask[1, padding] = 0
+        found = generated(model, "heurgen", ids, attention_mask=mask)
+        assert found == generated(model, "eager", ids, attention_mask=mask)
+    assert launches == []
+    static = {"past_key_values": StaticCache(model.config, max_cache_len=16)}
+    expected = generated(model, "eager", ids)
+    assert generated(model, "heurgen", ids, **static) == expected
+    assert launches == []
+    (ids,) = (given[None] for given in prompts(device, 40))
+    assert generated(model, "heurgen", ids) == generated(model, "eager", ids)
 
 
 @pytest.mark.slow
