@@ -17,22 +17,23 @@ LOWEST = gl.constexpr(-1.0e38)
 
 
 @gluon.constexpr_function
-def hides_values(HEAD, D, SOFTCAP):
+def hides_values(HEAD, D, TILE, SOFTCAP):
     """Whether a consumer's softmax runs while the matrix unit multiplies the last tile's weights with V, not behind it.
 
     Speed measured on an H200, prompts of 11,571 to 30,000 tokens and chunks from pages: heads of 128 0.996 to 1.015, of
-    256 0.996 to 1.044; but 256 with a soft cap 0.98 to 0.99, 96 0.95 to 0.99, 64 0.94 to 0.97 with two consumers, 0.97
-    to 1.01 with three, which hide each other's softmax. Sizes between, and a soft cap at 128, were not measured.
+    256 0.996 to 1.044; but 128 with tiles of 64 keys 0.96 to 1.00, 256 with a soft cap 0.98 to 0.99, 96 0.95 to 0.99,
+    64 0.94 to 0.97 with two consumers, 0.97 to 1.01 with three, which hide each other's softmax. Sizes between, and a
+    soft cap at 128, were not measured.
     """
-    return HEAD == D and D >= 128 and not SOFTCAP
+    return HEAD == D and (D, TILE) in ((128, 128), (256, 64)) and not SOFTCAP
 
 
 @gluon.constexpr_function
-def scales_late(HEAD, D, SOFTCAP):
+def scales_late(HEAD, D, TILE, SOFTCAP):
     """Whether the sums are scaled while the next tile's scores begin, not before: another 2 to 3 % at heads of 256; 1
     to 2 % slower at 128.
     """
-    return hides_values(HEAD, D, SOFTCAP) and D == 256
+    return D == 256 and hides_values(HEAD, D, TILE, SOFTCAP)
 
 
 @gluon.jit
@@ -186,8 +187,8 @@ def attend_tiles(
     k_ready, k_empty, v_ready, v_empty = barriers
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
     SPLIT: gl.constexpr = acc.shape[1] < D
-    ASIDE: gl.constexpr = hides_values(HEAD, D, SOFTCAP)
-    LATE: gl.constexpr = scales_late(HEAD, D, SOFTCAP)
+    ASIDE: gl.constexpr = hides_values(HEAD, D, TILE, SOFTCAP)
+    LATE: gl.constexpr = scales_late(HEAD, D, TILE, SOFTCAP)
     for turn in range(1, last):
         here = done + turn
         slot = here % STAGES
@@ -276,7 +277,7 @@ def attend_item(
             context, q_len, left, right, inner, qk_scale, tiles, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH,
             PREFIX, S_LAYOUT,
         )  # fmt: skip
-        if scales_late(HEAD, D, SOFTCAP):
+        if scales_late(HEAD, D, TILE, SOFTCAP):
             acc = scaled(acc, alpha)
         last = (done + count - 1) % STAGES
         mbarrier.wait(v_ready.index(last), (done + count - 1) // STAGES & 1)
