@@ -213,6 +213,8 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
         tensor.stride()[:2] if tensor is not None else (0, 0) for tensor in (call.new_k, call.new_v)
     )
     half = halves(call, compute)
+    # a matrix product takes 16 columns and more, of either kind
+    words = half and d_pad >= 32 and in_words(call.k) and in_words(call.v) and call.slots is None
     return (
         Sizes(call.layout.group, k.shape[2], k.shape[1], q.shape[2], d_pad),
         Strides(*q.stride()[:2], *out.stride()[:2], *k.stride()[:3], *call.v.stride()[:3], *new, *new_v),
@@ -227,7 +229,7 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
             SOFTCAP=call.softcap > 0,
             ALIBI=call.alibi is not None,
             HALF=half,
-            WORDS=half and in_words(call.k) and in_words(call.v) and call.slots is None,
+            WORDS=words,
             COMPUTE=compute,
             FP8_MAX=fp8_max,
         ),

@@ -37,7 +37,7 @@ def features(batch, setting=SPLIT, device=HOPPER):
 )
 def test_layouts(device, cache, heads, size, page):
     batch = make_batch(LENGTHS, heads=heads, size=size, page=page, cache=cache, device=device)
-    assert features(batch) == (True, True)
+    assert features(batch) == (True, size >= 32)
     for setting in (config("split_kv", tile=32), config("q_block", 64, 32)):
         assert error_of(batch, setting, **scales(device)) < HALF
 
@@ -114,11 +114,11 @@ def test_halves_of_one_tensor(device):
 
 
 def test_odd_strides_are_read_byte_by_byte(device):
-    batch = make_batch(LENGTHS, heads=(2, 1), size=16, cache=E4M3, device=device)
+    batch = make_batch(LENGTHS, heads=(2, 1), size=32, cache=E4M3, device=device)
     for name in ("key_cache", "value_cache"):
-        wide = torch.zeros(*batch[name].shape[:3], 17, device=device).to(E4M3)
-        wide[..., :16] = batch[name]
-        batch[name] = wide[..., :16]
+        wide = torch.zeros(*batch[name].shape[:3], 33, device=device).to(E4M3)
+        wide[..., :32] = batch[name]
+        batch[name] = wide[..., :32]
     assert features(batch) == (True, False)
     assert error_of(batch, config("split_kv", tile=32), **scales(device)) < HALF
 
@@ -127,6 +127,8 @@ def test_who_multiplies_in_float16():
     batch = make_batch(LENGTHS, cache=E4M3, dtype=torch.bfloat16)
     assert features(batch) == (True, True)
     assert features(batch, device=Device("nvidia", (8, 9), 142)) == (True, True)
+    # the compiler refuses a product of 8 columns, the interpreter does not
+    assert features(make_batch(LENGTHS, size=16, cache=E4M3)) == (True, False)
     for device in (Device("nvidia", (8, 0), 108), Device("amd", None, 304)):
         assert features(batch, device=device) == (False, False)
     assert features(make_batch(LENGTHS, cache=E4M3, dtype=torch.float32)) == (False, False)

@@ -154,6 +154,12 @@ def test_fp8_caches_fit_but_for_two_words(target, module):
         assert few or reason is None, (config, reason)
 
 
+@pytest.mark.slow
+def test_small_heads_of_fp8_caches_fit():
+    layouts = [{"head_size": size, "decode": True, "fp8": True} for size in (16, 24)]
+    assert unfit("sm_90", [(Config("split_kv", 16, 64, 4, 2, 4), layout) for layout in layouts]) == ""
+
+
 @by_make_fits
 @pytest.mark.slow
 def test_warp_specialized_fits_with_each_feature():
