@@ -51,9 +51,9 @@ def paged_attention(
     block_table   int32 [num_seqs, pages per sequence]
     cu_seqlens_q  int32 [num_seqs + 1]
     seq_lens      int32 [num_seqs], the tokens that a sequence attends to, its new ones included
-    total_seqlen_k  the sum of seq_lens, where the host knows it: keys of unlike lengths are then cut better. It decides
-                  what is launched, never what is computed; None takes all but the longest to be 0.7 times as long. An
-                  upper bound serves too; below the sum, large batches over fp8 pages give NaN (`host/widen.py`)
+    total_seqlen_k  the sum of seq_lens or an upper bound, where the host knows it: keys of unlike lengths are then cut
+                  better. None takes all but the longest to be 0.7 times as long. It decides what is launched, not what
+                  is computed, with one exception: large batches over fp8 pages give NaN below the sum (`host/widen.py`)
     key, value    [tokens, KV heads, head size]: the new tokens' K and V, unquantised; strides from token to token are
                   each its own, those from head to head the same but with slot_mapping. Where given, pages are read for
                   the cached prefix alone, and the new tokens' slots in the cache are not touched
