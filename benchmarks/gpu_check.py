@@ -33,7 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "gpu_check.json"
 PACKAGE = ROOT / "kernels" / "heurgen_kernels"
 # The selectors' trees choose among configs that are all launched here: of generated selectors the configs count.
-SELECTORS = tuple(f"heuristics/{name}.py" for name in ("matmul", "paged_attention", "paged_attention_amd"))
+SELECTORS = tuple(
+    f"heuristics/{name}.py"
+    for name in ("matmul", "paged_attention", "paged_attention_amd", "paged_attention_fp8")
+)
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)
 NOTHING_LEFT = 5  # of pytest: no test was collected

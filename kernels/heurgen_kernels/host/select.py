@@ -39,6 +39,8 @@ NO_WINDOW = 1 << 30
 SEGMENTS = {"nvidia": static_grid.nvidia_num_segments}
 # AMD's selector has a module of its own: it is made from published winners, not from what we measured.
 SHIPPED = {"nvidia": "paged_attention", "amd": "paged_attention_amd"}
+# fp8 caches: other configs win there, five stages and one warp of 32 keys, which no 16-bit cache wants.
+SHIPPED_FP8 = {"nvidia": "paged_attention_fp8"}
 
 
 @dataclass(slots=True)
@@ -99,21 +101,31 @@ def shipped(vendor: str) -> Any:
     return generated(SHIPPED[vendor])
 
 
+def shipped_fp8(vendor: str) -> Any:
+    """The same of the selector for fp8 caches: None where the other one is asked."""
+    return generated(SHIPPED_FP8[vendor]) if vendor in SHIPPED_FP8 else None
+
+
 def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
     """The shipped selector within what its log can speak for, the default elsewhere.
 
     Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
-    published winners are of a kernel that never does, so they know no better config there.
+    published winners are of a kernel that never does, so they know no better config there. fp8 caches have a selector
+    of their own on NVIDIA.
     """
     default, module = _default(vendor), shipped(vendor)
     if module is None:
         return default
     select, pick = module.SELECTORS[vendor], picker(module.SELECTORS[vendor], FEATURES)
     head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
+    dtype, fp8 = FEATURES.index("dtype"), shipped_fp8(vendor)
+    select_fp8 = None if fp8 is None else bind_given(fp8, vendor, FEATURES, default)
 
     def choose(values: tuple[Any, ...]) -> Any:
         if values[head_size] > widest:
             return default(values)
+        if select_fp8 is not None and values[dtype].startswith("float8"):
+            return select_fp8(values)
         if vendor == "amd" and (config := default(values)).variant == "split_kv":
             return config
         return select(*pick(values))

@@ -9,7 +9,7 @@ import pytest
 from heurgen_kernels.caches import Cache
 from heurgen_kernels.config import Config
 from heurgen_kernels.defaults import default_config
-from heurgen_kernels.heuristics import paged_attention, paged_attention_amd
+from heurgen_kernels.heuristics import paged_attention, paged_attention_amd, paged_attention_fp8
 from heurgen_kernels.host import select
 
 from tests.kernels.batches import checked, make_batch
@@ -86,6 +86,19 @@ def test_the_log_of_hopper_knows_all_head_sizes(changes, head_size):
 @pytest.mark.parametrize("changes", [{}, PROMPT, {"max_seqlen_k": 65536}])
 def test_nvidia_takes_what_was_measured(changes):
     assert chosen("nvidia", **changes) == given(paged_attention, "nvidia", **changes)
+
+
+@pytest.mark.parametrize("changes", [{}, PROMPT, {"head_size": 256}, {"sinks": True}])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_fp8_caches_have_a_selector_of_their_own(dtype, changes):
+    layout = {"dtype": dtype, **changes}
+    assert chosen("nvidia", **layout) == given(paged_attention_fp8, "nvidia", **layout)
+    assert chosen("amd", **layout) == chosen("amd", **changes)
+
+
+def test_fp8_caches_wider_than_any_of_their_log_take_the_default():
+    layout = {"head_size": paged_attention_fp8.DOMAIN["head_size"]["high"] + 64, "dtype": "float8_e4m3fn"}
+    assert chosen("nvidia", **layout) == default("nvidia", **layout)
 
 
 @pytest.mark.parametrize("vendor", ["nvidia", "amd"])
