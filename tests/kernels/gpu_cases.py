@@ -8,7 +8,7 @@ import random
 
 import torch
 from heurgen_kernels.config import Config, normalise
-from heurgen_kernels.heuristics import paged_attention
+from heurgen_kernels.heuristics import paged_attention, paged_attention_fp8
 
 SEQUENCES = {
     "chunk": [(1, 1328), (5, 18), (129, 463)],
@@ -31,7 +31,10 @@ CONFIGS = [
     Config("warp_specialized", 128, 128, 4, 2, 4),
 ]
 # A generated module holds the configs that its selector returns as constants.
-CHOSEN = [normalise(value) for name, value in vars(paged_attention).items() if name.startswith("_CONFIG_")]
+CHOSEN, CHOSEN_FP8 = (
+    [normalise(value) for name, value in vars(module).items() if name.startswith("_CONFIG_")]
+    for module in (paged_attention, paged_attention_fp8)
+)
 TABLE = list(itertools.product(SEQUENCES, HEADS, (64, 128, 256), (None, 64, 256), (None, 50.0)))
 
 

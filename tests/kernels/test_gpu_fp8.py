@@ -1,4 +1,4 @@
-"""fp8 pages under every config of the selector, and under the warp-specialised kernel, which reads a 16-bit copy.
+"""fp8 pages under every config of their selector, and under the warp-specialised kernel, which reads a 16-bit copy.
 Skipped, with its reason, elsewhere.
 """
 
@@ -13,7 +13,7 @@ from heurgen_kernels.host import widen
 from heurgen_kernels.host.segments import with_segments
 
 from tests.kernels.batches import LIMITS, error_of, halves, make_batch
-from tests.kernels.gpu_cases import CHOSEN, E4M3, SEQUENCES, WIDENED, WIDENED_FEATURES, some
+from tests.kernels.gpu_cases import CHOSEN_FP8, E4M3, SEQUENCES, WIDENED, WIDENED_FEATURES, some
 
 pytestmark = pytest.mark.gpu
 LENGTHS = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000), (300, 1600), (128, 256)]
@@ -42,7 +42,7 @@ def features_of(case):
     return first, second | {"sinks": torch.linspace(-2, 3, case[0][0])}
 
 
-@pytest.mark.parametrize("config", CHOSEN, ids=lambda c: "-".join(map(str, c)))
+@pytest.mark.parametrize("config", CHOSEN_FP8, ids=lambda c: "-".join(map(str, c)))
 def test_every_config_that_the_selector_returns(gpu, config):
     """Keys cut and not cut."""
     for number, name in enumerate(("chunk", "long decode", "two", "ones")):

@@ -111,7 +111,7 @@ def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
 
     Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
     published winners are of a kernel that never does, so they know no better config there. fp8 caches have a selector
-    of their own on NVIDIA.
+    of their own on NVIDIA, whose log has no heads between 128 and 256: those are padded to 256, so what fits there fits.
     """
     default, module = _default(vendor), shipped(vendor)
     if module is None:
@@ -125,6 +125,8 @@ def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
         if values[head_size] > widest:
             return default(values)
         if select_fp8 is not None and values[dtype].startswith("float8"):
+            if values[head_size] > 128:
+                values = (*values[:head_size], widest, *values[head_size + 1 :])
             return select_fp8(values)
         if vendor == "amd" and (config := default(values)).variant == "split_kv":
             return config

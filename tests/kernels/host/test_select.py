@@ -96,6 +96,14 @@ def test_fp8_caches_have_a_selector_of_their_own(dtype, changes):
     assert chosen("amd", **layout) == chosen("amd", **changes)
 
 
+@pytest.mark.parametrize("changes", [{}, {"max_seqlen_q": 4, "total_query_tokens": 16}])
+def test_fp8_heads_that_are_padded_to_256_take_what_was_measured_there(changes):
+    layout = {"dtype": "float8_e4m3fn", **changes}
+    wide = given(paged_attention_fp8, "nvidia", head_size=256, **layout)
+    assert chosen("nvidia", head_size=160, **layout) == wide
+    assert wide != given(paged_attention_fp8, "nvidia", head_size=160, **layout)
+
+
 def test_fp8_caches_wider_than_any_of_their_log_take_the_default():
     layout = {"head_size": paged_attention_fp8.DOMAIN["head_size"]["high"] + 64, "dtype": "float8_e4m3fn"}
     assert chosen("nvidia", **layout) == default("nvidia", **layout)
