@@ -111,7 +111,7 @@ def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
 
     Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
     published winners are of a kernel that never does, so they know no better config there. fp8 caches have a selector
-    of their own on NVIDIA, whose log has no heads between 128 and 256: they are padded to 256, and take what fits there.
+    of their own on NVIDIA, whose log has no heads between 128 and 256: padded to 256, what fits there fits.
     """
     default, module = _default(vendor), shipped(vendor)
     if module is None:
