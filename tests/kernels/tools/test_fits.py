@@ -141,7 +141,9 @@ def test_what_the_nvidia_selector_returns_fits(target, page):
 
 @by_make_fits
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "module"), [("sm_90", paged_attention_fp8), ("gfx942", paged_attention_amd)])
+@pytest.mark.parametrize(
+    ("target", "module"), [("sm_90", paged_attention_fp8), ("gfx942", paged_attention_amd)]
+)
 def test_fp8_caches_fit_but_for_two_words(target, module):
     """CDNA 3 has numbers of its own; sm_80 and CDNA 2 (where LLVM gives up) have none. Two words: blocks of 64 rows and
     32 keys, see `plan.register_cap`. warp_specialized runs the kernel of a 16-bit cache.
