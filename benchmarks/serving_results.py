@@ -3,10 +3,11 @@
     python benchmarks/serving_results.py FOLDER...        # folders that serving.py wrote, of one device
     python benchmarks/serving_results.py --again h200     # docs from what is there
 
-The runs go to benchmarks/DEVICE/serving.csv, .json and .png. A line is what the newest code took that measured ours
-beside FlashAttention-3; stock Triton's time is of the newest code that measured the two side by side. Rows of other
-code are dropped, and what is not of the newest code has a mark in the table and is hollow in the plot. The picture goes
-to docs too, and the table between its two comments in docs/serving.md; what misses its line is printed.
+The runs go to benchmarks/DEVICE/serving.csv, .json and .png, each with the folder that it came from (`start`): times of
+one start of the engines are compared. A line is what the newest code took that measured ours beside FlashAttention-3;
+stock Triton's time is of the newest code that measured the two side by side. Rows of other code are dropped, and what
+is not of the newest code has a mark in the table and is hollow in the plot. The picture goes to docs too, and the table
+between its two comments in docs/serving.md; what misses its line is printed.
 """
 
 from __future__ import annotations
@@ -57,9 +58,11 @@ def code_of(row: dict[str, Any]) -> str:
 
 
 def newest(rows: list[dict[str, Any]], codes: list[str], other: str) -> list[dict[str, Any]]:
-    """Of one mode and line, those of the newest code that measured ours and the other backend."""
+    """Of one mode and line, those of the newest code and its starts that measured ours and the other backend."""
     for code in reversed(codes):
         mine = [row for row in rows if code_of(row) == code]
+        starts = {row.get("start") for row in mine if row["backend"] == other}
+        mine = [row for row in mine if row.get("start") in starts]
         if {"heurgen", other} <= {row["backend"] for row in mine}:
             return mine
     return []
@@ -143,29 +146,32 @@ def plot(found: list[dict[str, Any]], path: Path) -> None:
     shown = plotted(found)
     if not any(over for _, _, over, _ in shown):
         return
-    figure, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(shown)))
-    for backend, colour in (("triton", "tab:gray"), ("flash", "tab:blue")):
+    figure, both = pyplot.subplots(
+        1, 2, sharey=True, figsize=(9, 1 + 0.27 * len(shown)), gridspec_kw={"width_ratios": [3, 2]}
+    )
+    modes = [mode for mode, *_ in shown]
+    for axes, backend, colour in zip(both, ("flash", "triton"), ("tab:blue", "tab:gray"), strict=True):
+        points = [
+            (over[backend], i, backend in old) for i, (_, _, over, old) in enumerate(shown) if backend in over
+        ]
         for hollow in (False, True):
-            points = [
-                (over[backend], -i)
-                for i, (_, _, over, old) in enumerate(shown)
-                if backend in over and (backend in old) == hollow
-            ]
-            if points:
+            found_here = [(ratio, i) for ratio, i, old in points if old == hollow]
+            if found_here:
                 axes.plot(
-                    *zip(*points, strict=True), "o", color=colour, markerfacecolor="none" if hollow else colour,
-                    label=NAMES[backend] + (", of earlier code" if hollow else ""),
+                    *zip(*found_here, strict=True), "o", color=colour,
+                    markerfacecolor="none" if hollow else colour,
                 )  # fmt: skip
-    axes.set_yticks([-i for i in range(len(shown))], [f"{mode}: {label}" for mode, label, *_ in shown])
-    axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_xscale("log")
-    ticks = [0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 2.0, 2.5, 3.0, 3.5]
-    most = max(ratio for _, _, over, _ in shown for ratio in over.values())
-    axes.set_xticks([tick for tick in ticks if tick <= 1.05 * most], minor=False)
-    axes.set_xticks([], minor=True)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("time of the other backend / ours: right of the line ours is faster")
-    axes.legend()
+        axes.axvline(1.0, color="black", linewidth=0.8)
+        if "full_decode" in modes[1:]:
+            axes.axhline(modes.index("full_decode") - 0.5, color="black", linewidth=0.5, linestyle=":")
+        axes.grid(axis="both", color="0.92", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.set_title(NAMES[backend] + " / ours", fontsize=10)
+    both[0].set_yticks(range(len(shown)), [f"{mode}: {label}" for mode, label, *_ in shown])
+    both[0].set_ylim(len(shown) - 0.4, -0.6)
+    figure.supxlabel(
+        "time of the other backend / ours: right of the line ours is faster; hollow: earlier code", fontsize=9
+    )
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
@@ -281,6 +287,11 @@ def publish(
     print("\nmissed:", *missed(found), sep="\n")
 
 
+def name_of(device: str) -> str:
+    """h200 of "NVIDIA H200", h100 of "NVIDIA H100 80GB HBM3": the folder of a device's files."""
+    return device.removeprefix("NVIDIA ").split()[0].split("-")[0].lower()
+
+
 def runs_of(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     path = folder / "serving.json"
     if not path.exists():
@@ -294,8 +305,12 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="*")
     parser.add_argument("--again", metavar="DEVICE", help="h200 or h100: docs from what is there")
     given = parser.parse_args()
-    new: list[dict[str, Any]] = [row for folder in given.folders for row in runs_of(folder)[0]]
-    devices = {row["device"].split()[-1].split("-")[0].lower() for row in new} or {given.again}
+    new: list[dict[str, Any]] = [
+        {**row, "start": f"{folder.resolve().parent.name}/{folder.name}"}
+        for folder in given.folders
+        for row in runs_of(folder)[0]
+    ]
+    devices = {name_of(row["device"]) for row in new} or {given.again}
     if len(devices) != 1 or None in devices:
         parser.error(f"folders of one device, or --again; found {devices}")
     (device,) = devices

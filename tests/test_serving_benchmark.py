@@ -162,6 +162,23 @@ def test_what_nothing_newer_was_measured_of_stays_as_it_is(tmp_path):
     assert again == found
 
 
+def test_times_are_compared_within_one_start_of_the_engines(tmp_path):
+    beside = [
+        long_run("default", b, "new", t) | {"start": "a"} for b, t in (("flash", 1.02), ("heurgen", 1.0))
+    ]
+    stock = [
+        long_run("default", b, "new", t) | {"start": "b"} for b, t in (("triton", 4.8), ("heurgen", 1.2))
+    ]
+    found, _ = published(tmp_path, beside + stock, ["new"])
+    ratios = [row["over_ours"] for row in found["summary"] if row["value"] == "first_token_s"]
+    assert ratios == [{"triton": pytest.approx(4.0), "flash": pytest.approx(1.02)}]
+
+
+def test_a_device_has_one_folder_whatever_its_memory_is_called():
+    names = ["NVIDIA H200", "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"]
+    assert [results.name_of(name) for name in names] == ["h200", "h100", "a100"]
+
+
 def test_lines_that_are_missed_are_said(tmp_path):
     rows = [long_run("default", b, "new", t) for b, t in (("flash", 0.99), ("heurgen", 1.0), ("triton", 3.5))]
     said = results.missed(results.summary(rows, ["new"]))
