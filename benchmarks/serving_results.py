@@ -7,7 +7,8 @@ The runs go to benchmarks/DEVICE/serving.csv, .json and .png, each with the fold
 one start of the engines are compared. A line is what the newest code took that measured ours beside FlashAttention-3;
 stock Triton's time is of the newest code that measured the two side by side. Rows of other code are dropped, and what
 is not of the newest code has a mark in the table and is hollow in the plot. The picture goes to docs too, and the table
-between its two comments in docs/serving.md; what misses its line is printed.
+between its two comments in docs/serving.md; what misses its line is printed. README's picture as text is made of
+serving.json by `python -m benchmarks.text_pictures`.
 """
 
 from __future__ import annotations

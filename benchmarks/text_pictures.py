@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.choices import DATA, ROOT
 from benchmarks.pictures import MODEL
-from benchmarks.serving import NAMES, plotted
+from benchmarks.serving_results import NAMES, plotted
 from heurgen import ir
 from heurgen.audit.evidence import View, column_values, map_columns, views
 from heurgen.audit.report.charts import column_scale
@@ -124,13 +124,16 @@ def bar(values: dict[str, float], wide: int = 56) -> str:
 def serving_text(rows: list[dict[str, Any]]) -> str:
     """The serving plot: time of the other backend over ours, a line a load; figures at the end of the line."""
     lines = ["time of the other backend / ours: right of │ ours is faster (log scale)"]
-    lines.append(f"F: {NAMES['flash']}, T: {NAMES['triton']}")
+    lines.append(f"F: {NAMES['flash']}, T: {NAMES['triton']}; f, t: of earlier code")
     for mode, members in groupby(plotted(rows), key=lambda found: found[0]):
         lines += ["", f"{mode}:"]
-        for _, label, over in members:
-            marks = {letter: over[b] for b, letter in (("triton", "T"), ("flash", "F")) if b in over}
+        for _, label, over, old in members:
+            letters = {
+                b: letter.lower() if b in old else letter for b, letter in (("triton", "T"), ("flash", "F"))
+            }
+            marks = {letter: over[b] for b, letter in letters.items() if b in over}
             told = "  ".join(f"{letter} {value:.2f}" for letter, value in reversed(marks.items()))
-            lines.append(f"{label:>29}  {bar(marks):56}  {told}")
+            lines.append(f"{label:>38}  {bar(marks):56}  {told}")
     return "\n".join(lines) + "\n"
 
 
