@@ -1,4 +1,4 @@
-"""Held-out slowdowns of a learner, and of a model as it ships: what benchmarks and the figures in pages share."""
+"""Held-out slowdowns of a learner: what benchmarks and the figures in pages share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from heurgen.audit.score import score
 from heurgen.base.figures import Summary, summarise
-from heurgen.ir.schema import read_model
 from heurgen.logs.costs import CostTable, cost_tables
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
@@ -42,27 +40,6 @@ def held_out(table: CostTable, choose: Learner, splits: Iterable[tuple[Ints, Int
     for train, test in splits:
         logs += table.log_slowdown[test, choose(table, train, test)].tolist()
     return summarise(logs)
-
-
-def shipped(model: str, spec: str, *logs: str) -> Summary:
-    """A shipped model (its name in heurgen_kernels.heuristics) on logs in data/ that training never saw."""
-    return score(read_model(HEURISTICS / f"{model}.json"), [packaged(spec, *logs)]).overall
-
-
-def matmul_table() -> str:
-    """The table of kernels/README.md: the selector of linear layers on each device."""
-    lines = [
-        "| device | shapes | geometric mean | p95 | most | within 1.1x | invalid |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for device in ("h200", "h100"):
-        found = shipped("matmul", "hopper_matmul.toml", f"{device}_matmul_test.csv.gz")
-        mean, p95, most, invalid = shown(found)
-        share = f"{100 * (found.within_1_1 or 0):.0f} %"
-        lines.append(
-            f"| {device.upper()} | {found.n_scenarios} | {mean} | {p95} | {most} | {share} | {invalid} |"
-        )
-    return "\n".join(lines) + "\n"
 
 
 def shown(figures: Summary) -> list[str]:

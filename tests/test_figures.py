@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import kernel_figures
 from benchmarks.choices import COMPARISON, LEARNING, h200, line
-from benchmarks.held_out import matmul_table
 from benchmarks.pictures import pictures
 from heurgen.logs.costs import CostTable
 
@@ -42,10 +42,12 @@ def test_quick_rows_are_what_the_code_gives(name: str, table: CostTable) -> None
     assert line(name, COMPARISON[name], table) in marked("comparison", "tables"), AGAIN
 
 
-def test_the_selector_of_linear_layers_on_shapes_that_training_never_saw() -> None:
-    page = (ROOT / "kernels" / "README.md").read_text(encoding="utf-8")
-    again = "python -c 'from benchmarks.held_out import matmul_table; print(matmul_table())'"
-    assert f"<!-- matmul held out -->\n{matmul_table()}<!-- /matmul held out -->\n" in page, again
+@pytest.mark.parametrize("name", kernel_figures.TABLES)
+def test_a_table_of_the_kernels_is_what_was_measured_and_what_ships(name: str) -> None:
+    page = "tutorials/llama" if name == "llama" else "kernel_figures"
+    assert marked(page, name).strip() == kernel_figures.TABLES[name]().strip(), (
+        "python -m benchmarks.kernel_figures --write"
+    )
 
 
 def test_the_pictures_are_of_today() -> None:

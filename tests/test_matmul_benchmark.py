@@ -10,7 +10,6 @@ import json
 import math
 from collections import defaultdict
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -139,24 +138,6 @@ def test_a_run_that_is_kept_is_whole_and_right(device):
     with (FOLDER / device / "matmul.csv").open() as file:
         table = [(line["kind"], line["layer"], int(line["M"])) for line in csv.DictReader(file)]
     assert table == [(row["kind"], row["layer"], row["M"]) for row in rows]
-
-
-def table(device):
-    """As kernels/README.md has it: geometric mean, median and least, eager and replayed."""
-    lines = [
-        "| products | rows | cells | eager: mean | median | least | graph: mean | median | least |",
-        "|---" * 9 + "|",
-    ]
-    for (kind, rows), group in classes(device).items():
-        values = [[row[way] for row in group] for way in WAYS]
-        shown = (f"{mean(v):.2f} | {median(v):.2f} | {min(v):.2f}" for v in values)
-        lines.append(f"| {kind} | {rows} | {len(group)} | {' | '.join(shown)} |")
-    return "\n".join(lines) + "\n"
-
-
-def test_the_page_has_the_figures_of_the_run():
-    page = (FOLDER.parent / "kernels" / "README.md").read_text(encoding="utf-8")
-    assert f"<!-- matmul beside cuBLAS -->\n{table('h200')}<!-- /matmul beside cuBLAS -->\n" in page
 
 
 def test_a_device_was_measured():

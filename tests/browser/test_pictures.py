@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.kernel_figures import PICTURES
 from tests.browser.pictures import DOCS, DRAWN_SERVING, ROOT, SERVING, SHOTS, draw_serving, shoot
 
 pytestmark = pytest.mark.browser
@@ -78,10 +79,10 @@ def test_the_serving_pictures_are_drawn_from_their_measurements(chromium: Any, t
     page.close()
 
 
-@pytest.mark.parametrize("name", ["models.png", "llama.png"])
-def test_pictures_of_benchmarks_are_the_ones_that_were_measured(name: str) -> None:
-    """`benchmarks/models.py` and `benchmarks/llama.py` draw them."""
-    assert (DOCS / name).read_bytes() == (SERVING / name).read_bytes()
+@pytest.mark.parametrize("measured", PICTURES)
+def test_pictures_of_benchmarks_are_the_ones_that_were_measured(measured: str) -> None:
+    """`benchmarks/models.py` and `llama.py` draw them, `python -m benchmarks.kernel_figures --write` copies them."""
+    assert (DOCS / PICTURES[measured]).read_bytes() == (ROOT / "benchmarks" / measured).read_bytes()
 
 
 def test_every_picture_of_readme_and_docs_is_one_of_them() -> None:
@@ -92,7 +93,5 @@ def test_every_picture_of_readme_and_docs_is_one_of_them() -> None:
     drawn = {path.name for path in DOCS.glob("learning-*.svg")}  # compared by tests/test_figures.py
     assert (
         shown
-        <= {shot.name for shot in SHOTS}
-        | {"serving.png", "serving_h100.png", "models.png", "llama.png"}
-        | drawn
+        <= {shot.name for shot in SHOTS} | {"serving.png", "serving_h100.png", *PICTURES.values()} | drawn
     )

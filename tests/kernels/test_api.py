@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -117,3 +118,26 @@ def test_the_custom_op_has_a_fake_kernel(device):
     torch.library.opcheck(
         torch.ops.heurgen.paged_attention, call, test_utils=("test_schema", "test_faketensor")
     )
+
+
+def test_the_first_call_of_the_readme_computes_attention():
+    """As it stands on a GPU; in the interpreter, where products of bfloat16 are wrong, in float16."""
+    readme = (Path(__file__).parents[2] / "kernels" / "README.md").read_text(encoding="utf-8")
+    text = readme.split("```python\n")[1].split("```")[0]
+    if not torch.cuda.is_available():
+        text = text.replace('"cuda"', '"cpu"').replace("bfloat16", "float16")
+    told: dict = {}
+    exec(compile(text, "kernels/README.md", "exec"), told)
+    lengths = torch.tensor(told["lengths"], device=told["q"].device)
+    starts = torch.arange(len(lengths) + 1, device=told["q"].device)
+    key_cache, value_cache = told["cache"]
+    wanted = reference_attention(
+        told["q"],
+        key_cache,
+        value_cache,
+        told["block_table"],
+        starts,
+        lengths,
+        scale=told["head_size"] ** -0.5,
+    )
+    assert float((told["out"] - wanted).norm() / wanted.norm()) < 1e-2

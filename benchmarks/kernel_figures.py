@@ -1,0 +1,340 @@
+"""The tables of docs/kernel_figures.md and of the Llama's page: what the benchmarks and `make gpu-check` wrote.
+
+PYTHONPATH=.:kernels python -m benchmarks.kernel_figures [--write]
+
+The selectors' table replays what ships on scenarios that training never saw. --write puts each table between its marks
+and copies the pictures of models.py and llama.py to docs/; tests/test_figures.py compares. Ratios are another's time /
+ours, so above 1 ours is faster; means are geometric; what reaches its line is bold.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from statistics import median
+from typing import Any
+
+from benchmarks.choices import ROOT, written
+from benchmarks.held_out import HEURISTICS, packaged
+from heurgen.audit.score import Choice, figures, replay
+from heurgen.ir.schema import read_model
+
+FOLDER, DOCS = ROOT / "benchmarks", ROOT / "docs"
+PAGE, LLAMA_PAGE = DOCS / "kernel_figures.md", DOCS / "tutorials" / "llama.md"
+# Pictures of benchmarks, and what they are called in docs/.
+PICTURES = {
+    "h200/models.png": "models.png",
+    "h100/models.png": "models_h100.png",
+    "h200/llama.png": "llama.png",
+}
+DEVICES = ("h200", "h100")
+BOTH = " | ".join(device.upper() for device in DEVICES)
+FLASH, STOCK = "fa3 / ours", "vllm / ours"
+CONTIGUOUS = "contiguous fa3 / ours fresh"
+# Models with heads of 256, whose cells have a line of their own.
+WIDE = "Gemma"
+
+
+def mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.exp(sum(map(math.log, found)) / len(found))
+
+
+def markdown(head: str, rows: Iterable[Iterable[object]]) -> str:
+    lines = "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
+    return f"| {head} |\n{'|---' * len(head.split('|'))}|\n{lines}"
+
+
+def reached(value: float, line: float, places: int = 3, *, most: bool = False) -> str:
+    """The number, bold where it is at least (`most`: at most) its line."""
+    text = f"{value:.{places}f}"
+    return f"**{text}**" if (value <= line if most else value >= line) else text
+
+
+def count(good: int, total: int) -> str:
+    return f"**all {total}**" if good == total else f"{good} of {total}"
+
+
+def read(device: str, name: str) -> Any:
+    return json.loads((FOLDER / device / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def by_device(lines: Callable[[str], dict[tuple[str, str], str]]) -> str:
+    """What was asked, and a column a device."""
+    columns = [lines(device) for device in DEVICES]
+    return markdown(f" | asked | {BOTH}", ((*line, *(c[line] for c in columns)) for line in columns[0]))
+
+
+def proof() -> str:
+    """The record of `make gpu-check`."""
+    record = read(".", "gpu_check")
+    tests, versions = record["tests"], record["versions"]
+    rows = [
+        ("device", f"{record['device']}, torch {versions['torch']}, Triton {versions['triton']}"),
+        ("hash of the code", f"`{record['code'][:12]}`"),
+        ("tests passed", tests["passed"]),
+        ("configs launched and compared", tests["configs_launched"]),
+    ]
+    if "unproved" in record:
+        rows.append(("unproved", record["unproved"]))
+    return markdown(" | ", rows)
+
+
+# Attention: benchmarks/models.py
+
+
+def cells(device: str) -> dict[tuple[str, str], dict[str, float]]:
+    """(model, class of batches) -> the numbers of a cell."""
+    found = read(device, "models")["cells"]
+    return {(model, kind): line for model, kinds in found.items() for kind, line in kinds.items()}
+
+
+def numbers(device: str, name: str, kind: str | None = None) -> list[tuple[float, str]]:
+    """(number, model) of the cells, of a class alone, that have this number."""
+    found = cells(device).items()
+    return [(line[name], m) for (m, k), line in found if name in line and kind in (None, k)]
+
+
+def average(device: str, name: str, kind: str | None = None) -> float:
+    return mean(value for value, _ in numbers(device, name, kind))
+
+
+def attention_classes(device: str) -> str:
+    rows = []
+    for kind in dict.fromkeys(kind for _, kind in cells(device)):
+        least, model = min(numbers(device, FLASH, kind))
+        beside: list[str] = []
+        for name in (CONTIGUOUS, STOCK):
+            found = numbers(device, name, kind)
+            beside.append(f"{average(device, name, kind):.2f} ({min(found)[0]:.2f})" if found else "")
+        flash = (average(device, name, kind) for name in (FLASH, "graph fa3 / graph ours"))
+        rows.append((kind, *(f"{x:.2f}" for x in flash), f"{least:.3f} ({model})", *beside))
+    head = "batches | mean | under graphs | least cell | contiguous (least) | vLLM's Triton kernel (least)"
+    return markdown(head, rows)
+
+
+def attention_models() -> str:
+    models = [read(device, "models")["summary"]["models"] for device in DEVICES]
+    return markdown(f"model | {BOTH}", ((name, *(f"{m[name]:.2f}" for m in models)) for name in models[0]))
+
+
+def attention_lines(device: str) -> dict[tuple[str, str], str]:
+    """What issue 12 asks of the cells."""
+    flash = {(model, kind): line[FLASH] for (model, kind), line in cells(device).items() if FLASH in line}
+    good = sum(x >= (0.95 if model.startswith(WIDE) else 0.92) for (model, _), x in flash.items())
+    models = read(device, "models")["summary"]["models"]
+    untold = average(device, "untold / ours")
+    return {
+        ("all cells, mean", "1.15"): reached(average(device, FLASH), 1.15),
+        ("the same under graphs", "1.15"): reached(average(device, "graph fa3 / graph ours"), 1.15),
+        ("least mean of a model", "1.0"): reached(min(models.values()), 1.0),
+        ("cells of at least 0.92 (heads of 256: 0.95)", "all"): count(good, len(flash)),
+        ("contiguous FlashAttention-3, long prompts", "1.0"): reached(average(device, CONTIGUOUS, "long"), 1.0),
+        ("vLLM's Triton kernel, least cell", "1.0"): reached(min(numbers(device, STOCK))[0], 1.0),
+        ("time without `total_seqlen_k` / with it", "1.04"): reached(untold, 1.04, most=True),
+        **floors(device),
+    }  # fmt: skip
+
+
+def floors(device: str) -> dict[tuple[str, str], str]:
+    """Batches whose time is near what memory or the matrix unit allows."""
+    result = read(device, "models")
+    rate = result["copy TB/s"] * 1e9  # bytes a ms
+    decodes = [
+        b for b in result["batches"] if b["class"] in ("single", "decode") and b["bytes floor"] * rate >= 64e6
+    ]
+    long = [b for b in result["batches"] if b["class"] == "long"]
+    good = sum(b["bytes floor"] / b["ours"] >= 0.85 for b in decodes)
+    fast = sum(b["matrix floor"] / b["ours"] >= 0.82 for b in long)
+    return {
+        ("decodes of 64 MB of K and V and more at 85 % of the copy rate", "all"): count(good, len(decodes)),
+        ("long prompts at 82 % of the matrix rate", "all"): count(fast, len(long)),
+    }
+
+
+def fp8_caches() -> str:
+    """Llama-3 8B over e4m3 pages."""
+    columns = [cells(device) for device in DEVICES]
+    model = next(model for model, _ in columns[0] if model.endswith("fp8"))
+    kinds = [kind for m, kind in columns[0] if m == model]
+    names = ("fp8 fa3 / ours", STOCK)
+    rows = ((kind, *(f"{c[model, kind][name]:.2f}" for name in names for c in columns)) for kind in kinds)
+    head = (f"{d.upper()}: {name}" for name in ("FlashAttention-3", "vLLM's Triton kernel") for d in DEVICES)
+    return markdown(f"batches | {' | '.join(head)}", rows)
+
+
+# Selectors, on scenarios that training never saw
+
+H200_TEST, H100_TEST = "hopper_paged_attention_test.csv.gz", "h100_paged_attention_test.csv.gz"
+ATTENTION, PRODUCTS = (1.05, 1.20, 1.6), (1.04, 1.15, math.inf)
+# What, device, models, log of the test, and what is asked: geometric mean, p95, max.
+SELECTORS = (
+    ("attention, 16-bit caches", "H200", ("paged_attention",), H200_TEST, ATTENTION),
+    ("attention, fp8 caches", "H200", ("paged_attention_fp8",), H200_TEST, ATTENTION),
+    ("attention, both", "H200", ("paged_attention", "paged_attention_fp8"), H200_TEST, ATTENTION),
+    ("attention, 16-bit caches", "H100", ("paged_attention",), H100_TEST, ATTENTION),
+    ("linear layers", "H200", ("matmul",), "h200_matmul_test.csv.gz", PRODUCTS),
+    ("linear layers", "H100", ("matmul",), "h100_matmul_test.csv.gz", PRODUCTS),
+)
+
+
+@cache
+def chosen(model: str, log: str) -> tuple[Choice, ...]:
+    """What a shipped selector chooses in a log, of the caches that launches ask it about."""
+    module = read_model(HEURISTICS / f"{model}.json")
+    choices = replay(module, packaged(f"hopper_{model}.toml", log))
+    fp8 = model.endswith("fp8")
+    return tuple(c for c in choices if str(c.features.get("dtype")).startswith("float8") == fp8)
+
+
+def selectors() -> str:
+    rows = []
+    for what, device, models, log, lines in SELECTORS:
+        found = figures([c for model in models for c in chosen(model, log)])
+        values = (found.geomean_slowdown, found.p95_slowdown, found.max_slowdown)
+        shown = (
+            "" if v is None else reached(v, line, places, most=True)
+            for v, line, places in zip(values, lines, (4, 3, 2), strict=True)
+        )
+        near = f"{100 * (found.within_1_1 or 0):.0f} %"
+        rows.append(
+            (what, device, found.n_scenarios, *shown, near, f"{100 * (found.invalid_share or 0):.2f} %")
+        )
+    return markdown("selector | device | scenarios | geomean | p95 | max | within 1.1x | invalid", rows)
+
+
+def worst_choices() -> str:
+    rows = []
+    for what, device, models, log, _ in SELECTORS:
+        if len(models) == 1:
+            worst = max(chosen(models[0], log), key=lambda c: c.slowdown or 0.0)
+            configs = (f"`{' '.join(map(str, config))}`" for config in (worst.chosen, worst.best))
+            rows.append((what, device, f"{worst.slowdown:.2f}", launch_of(worst.features), *configs))
+    return markdown("selector | device | slowdown | launch | chosen | best", rows)
+
+
+def launch_of(features: dict[str, Any]) -> str:
+    """A launch in a few words."""
+    if "M" in features:
+        return f"{'gated ' if features['gated'] else ''}{features['M']} x {features['N']} x {features['K']}"
+    seen = [f"{features['num_seqs']} sequences", f"at most {features['max_seqlen_q']} new tokens"]
+    seen.append(f"{features['total_seqlen_k']:,} keys")
+    seen.append(f"{features['num_query_heads']}/{features['num_kv_heads']} heads of {features['head_size']}")
+    return ", ".join(seen) + (f", window {features['window']}" if features["window"] < 1 << 30 else "")
+
+
+# Linear layers: benchmarks/matmul.py
+
+WAYS = ("cublas / ours", "graph cublas / graph ours")
+LINES = {"1 to 16": (1.05, 0.95), "17 to 128": (1.0, 0.9), "256 on": (0.95, 0.88)}  # geometric mean, least
+
+
+def products(device: str) -> list[dict[str, Any]]:
+    return list(read(device, "matmul")["cells"])
+
+
+def matmul_classes(device: str) -> str:
+    rows = []
+    found = products(device)
+    for kind, rows_of_x in dict.fromkeys((row["kind"], row["class"]) for row in found):
+        group = [row for row in found if (row["kind"], row["class"]) == (kind, rows_of_x)]
+        line = LINES[rows_of_x][0]
+        ways = [[row[way] for row in group] for way in WAYS]
+        shown = [t for v in ways for t in (reached(mean(v), line), f"{median(v):.2f}", f"{min(v):.2f}")]
+        rows.append((kind, rows_of_x, len(group), f"{line:.2f}", *shown))
+    head = "products | rows | cells | asked | eager: mean | median | least | replayed: mean | median | least"
+    return markdown(head, rows)
+
+
+def matmul_rows() -> str:
+    """Plain products of few rows, eager."""
+    plain = {d: [row for row in products(d) if row["kind"] == "plain"] for d in DEVICES}
+    few = sorted({row["M"] for row in plain["h200"] if row["M"] <= 16})
+    rows = (
+        (d.upper(), *(f"{mean(r['cublas / ours'] for r in plain[d] if r['M'] == m):.2f}" for m in few))
+        for d in DEVICES
+    )
+    return markdown(f"rows | {' | '.join(map(str, few))}", rows)
+
+
+def matmul_lines(device: str) -> dict[tuple[str, str], str]:
+    """What issue 16 asks of the cells beside the means above."""
+    found = products(device)
+    good = sum(min(row[way] for way in WAYS) >= LINES[row["class"]][1] for row in found)
+    heavy = [r for r in found if r["kind"] == "plain" and r["M"] <= 16 and r["N"] * r["K"] * 2 >= 16e6]
+    least = ", ".join(f"{rows}: {line}" for rows, (_, line) in LINES.items())
+    near = [
+        sum(row[f"{way}: share of the copy rate"] >= 0.85 for row in heavy) for way in ("ours", "graph ours")
+    ]
+    return {
+        (f"cells of at least their line (rows {least}), eager and replayed", "all"): count(good, len(found)),
+        ("16 rows at most, weights from 16 MB on, at 85 % of the copy rate: eager", "all"): count(near[0], len(heavy)),
+        ("the same, replayed", "all"): count(near[1], len(heavy)),
+    }  # fmt: skip
+
+
+# The host: benchmarks/host.py
+
+PARTS = {
+    "selection, a new question": "select_new", "the same question": "select_same", "keys divided": "cut",
+    "whole launch": "paged_attention", "vLLM": "vllm", "FlashAttention-3": "fa3",
+}  # fmt: skip
+
+
+def host() -> str:
+    found = read("h200", "host")["host_time"]
+    rows = []
+    for batch in dict.fromkeys(name.split(", ")[0] for name in found):
+        both = [found[f"{batch}, {source}"] for source in ("pages", "fresh")]
+        shown = (" / ".join(f"{f[p]:.{0 if f[p] >= 10 else 2}f}" for f in both) for p in PARTS.values())
+        rows.append((batch, *shown))
+    return markdown(" | ".join(["batch", *PARTS]), rows)
+
+
+# The Llama: benchmarks/llama.py
+
+
+def llama() -> str:
+    rows = []
+    for line in sorted(read("h200", "llama")["summary"], key=lambda line: line["batch"]):
+        times = (f"{line['token_ms'][backend]:.2f}" for backend in ("heurgen", "sdpa", "fa3"))
+        ratios = [f"{line[f'{name}, best other / ours']:.3f}" for name in ("token_ms", "first_token_ms")]
+        rows.append((line["batch"], *times, *ratios))
+    head = "batch | ms a token: ours | cuBLAS, PyTorch's attention | cuBLAS, FlashAttention-3"
+    return markdown(f"{head} | best other / ours | first token, best other / ours", rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "proof": proof,
+    "attention lines": lambda: by_device(attention_lines),
+    "attention h200": lambda: attention_classes("h200"),
+    "attention h100": lambda: attention_classes("h100"),
+    "attention models": attention_models,
+    "fp8": fp8_caches,
+    "selectors": selectors,
+    "worst choices": worst_choices,
+    "matmul h200": lambda: matmul_classes("h200"),
+    "matmul h100": lambda: matmul_classes("h100"),
+    "matmul lines": lambda: by_device(matmul_lines),
+    "matmul rows": matmul_rows,
+    "host": host,
+    "llama": llama,
+}
+
+
+def main() -> None:
+    for name, table in TABLES.items():
+        print(f"{name}\n\n{table()}")
+        if "--write" in sys.argv:
+            written(LLAMA_PAGE if name == "llama" else PAGE, name, table())
+    if "--write" in sys.argv:
+        for measured, shown in PICTURES.items():
+            shutil.copyfile(FOLDER / measured, DOCS / shown)
+
+
+if __name__ == "__main__":
+    main()
