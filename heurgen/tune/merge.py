@@ -93,7 +93,7 @@ def _rows(
     place = [own.index(name) for name in header]
     parameters = _parameters(log)
     columns = list(enumerate(header[3:-3], start=3))
-    given = [] if parameters is None else [i for i, name in columns if name not in parameters]
+    given = [i for i, name in columns if parameters is not None and name not in parameters]
     found: Counter[tuple[str, ...]] = Counter()
     for line, record in enumerate(records, start=2):
         if len(record) != len(header):
@@ -101,7 +101,7 @@ def _rows(
         row = tuple(record[i] for i in place)
         found[row] += 1
         values, path, first = features.setdefault(row[:3], (tuple(row[i] for i in given), log, line))
-        if values != tuple(row[i] for i in given):
+        if given and values and values != tuple(row[i] for i in given):
             message = f"scenario {quoted(row[0])} has other features than on line {first} of {path}"
             raise LogError(message, file=log, row=line)
     return found

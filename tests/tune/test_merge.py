@@ -75,6 +75,17 @@ def test_two_measurements_of_a_cell_are_repeats(tmp_path: Path) -> None:
     assert (merged.rows, merged.copies) == (2 * (lines(log).total() - 1) - failures, failures)
 
 
+def test_a_card_that_names_no_parameters_is_no_other_scenario(tmp_path: Path) -> None:
+    """Cards of before they did: which columns are features is unknown there, not different."""
+    logs = [swept(tmp_path / f"{name}.csv") for name in "ab"]
+    card = tmp_path / "b.card.toml"
+    kept = [line for line in card.read_text().splitlines() if not line.startswith("parameters")]
+    assert len(kept) < len(card.read_text().splitlines())
+    card.write_text("\n".join(kept) + "\n")
+    for order in (logs, logs[::-1]):
+        assert merge(order, tmp_path / "m.csv").copies == lines(logs[0]).total() - 1
+
+
 def test_devices_keep_their_cards(tmp_path: Path) -> None:
     logs = [swept(tmp_path / "a.csv"), swept(tmp_path / "b.csv", device="NVIDIA H100", driver="9.9")]
     merged = merge(logs, tmp_path / "m.csv")

@@ -127,8 +127,7 @@ def advise(
         _revisits(work, [c.column for c in choices])[: max(1, n // _REVISITS)] if table.costs_known else []
     )
     fresh = _fresh(work, candidates, pool, n)
-    kept = sorted([*revisits, *fresh[: max(0, n - len(revisits))]], key=lambda a: -a.score)
-    return Advised(kept[:n])
+    return Advised(sorted([*revisits, *fresh], key=lambda a: -a.score)[:n])
 
 
 def _candidates(

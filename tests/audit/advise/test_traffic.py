@@ -12,6 +12,7 @@ from heurgen.audit.advise.traffic import read_traffic
 from heurgen.base.errors import LogError
 from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import small
+from tests.support import logs
 from tests.support.commands import run
 
 
@@ -44,6 +45,21 @@ def test_other_launches_count_for_what_they_say_of_the_traffic(tmp_path: Path) -
     assert {a["features"]["dtype"] for a in told} == {"float16"}
     untold = json.loads(run(*words).stdout)["scenarios"]
     assert {a["features"]["dtype"] for a in untold} == {"float16", "bfloat16"}
+
+
+def test_measured_scenarios_take_no_place_from_traffic_that_is_worth_more(tmp_path: Path) -> None:
+    cells = logs.rows(24, ["nvidia"])
+    best = min((row for row in cells if row[-2] == "ok"), key=lambda row: float(row[-1]))
+    log, spec, model = small(tmp_path, [row for row in cells if row is not best])
+    traffic = tmp_path / "traffic.csv"
+    rows = [f"{m},{k},0.25,bfloat16,10" for m in (3, 900, 70000) for k in (11, 3000, 900000)]
+    traffic.write_text("\n".join(["m,k,density,dtype,count", *rows]) + "\n")
+    words = ("advise", model, log, "--spec", spec, "--vendor", "nvidia", "--traffic", traffic, "--json")
+    told = json.loads(run(*words, "-n", 40).stdout)["scenarios"]
+    assert any("could win" in r for a in told for r in a["reasons"])
+    first = json.loads(run(*words, "-n", 8).stdout)["scenarios"]
+    assert first == told[:8]
+    assert all(a["reasons"][0].startswith("real traffic") for a in first)
 
 
 def test_traffic_of_observe_is_read_back(tmp_path: Path) -> None:
