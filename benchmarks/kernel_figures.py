@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.choices import ROOT, written
-from benchmarks.held_out import HEURISTICS, packaged
+from benchmarks.held_out import HEURISTICS, packaged, shown
 from heurgen.audit.score import Choice, figures, replay
 from heurgen.ir.schema import read_model
 
@@ -196,15 +196,33 @@ def selectors() -> str:
     for what, device, models, log, lines in SELECTORS:
         found = figures([c for model in models for c in chosen(model, log)])
         values = (found.geomean_slowdown, found.p95_slowdown, found.max_slowdown)
-        shown = (
+        texts = (
             "" if v is None else reached(v, line, places, most=True)
             for v, line, places in zip(values, lines, (4, 3, 2), strict=True)
         )
         near = f"{100 * (found.within_1_1 or 0):.0f} %"
         rows.append(
-            (what, device, found.n_scenarios, *shown, near, f"{100 * (found.invalid_share or 0):.2f} %")
+            (what, device, found.n_scenarios, *texts, near, f"{100 * (found.invalid_share or 0):.2f} %")
         )
     return markdown("selector | device | scenarios | geomean | p95 | max | within 1.1x | invalid", rows)
+
+
+STATIC_GRID = {
+    "eager": "of all kinds, launched eagerly", "graph": "of those, in graphs",
+    "equal": "of equal and of uniform lengths, in graphs", "long": "of few and long sequences",
+    "served": "in vLLM's layout, the new tokens written by the launch",
+}  # fmt: skip
+
+
+def static_grid() -> str:
+    rows = []
+    for log, what in STATIC_GRID.items():
+        table = packaged("static_grid.toml", f"h200_static_grid_{log}.csv.gz")
+        found = figures(replay(read_model(HEURISTICS / "static_grid.json"), table))
+        rows.append(
+            (f"`data/h200_static_grid_{log}.csv.gz`", f"{found.n_scenarios} {what}", *shown(found)[:3])
+        )
+    return markdown("log | batches | geomean | p95 | max", rows)
 
 
 def worst_choices() -> str:
@@ -244,8 +262,8 @@ def matmul_classes(device: str) -> str:
         group = [row for row in found if (row["kind"], row["class"]) == (kind, rows_of_x)]
         line = LINES[rows_of_x][0]
         ways = [[row[way] for row in group] for way in WAYS]
-        shown = [t for v in ways for t in (reached(mean(v), line), f"{median(v):.2f}", f"{min(v):.2f}")]
-        rows.append((kind, rows_of_x, len(group), f"{line:.2f}", *shown))
+        texts = [t for v in ways for t in (reached(mean(v), line), f"{median(v):.2f}", f"{min(v):.2f}")]
+        rows.append((kind, rows_of_x, len(group), f"{line:.2f}", *texts))
     head = "products | rows | cells | asked | eager: mean | median | least | replayed: mean | median | least"
     return markdown(head, rows)
 
@@ -290,8 +308,8 @@ def host() -> str:
     rows = []
     for batch in dict.fromkeys(name.split(", ")[0] for name in found):
         both = [found[f"{batch}, {source}"] for source in ("pages", "fresh")]
-        shown = (" / ".join(f"{f[p]:.{0 if f[p] >= 10 else 2}f}" for f in both) for p in PARTS.values())
-        rows.append((batch, *shown))
+        texts = (" / ".join(f"{f[p]:.{0 if f[p] >= 10 else 2}f}" for f in both) for p in PARTS.values())
+        rows.append((batch, *texts))
     return markdown(" | ".join(["batch", *PARTS]), rows)
 
 
@@ -317,6 +335,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fp8": fp8_caches,
     "selectors": selectors,
     "worst choices": worst_choices,
+    "static grid": static_grid,
     "matmul h200": lambda: matmul_classes("h200"),
     "matmul h100": lambda: matmul_classes("h100"),
     "matmul lines": lambda: by_device(matmul_lines),
@@ -332,8 +351,8 @@ def main() -> None:
         if "--write" in sys.argv:
             written(LLAMA_PAGE if name == "llama" else PAGE, name, table())
     if "--write" in sys.argv:
-        for measured, shown in PICTURES.items():
-            shutil.copyfile(FOLDER / measured, DOCS / shown)
+        for measured, picture in PICTURES.items():
+            shutil.copyfile(FOLDER / measured, DOCS / picture)
 
 
 if __name__ == "__main__":
