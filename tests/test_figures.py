@@ -75,3 +75,9 @@ def test_the_same_strategy_has_the_same_figures_everywhere() -> None:
     joint = figures(readme, "`--strategy joint`")
     assert figures(marked("learning", "choices"), "`joint`") == joint, AGAIN
     assert figures(marked("comparison", "tables"), "`heurgen train --strategy joint`") == joint, AGAIN
+
+
+def test_the_readme_says_how_fast_attention_is() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for device in ("h200", "h100"):
+        assert f"{kernel_figures.average(device, kernel_figures.FLASH):.3f}" in readme, device
