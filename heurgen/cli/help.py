@@ -1,10 +1,16 @@
 """From an error to the passage that explains it, and the command `help`, which prints it without a network.
 
-docs/troubleshooting.md is the one source: a section names the messages that it explains in a list right under its
-heading, and its heading's anchor is the topic. A message is written as it is printed, `...` for what varies; in
+docs/troubleshooting.md is the one source: a section says why and what to do, and lists the messages that it explains
+at its end; its heading's anchor is the topic. A message is written as it is printed, `...` for what varies; in
 parentheses behind it the class of the error or the command that it is limited to:
 
     ## Missing column
+
+    **Why.** ...
+
+    **Do.** ...
+
+    **Messages.**
 
     - `the header lacks this column`
     - `found ..., expected ...` (`SpecError`)
@@ -82,13 +88,10 @@ def topics() -> tuple[Topic, ...]:
 
 
 def _topic(title: str, body: str) -> Topic:
-    messages = []
-    for line in body.strip().splitlines():
-        if (found := _MESSAGE.match(line)) is None:
-            break
-        messages.append(Message(found[1], frozenset(re.findall("`(.+?)`", found[2] or ""))))
+    listed = map(_MESSAGE.match, body.partition("\n**Messages.**\n")[2].splitlines())
+    messages = [Message(m[1], frozenset(re.findall("`(.+?)`", m[2] or ""))) for m in listed if m is not None]
     # as MkDocs and GitHub make the anchor of a heading of plain words
-    return Topic(title.lower().replace(" ", "-"), title, tuple(messages), f"## {title}\n{body.rstrip()}")
+    return Topic(title.lower().replace(" ", "-"), title, tuple(messages), f"## {title}\n\n{body.strip()}")
 
 
 def topic_of(message: str, error: type[BaseException], command: str | None = None) -> str | None:

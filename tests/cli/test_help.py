@@ -234,7 +234,9 @@ def test_what_a_new_user_gets_wrong_leads_to_its_passage(words: str, said: dict[
 
 def test_every_section_says_why_what_to_do_and_how_it_looks() -> None:
     for topic in topics():
-        why, _, do = topic.text.partition("**Do.**")
+        why, _, rest = topic.text.partition("**Do.**")
+        do, _, listed = rest.partition("\n**Messages.**\n")
+        assert len(listed.strip().splitlines()) == len(topic.messages), topic.name
         assert "**Why.**" in why, topic.name
         assert len(do.split()) >= 10, topic.name
         assert "```" in do or "`heurgen" in do or "`--" in do or "`pip" in do or "\n    $ " in do, topic.name
