@@ -1,4 +1,4 @@
-"""The tables of docs/kernel_figures.md and of the Llama's page: what the benchmarks and `make gpu-check` wrote.
+"""Tables of docs/kernel_figures.md, the Llama's page and the README, of what benchmarks and `make gpu-check` wrote.
 
 PYTHONPATH=.:kernels python -m benchmarks.kernel_figures [--write]
 
@@ -24,7 +24,8 @@ from heurgen.audit.score import Choice, figures, replay
 from heurgen.ir.schema import read_model
 
 FOLDER, DOCS = ROOT / "benchmarks", ROOT / "docs"
-PAGE, LLAMA_PAGE = DOCS / "kernel_figures.md", DOCS / "tutorials" / "llama.md"
+PAGE = DOCS / "kernel_figures.md"
+ELSEWHERE = {"llama": DOCS / "tutorials" / "llama.md", "servers": ROOT / "README.md"}
 # Pictures of benchmarks, and what they are called in docs/.
 PICTURES = {
     "h200/models.png": "models.png",
@@ -326,6 +327,36 @@ def llama() -> str:
     return markdown(f"{head} | best other / ours | first token, best other / ours", rows)
 
 
+# In vLLM: benchmarks/serving.py, by serving_results.py
+
+SERVED = (
+    ("one request, 500 tokens + 1000 new ones", "500 + 1000", "seconds"),
+    ("first token of a prompt of 30,000", "30000 + 64", "first_token_s"),
+    ("a step after it", "30000 + 64", "step_s"),
+    ("64 requests at once", "64 at once", "seconds"),
+)
+
+
+def servers() -> str:
+    """Time of vLLM's FlashAttention-3 backend over ours, with full graphs of decodes; a star where code is older."""
+    found = [
+        {
+            (row["line"], row["value"]): row
+            for row in read(d, "serving")["summary"]
+            if row["mode"] == "full_decode"
+        }
+        for d in DEVICES
+    ]
+    rows = []
+    for words, *place in SERVED:
+        lines = [by_line[place[0], place[1]] for by_line in found]
+        old = ("\\*" if line["code"] != line["newest"] else "" for line in lines)
+        rows.append(
+            (words, *(f"{line['over_ours']['flash']:.3f}{o}" for line, o in zip(lines, old, strict=True)))
+        )
+    return markdown(f" | {BOTH}", rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "proof": proof,
     "attention lines": lambda: by_device(attention_lines),
@@ -342,6 +373,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "matmul rows": matmul_rows,
     "host": host,
     "llama": llama,
+    "servers": servers,
 }
 
 
@@ -349,7 +381,7 @@ def main() -> None:
     for name, table in TABLES.items():
         print(f"{name}\n\n{table()}")
         if "--write" in sys.argv:
-            written(LLAMA_PAGE if name == "llama" else PAGE, name, table())
+            written(ELSEWHERE.get(name, PAGE), name, table())
     if "--write" in sys.argv:
         for measured, picture in PICTURES.items():
             shutil.copyfile(FOLDER / measured, DOCS / picture)

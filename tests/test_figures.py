@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import kernel_figures
+from benchmarks import kernel_figures, serving_results
 from benchmarks.choices import COMPARISON, LEARNING, h200, line
 from benchmarks.pictures import pictures
 from heurgen.logs.costs import CostTable
@@ -22,7 +22,11 @@ def table() -> CostTable:
 
 
 def marked(page: str, mark: str) -> str:
-    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    return between(ROOT / "docs" / f"{page}.md", mark)
+
+
+def between(page: Path, mark: str) -> str:
+    text = page.read_text(encoding="utf-8")
     found = re.search(rf"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
     assert found is not None
     return found[1]
@@ -44,10 +48,17 @@ def test_quick_rows_are_what_the_code_gives(name: str, table: CostTable) -> None
 
 @pytest.mark.parametrize("name", kernel_figures.TABLES)
 def test_a_table_of_the_kernels_is_what_was_measured_and_what_ships(name: str) -> None:
-    page = "tutorials/llama" if name == "llama" else "kernel_figures"
-    assert marked(page, name).strip() == kernel_figures.TABLES[name]().strip(), (
+    page = kernel_figures.ELSEWHERE.get(name, kernel_figures.PAGE)
+    assert between(page, name).strip() == kernel_figures.TABLES[name]().strip(), (
         "python -m benchmarks.kernel_figures --write"
     )
+
+
+@pytest.mark.parametrize("device", kernel_figures.DEVICES)
+def test_the_table_of_servers_is_what_was_measured(device: str) -> None:
+    page = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
+    made = serving_results.table(kernel_figures.read(device, "serving")["summary"])
+    assert serving_results.place(page, device, made) == page, "python benchmarks/serving_results.py --again"
 
 
 def test_the_pictures_are_of_today() -> None:
