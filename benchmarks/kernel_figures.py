@@ -25,7 +25,8 @@ from heurgen.ir.schema import read_model
 
 FOLDER, DOCS = ROOT / "benchmarks", ROOT / "docs"
 PAGE = DOCS / "kernel_figures.md"
-ELSEWHERE = {"llama": DOCS / "tutorials" / "llama.md", "servers": ROOT / "README.md"}
+LLAMA = DOCS / "tutorials" / "llama.md"
+ELSEWHERE = {"llama": LLAMA, "llama kernels": LLAMA, "servers": ROOT / "README.md"}
 # Pictures of benchmarks, and what they are called in docs/.
 PICTURES = {
     "h200/models.png": "models.png",
@@ -327,6 +328,29 @@ def llama() -> str:
     return markdown(f"{head} | best other / ours | first token, best other / ours", rows)
 
 
+FUSED = {
+    "output": "ours with the residual", "gate and up": "ours with SiLU and the product",
+    "down": "ours with the residual",
+}  # fmt: skip
+
+
+def llama_kernels() -> str:
+    """Microseconds of single kernels, the post's figure 8; of attention the post's text has the ratio alone."""
+    record = read("h200", "llama")
+    rows = []
+    for kernel, post in record["post"]["kernels"].items():
+        found = record["kernels_us"][kernel]
+        times = f"{found['heurgen']:.1f} / {found['sdpa']:.1f}"
+        times += f" (FlashAttention-3 {found['fa3']:.1f})" if "fa3" in found else ""
+        name = ", ".join([kernel, FUSED[kernel]] if kernel in FUSED else [kernel])
+        rows.append(
+            (name, times, "1.6 times (its text)" if "fa3" in found else f"{post['triton']} / {post['cuda']}")
+        )
+    return markdown(
+        "kernel | ours / cuBLAS or PyTorch's attention, H200 | Triton / CUDA in the post, H100", rows
+    )
+
+
 # In vLLM: benchmarks/serving.py, by serving_results.py
 
 SERVED = (
@@ -373,6 +397,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "matmul rows": matmul_rows,
     "host": host,
     "llama": llama,
+    "llama kernels": llama_kernels,
     "servers": servers,
 }
 
