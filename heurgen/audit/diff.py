@@ -112,8 +112,12 @@ class Diff:
             if self.with_log and vendor in self.gains:
                 head += f"; over all scenarios of the log {_gain_text(self.gains[vendor])}"
             lines.append(head)
-            for change in group:
+            listed = [c for c in group if c.scenarios] if self.with_log else group
+            for change in listed:
                 lines += self._lines(change)
+            if len(listed) < len(group):
+                rest = counted(len(group) - len(listed), "more region")
+                lines.append(f"  no scenario of the log lies in {rest}: --json has them")
         return "\n".join(lines)
 
     def _lines(self, change: Change) -> list[str]:
@@ -121,8 +125,6 @@ class Diff:
         lines = [f"  {printable(' and '.join(change.region) or 'every launch')}", f"    {printable(arrows)}"]
         if not self.with_log:
             return lines
-        if not change.scenarios:
-            return [*lines, "    no scenario of the log lies here"]
         lines.append(f"    {counted(len(change.scenarios), 'scenario')}, {_gain_text(change.gain)}")
         for s in change.scenarios:
             where = " ".join(f"{k}={v}" for k, v in s.features.items())

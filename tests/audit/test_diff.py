@@ -17,6 +17,8 @@ from heurgen.audit.diff import diff
 from heurgen.base.errors import ModelError
 from heurgen.cli import main
 from heurgen.ir.schema import to_json
+from heurgen.logs.costs import cost_tables
+from heurgen.logs.tuning_log import read_logs
 from tests.audit.learner import LOG, SPEC, load, module_of
 from tests.support.modules import two_vendors
 
@@ -111,6 +113,24 @@ def test_with_a_log_every_changed_scenario_is_listed_once_with_its_gain() -> Non
     assert all(s.gain == pytest.approx(gains[s.scenario]) for s in listed)
     whole = math.exp(sum(math.log(g) for g in gains.values()) / len(before))
     assert found.gains["nvidia"] == pytest.approx(whole)
+
+
+def test_regions_without_a_scenario_of_the_log_are_counted(tmp_path: Path) -> None:
+    spec, log, tables = load()
+    old, new = module_of(spec, log, tables, 2), module_of(spec, log, tables, 4)
+    every = diff(old, new, tables)
+    moved = every.changes[0].scenarios[0].scenario
+    header, *lines = LOG.read_text().splitlines()
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join([header, *(line for line in lines if moved in line.split(","))]) + "\n")
+    found = diff(old, new, cost_tables(read_logs([few], spec), spec))
+    assert len(found.changes) == len(every.changes)
+    text = found.to_text()
+    assert [" and ".join(c.region) in text for c in found.changes] == [True] + [False] * (
+        len(every.changes) - 1
+    )
+    rest = len(every.changes) - 1
+    assert text.endswith(f"\n  no scenario of the log lies in {rest} more regions: --json has them")
 
 
 def test_the_command(tmp_path: Path) -> None:
