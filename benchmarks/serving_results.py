@@ -6,9 +6,9 @@
 The runs go to benchmarks/DEVICE/serving.csv, .json and .png, each with the folder that it came from (`start`): times of
 one start of the engines are compared. A line is what the newest code took that measured ours beside FlashAttention-3;
 stock Triton's time is of the newest code that measured the two side by side. Rows of other code are dropped, and what
-is not of the newest code has a mark in the table and is hollow in the plot. The picture goes to docs too, and the table
-between its two comments in docs/serving.md; what misses its line is printed. README's picture as text is made of
-serving.json by `python -m benchmarks.text_pictures`.
+is not of the newest code has a mark in the table and is hollow in the plot. The picture goes to docs too; the table,
+and what misses its line, between two comments in docs/serving.md. README's picture as text and its table are made of
+serving.json by `python -m benchmarks.text_pictures` and `python -m benchmarks.kernel_figures --write`.
 """
 
 from __future__ import annotations
@@ -203,6 +203,14 @@ def shown_time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
+def shown(found: list[dict[str, Any]]) -> str:
+    """What stands between the two comments of a device: the table, and a line for each that is missed."""
+    lines = [f"- {line}" for line in missed(found)]
+    return "\n".join(
+        [table(found), "", "**Missed**:" if lines else "Every line is met.", "", *lines]
+    ).rstrip()
+
+
 def table(found: list[dict[str, Any]]) -> str:
     """The table of docs/serving.md, in Markdown."""
     by_key = {(row["mode"], row["line"], row["value"]): row for row in found}
@@ -249,15 +257,18 @@ def cells_of(row: dict[str, Any], wanted: list[float | None], codes: list[str]) 
 
 def missed(found: list[dict[str, Any]]) -> list[str]:
     """A sentence for each line that is missed."""
-    by_key = {(line, value): words for words, line, value, *_ in TABLE}
-    wanted = {(t[1], t[2]): {"flash": t[3], "triton": t[4]} for t in TABLE}
-    return [
-        f"{row['mode']}: {by_key[row['line'], row['value']]}: {NAMES[b]} / ours {ratio:.3f}, line {want:g}"
-        for row in found
-        if (row["line"], row["value"]) in wanted
-        for b, ratio in row["over_ours"].items()
-        if (want := wanted[row["line"], row["value"]][b]) and ratio < want
-    ]
+    wanted = {(line, value): (words, *lines) for words, line, value, *lines in TABLE}
+    last, said = newest_code(found), []
+    for row in found:
+        words, *lines = wanted.get((row["line"], row["value"]), ("", None, None))
+        for backend, line, code in zip(("flash", "triton"), lines, ("code", "stock_code"), strict=True):
+            ratio = row["over_ours"].get(backend)
+            if line is not None and ratio is not None and ratio < line:
+                old = " (earlier code)" if row[code] != last else ""
+                said.append(
+                    f"`{row['mode']}`, {words}: {NAMES[backend]} / ours {ratio:.4f}, line {line:g}{old}"
+                )
+    return said
 
 
 def place(text: str, device: str, made: str) -> str:
@@ -283,9 +294,9 @@ def publish(
             folder / "serving.png", docs / ("serving.png" if device == "h200" else f"serving_{device}.png")
         )
     page = docs / "serving.md"
-    page.write_text(place(page.read_text(encoding="utf-8"), device, table(found)), encoding="utf-8")
+    page.write_text(place(page.read_text(encoding="utf-8"), device, shown(found)), encoding="utf-8")
     report(found)
-    print("\nmissed:", *missed(found), sep="\n")
+    print("", *missed(found), sep="\n")
 
 
 def name_of(device: str) -> str:
