@@ -26,6 +26,7 @@ from typing import Any
 BACKENDS = ("triton", "flash", "heurgen")
 NAMES = {"triton": "vLLM's Triton kernels", "flash": "FlashAttention-3", "heurgen": "heurgen"}
 VALUES = ("seconds", "first_token_s", "step_s", "prompt_host_s", "decode_host_s")
+WHAT = {"seconds": "", "first_token_s": ", first token", "step_s": ", a step"}
 MODES = ("default", "full_decode")
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
@@ -119,14 +120,13 @@ def kept(rows: list[dict[str, Any]], codes: list[str]) -> list[dict[str, Any]]:
 
 def plotted(found: list[dict[str, Any]]) -> list[tuple[str, str, dict[str, float], list[str]]]:
     """The lines of the plot: mode, label, time of each other backend over ours, which of them are of older code."""
-    what = {"seconds": "", "first_token_s": ", first token", "step_s": ", a step"}
     last = newest_code(found)
     keys = [(line, value) for _, line, value, *_ in TABLE]
     shown = [row for row in found if (row["line"], row["value"]) in keys]
     shown.sort(key=lambda row: (MODES.index(row["mode"]), keys.index((row["line"], row["value"]))))
     return [
         (
-            row["mode"], row["line"] + what[row["value"]], row["over_ours"],
+            row["mode"], row["line"] + WHAT[row["value"]], row["over_ours"],
             [b for b in row["over_ours"] if row["stock_code" if b == "triton" else "code"] != last],
         )
         for row in shown
@@ -207,7 +207,13 @@ def shown(found: list[dict[str, Any]]) -> str:
     """What stands between the two comments of a device: the table, and a line for each that is missed."""
     lines = [f"- {line}" for line in missed(found)]
     return "\n".join(
-        [table(found), "", "**Missed**:" if lines else "Every line is met.", "", *lines]
+        [
+            table(found),
+            "",
+            "**Missed**; every other line is met:" if lines else "Every line is met.",
+            "",
+            *lines,
+        ]
     ).rstrip()
 
 
@@ -257,17 +263,16 @@ def cells_of(row: dict[str, Any], wanted: list[float | None], codes: list[str]) 
 
 def missed(found: list[dict[str, Any]]) -> list[str]:
     """A sentence for each line that is missed."""
-    wanted = {(line, value): (words, *lines) for words, line, value, *lines in TABLE}
+    wanted = {(line, value): lines for _, line, value, *lines in TABLE}
     last, said = newest_code(found), []
     for row in found:
-        words, *lines = wanted.get((row["line"], row["value"]), ("", None, None))
+        what = f"`{row['mode']}`: {row['line']}{WHAT.get(row['value'])}"
+        lines = wanted.get((row["line"], row["value"]), [None, None])
         for backend, line, code in zip(("flash", "triton"), lines, ("code", "stock_code"), strict=True):
             ratio = row["over_ours"].get(backend)
             if line is not None and ratio is not None and ratio < line:
                 old = " (earlier code)" if row[code] != last else ""
-                said.append(
-                    f"`{row['mode']}`, {words}: {NAMES[backend]} / ours {ratio:.4f}, line {line:g}{old}"
-                )
+                said.append(f"{what}: {NAMES[backend]} / ours {ratio:.4f}, line {line:g}{old}")
     return said
 
 

@@ -183,8 +183,8 @@ def test_lines_that_are_missed_are_said(tmp_path):
     rows = [long_run("default", b, "new", t) for b, t in (("flash", 0.99), ("heurgen", 1.0), ("triton", 3.5))]
     said = results.missed(results.summary(rows, ["new"]))
     assert said == [
-        "`default`, first token of 30,000: FlashAttention-3 / ours 0.9900, line 1",
-        "`default`, a step after it: FlashAttention-3 / ours 0.9900, line 1.03",
+        "`default`: 30000 + 64, first token: FlashAttention-3 / ours 0.9900, line 1",
+        "`default`: 30000 + 64, a step: FlashAttention-3 / ours 0.9900, line 1.03",
     ]
 
 
