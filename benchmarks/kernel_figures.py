@@ -241,7 +241,8 @@ def launch_of(features: dict[str, Any]) -> str:
     """A launch in a few words."""
     if "M" in features:
         return f"{'gated ' if features['gated'] else ''}{features['M']} x {features['N']} x {features['K']}"
-    seen = [f"{features['num_seqs']} sequences", f"at most {features['max_seqlen_q']} new tokens"]
+    newest = features["max_seqlen_q"]
+    seen = [f"{features['num_seqs']} sequences", f"{newest} new tokens at most" if newest > 1 else "decodes"]
     seen.append(f"{features['total_seqlen_k']:,} keys")
     seen.append(f"{features['num_query_heads']}/{features['num_kv_heads']} heads of {features['head_size']}")
     return ", ".join(seen) + (f", window {features['window']}" if features["window"] < 1 << 30 else "")
