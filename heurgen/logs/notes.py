@@ -12,6 +12,10 @@ from heurgen.logs.typed_columns import TypedColumns
 from heurgen.spec.kernel_spec import KernelSpec
 
 
+# Why a config failed, a column of every log that the tuner writes.
+_WHY = "reason"
+
+
 def notes(
     cells: Cells, spec: KernelSpec, columns: TypedColumns, scenario: Codes, dropped_rows: Codes
 ) -> list[str]:
@@ -46,7 +50,7 @@ def _silent(columns: TypedColumns, scenario: Codes, dropped_rows: Codes) -> str:
 
 
 def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes) -> list[str]:
-    named = {*spec.log.names, *(c.name for c in (*spec.features, *spec.parameters))}
+    named = {*spec.log.names, _WHY, *(c.name for c in (*spec.features, *spec.parameters))}
     ignored = sorted(name for name in cells.codes if name not in named)
     if not ignored:
         return []

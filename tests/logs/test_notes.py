@@ -13,6 +13,11 @@ def test_ignored_columns_are_noted_once(tmp_path: Path) -> None:
     assert log.notes == ("columns that the spec does not name are ignored: 'gpu_count', 'zone'",)
 
 
+def test_why_a_config_failed_is_the_tuner_s_own_column(tmp_path: Path) -> None:
+    log = read(tmp_path, row(reason=""), row(BM="32", status="error", time_ms="", reason="out of memory"))
+    assert log.notes == ()
+
+
 def test_ignored_columns_that_vary_are_named(tmp_path: Path) -> None:
     log = read(
         tmp_path,
