@@ -11,7 +11,6 @@ from heurgen.logs.outcomes import OK
 from heurgen.logs.typed_columns import TypedColumns
 from heurgen.spec.kernel_spec import KernelSpec
 
-
 # Why a config failed, a column of every log that the tuner writes.
 _WHY = "reason"
 
