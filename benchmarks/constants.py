@@ -30,7 +30,7 @@ JOINT = FitOptions(strategy="joint", max_configs=12)
 OF_AUTO = frozenset(
     ("prices", "few_prices", "counts", "coarse_counts", "patience", "folds", "max_repeats", "scenarios_to_fit",
      "min_groups", "trusted", "invalid", "tolerance", "large_tolerance", "small", "small_tolerance", "abundant",
-     "light_neighbours", "light_weight")
+     "light_neighbours", "light_weight", "doubling")
 )  # fmt: skip
 SMALL = FitOptions(prefer="small")
 LOGS: dict[str, tuple[Callable[[], CostTable], int, int]] = {

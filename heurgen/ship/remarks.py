@@ -52,7 +52,7 @@ def device_forms(selector: Selector) -> list[str]:
     lines = [f"  {n} devices, held out in {found['folds']} folds, {counted(found['repeats'], 'time')}:"]
     for form in found["compared"]:
         mark = " <- ships" if form["form"] == found["chosen"] else ""
-        lines.append(f"    {form['form']:{width}s}  {_figures(form)}, {form['leaves']} leaves{mark}")
+        lines.append(f"    {form['form']:{width}s}  {_figures(form)}, {_leaves(form['leaves'])}{mark}")
     if names := found["device_features"]:
         lines.append(f"    device features: {', '.join(names)}")
     each = "; ".join(
@@ -70,6 +70,10 @@ def _figures(record: Mapping[str, Any], brief: bool = False) -> str:
     text = f"geomean {mean:.4f}, p95 {record['p95_slowdown']:.3f}, max {record['max_slowdown']:.2f}"
     bad = record.get("invalid_share")
     return f"{text}, {_share(bad)} invalid" if bad else text
+
+
+def _leaves(n: int) -> str:
+    return f"{n} {'leaf' if n == 1 else 'leaves'}"
 
 
 def _share(value: float) -> str:

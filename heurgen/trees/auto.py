@@ -81,7 +81,8 @@ def choose(
 ) -> Contest:
     """Compare numbers of configs, prices of a leaf and strategies on the same folds.
 
-    Numbers of configs ascend until `r.patience` of them in a row lower no mean.
+    Numbers of configs ascend until `r.patience` of them in a row lower no mean. Limits that the caller left open are
+    widened for as long as that lowers the mean by `LEARNER.doubling`.
     """
     price = constants.LEARNER.price
     tail, spare = options.tail or 0.0, spare_tests(options)
@@ -106,6 +107,10 @@ def choose(
         chosen = _steadier(chosen, folds, table, r)
         scored += [chosen] if chosen.settings.tail else []
     beyond = _beyond(chosen, folds, table, r, options.max_depth is not None)
+    while beyond is not None and r.widens and beyond.mean + constants.LEARNER.doubling < chosen.mean:
+        chosen = beyond
+        scored.append(chosen)
+        beyond = _beyond(chosen, folds, table, r, False)
     tell.finish()
     return Contest(chosen, tuple(scored), beyond)
 
@@ -264,13 +269,19 @@ def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime
 def _beyond(
     chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime, depth_named: bool
 ) -> Candidate | None:
-    """The chosen candidate with larger limits, where its trees reach the most leaves or the caller named the depth."""
+    """The chosen candidate with larger limits and any price, where its trees reach the most leaves or the caller named
+    the depth.
+    """
     s = chosen.settings
     if chosen.strategy != "joint" or not (depth_named or chosen.leaves >= 0.9 * s.max_leaves):
         return None
-    larger = replace(s, depth=min(s.depth + 2, MAX_DEPTH), max_leaves=2 * s.max_leaves)
-    held = [h for fold in folds for _, h in _joint_fits(fold, table, larger, r, (s.price,))]
-    return _scored("joint", larger, held)
+    larger = replace(s, depth=min(s.depth + 2, MAX_DEPTH - s.spare), max_leaves=2 * s.max_leaves)
+    found: dict[Settings, list[_Held]] = {}
+    for fold in folds:
+        for at, held in _joint_fits(fold, table, larger, r, r.prices):
+            found.setdefault(at, []).append(held)
+    scored = (_scored("joint", at, held) for at, held in found.items())
+    return min(scored, key=lambda c: (c.mean, c.leaves))
 
 
 # --- the choice among them ----------------------------------------------------------------------------------

@@ -24,26 +24,32 @@ def to_ir(p: Problem, tree: Tree, numbers: dict[int, int], table: CostTable) -> 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """A subtree with its rows and which of them go left; `configs` has a bit for each config that it ships, `covered`
-    one for each config that is covered on all its scenarios.
+    one for each config that is covered on all its scenarios, `somewhere` on any.
     """
 
     rows: Ints
     tree: Tree
     configs: int
     covered: int
+    somewhere: int
     goes_left: Bools
     sides: tuple[_Part, ...] = ()
 
 
 def _part(p: Problem, rows: Ints, tree: Tree) -> _Part:
     if isinstance(tree, Tip):
-        covered = np.packbits(p.covered[rows[p.real[rows]]].all(axis=0), bitorder="little").tobytes()
+        covered = p.covered[rows[p.real[rows]]]
+        always, somewhere = np.asarray(covered.all(axis=0)), np.asarray(covered.any(axis=0))
         every = np.ones(len(rows), dtype=bool)
-        return _Part(rows, tree, 1 << tree.config, int.from_bytes(covered, "little"), every)
+        return _Part(rows, tree, 1 << tree.config, _bits(always), _bits(somewhere), every)
     left = goes_left(p, rows, tree.cut)
     below, above = _part(p, rows[left], tree.left), _part(p, rows[~left], tree.right)
-    configs, covered_ = below.configs | above.configs, below.covered & above.covered
-    return _Part(rows, tree, configs, covered_, left, (below, above))
+    configs, reached = below.configs | above.configs, below.somewhere | above.somewhere
+    return _Part(rows, tree, configs, below.covered & above.covered, reached, left, (below, above))
+
+
+def _bits(configs: Bools) -> int:
+    return int.from_bytes(np.packbits(configs, bitorder="little").tobytes(), "little")
 
 
 def _node(p: Problem, part: _Part, numbers: dict[int, int], table: CostTable) -> Node:
@@ -108,7 +114,8 @@ def _threshold(p: Problem, part: _Part, cut: Cut) -> int | float:
 
     The roundest number between the rows on either side. Where one side ships a config that was not covered on
     the other side's scenarios, the gap goes to the other side: nobody measured there that it works. Where both
-    do, the side whose scenarios all have one value (decode: one query token) keeps that value alone.
+    do, the side whose scenarios all have one value (decode: one query token) keeps that value alone. Before that, where
+    the problem is `careful`: the side that ships a config which was covered on none of the other's scenarios.
     """
     column, left = p.columns[cut.column], part.goes_left
     x, real = p.X[part.rows, cut.column], p.real[part.rows]
@@ -120,6 +127,10 @@ def _threshold(p: Problem, part: _Part, cut: Cut) -> int | float:
         return _just_below(column, cut.low, cut.high)
     below, above = part.sides
     tight_left, tight_right = bool(below.configs & ~above.covered), bool(above.configs & ~below.covered)
+    if tight_left and tight_right and p.careful:
+        nowhere_right, nowhere_left = below.configs & ~above.somewhere, above.configs & ~below.somewhere
+        if bool(nowhere_right) != bool(nowhere_left):
+            tight_left, tight_right = bool(nowhere_right), bool(nowhere_left)
     if tight_left and tight_right:
         tight_left = bool(here.min() == here.max())
         tight_right = bool(there.min() == there.max()) and not tight_left

@@ -34,6 +34,9 @@ class Constants:
     # Scenarios of a kind that a config would be expected to cover before that it covers none says that it does not
     # apply there (see `guards.limits`). `constants.py guard_evidence 5.0 20.0 1e9`
     guard_evidence: float = 20.0
+    # Launches beyond a limit that are expected in a region whose scenarios come near it and are all within, in a sparse
+    # table of more than `small` scenarios (see `guards._saved`). `constants.py guard_near 0.0 0.1 0.3`
+    guard_near: float = 0.1
     # Tests that guards may add to a path of the default depth: in a tree that has it there would be no room for them.
     # `constants.py guard_tests 0 2 4`
     guard_tests: int = 2
@@ -99,6 +102,9 @@ class Constants:
     scenarios_per_leaf: int = 110
     # Depth allowed up to 1,000, up to `abundant`, and beyond. `constants.py depths (6,6,6) (8,10,12) (12,12,12)`
     depths: tuple[int, int, int] = (8, 10, 12)
+    # What twice the leaves and two tests more must lower the held-out mean by to be allowed nevertheless, where the
+    # caller named no limit. `constants.py doubling 0.002 0.01 1e9`
+    doubling: float = 0.01
     # Up to this many scenarios every depth up to the limit is fitted, so that more depth never hurts in training.
     # `constants.py every_depth 0 2000`
     every_depth: int = 2000

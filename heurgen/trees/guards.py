@@ -30,12 +30,15 @@ class Limit:
 
     cut      what is within goes left; right where `within_left` is False
     beyond   bool [n]  which scenarios lie beyond
+    near     bool [n]  as many of the others as lie beyond, those next to the limit (and their equals); none where
+             the problem is not `careful`
     configs  bool [C]  which configs stop there
     """
 
     cut: Cut
     within_left: bool
     beyond: Bools
+    near: Bools
     configs: Bools
 
 
@@ -81,6 +84,7 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
     beyond = np.column_stack([limit.beyond for limit in known])
     column = np.array([limit.cut.column for limit in known])
     stops = np.array([limit.configs for limit in known])
+    near = np.column_stack([limit.near for limit in known])
     real = np.flatnonzero(p.real)
     found: list[_Guard] = []
 
@@ -94,7 +98,8 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
             if able.any():
                 able &= stops[:, sorted({tip.config for tip in tips(below)})].any(axis=1)
             share = len(own) / len(rows)
-            asked = [(_saved(int(count[i]), share), i) for i in np.flatnonzero(able).tolist()]
+            close = near[own].sum(axis=0) > 0
+            asked = [(_saved(int(count[i]), share, bool(close[i])), i) for i in np.flatnonzero(able).tolist()]
             held = np.zeros(len(real), dtype=bool)
             for saved, i in sorted(((s, i) for s, i in asked if s > price), key=lambda a: (-a[0], a[1])):
                 kept_off = rows[beyond[rows, i]]
@@ -117,15 +122,20 @@ def _tip(p: Problem, rows: Ints, stopped: Bools) -> Tip:
     return best_tip(replace(p, leaf_price=np.where(stopped, np.inf, p.leaf_price)), rows)
 
 
-def _saved(beyond: int, share: float) -> float:
+def _saved(beyond: int, share: float, close: bool) -> float:
     """What a guard is likely to save at a node with a share of its parent's scenarios, `beyond` of which are beyond.
 
     Had the cut nothing to do with the limit, beyond * share of them would be here. That none is makes it the less
     likely the more they are: about exp(-beyond * share), by products alone, which round alike everywhere.
+
+    Mostly the cut does have to do with it, if only roughly (m * n <= 41000 keeps most short m off, not all). Of a node
+    whose scenarios come close to the limit the next launch is beyond the last of them once in as many as it has.
     """
     expected = beyond * share
     damped = 1.0 + expected / 2
-    return constants.LEARNER.invalid * UNIT * expected / (damped * damped * damped * damped)
+    c = constants.LEARNER
+    launches = max(expected / (damped * damped * damped * damped), c.guard_near if close else 0.0)
+    return c.invalid * UNIT * launches
 
 
 def _nearest(above: list[Ints], beyond: Bools) -> Ints:
@@ -161,11 +171,22 @@ def limits(p: Problem) -> list[Limit]:
                 if beyond.sum() * share[config] >= constants.LEARNER.guard_evidence:
                     stops = found.setdefault((column, low, edge), np.zeros(len(share), dtype=bool))
                     stops[config] = True
-    return [_limit(X[:, column], column, low, edge, found[column, low, edge]) for column, low, edge in found]
+    return [
+        _limit(X[:, column], column, low, edge, configs, p.careful)
+        for (column, low, edge), configs in found.items()
+    ]
 
 
-def _limit(x: Floats, column: int, within_left: bool, edge: float, configs: Bools) -> Limit:
+def _limit(x: Floats, column: int, within_left: bool, edge: float, configs: Bools, near: bool) -> Limit:
     beyond = x > edge if within_left else x < edge
     other = float(x[beyond].min() if within_left else x[beyond].max())
     cut = Cut(column, edge, other) if within_left else Cut(column, other, edge)
-    return Limit(cut, within_left, beyond, configs)
+    close = _near(-x if within_left else x, beyond) if near else np.zeros(len(x), dtype=bool)
+    return Limit(cut, within_left, beyond, close, configs)
+
+
+def _near(inwards: Floats, beyond: Bools) -> Bools:
+    """As many scenarios as lie beyond a limit, of those within it, from the limit inwards."""
+    others = np.where(beyond, np.inf, inwards)
+    last = min(int(beyond.sum()), int((~beyond).sum())) - 1
+    return np.asarray((others <= np.partition(others, last)[last]) & ~beyond)

@@ -127,7 +127,7 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
 
 def prepared(p: Problem, chosen: Ints, r: Regime, s: Settings) -> Problem:
     """The problem with a config set, and points between where the log is small."""
-    c, own = constants.LEARNER, with_configs(replace(p, sparse=r.sparse), chosen)
+    c, own = constants.LEARNER, with_configs(replace(p, sparse=r.sparse, careful=r.careful), chosen)
     if not r.between:
         return own
     if s.lightly:

@@ -79,6 +79,7 @@ class Problem:
     weight   float64 [N]     1.0 for a scenario, less for a point between
     grouped  features that make a group; none: all given ones
     sparse   whether many cells are missing, see `coverage.sparse`
+    careful  whether regions are bounded that come near what a config was never covered on, see `guards`
     shared   what follows from `X` alone, found once for all problems of the same rows
     """
 
@@ -95,6 +96,7 @@ class Problem:
     weight: Floats
     grouped: tuple[str, ...] = ()
     sparse: bool = False
+    careful: bool = False
     shared: Shared = field(default_factory=Shared)
 
     @property

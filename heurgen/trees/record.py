@@ -33,7 +33,11 @@ def record(choice: Contest, table: CostTable, p: Problem, r: Regime) -> dict[str
         "curve": [_described(c) for c in curve(choice.compared)],
         "folds": constants.LEARNER.folds,
         "repeats": r.repeats,
-        "limits": {"max_depth": r.max_depth, "max_leaves": r.max_leaves, "max_configs": r.counts[-1]},
+        "limits": {
+            "max_depth": max(r.max_depth, chosen.settings.depth),
+            "max_leaves": max(r.max_leaves, chosen.settings.max_leaves),
+            "max_configs": r.counts[-1],
+        },
     }
     if choice.beyond is not None and choice.beyond.mean < chosen.mean - r.tolerance:
         told["beyond"] = _described(choice.beyond) | {"max_depth": choice.beyond.settings.depth}

@@ -25,6 +25,8 @@ class Regime:
     prices       prices of a leaf that are compared, ascending
     patience     numbers of configs in a row that must fail to pay before the search ends
     sparse       whether many cells are missing, see `coverage.sparse`
+    careful      whether regions that come near what a config was never covered on are bounded: in a sparse table whose
+                 scenarios suffice to tell
     between      whether points between scenarios are added
     compares_points  whether light points between are compared with the usual ones
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
@@ -33,6 +35,8 @@ class Regime:
                  choose among many by held-out means and the caller named no number; else None
     compares_tails  whether the scenarios are many enough for a held-out p95 to say something
     every_depth  whether every depth up to the limit is fitted
+    widens       whether cross-validation may go beyond the default limits: few scenarios do not tell, and of many every
+                 try takes seconds
     tolerance    mean log-slowdown within which fewer configs and leaves win
     """
 
@@ -45,12 +49,14 @@ class Regime:
     prices: tuple[float, ...]
     patience: int
     sparse: bool
+    careful: bool
     between: bool
     compares_points: bool
     few: bool
     usual: int | None
     compares_tails: bool
     every_depth: bool
+    widens: bool
     tolerance: float
 
     @property
@@ -65,6 +71,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     n, n_groups = p.n_real, int(groups(p).max()) + 1
     few, many_missing = n <= c.small and not p.labels_only, sparse(p)
     between = n <= c.interpolated and not p.labels_only and not many_missing
+    named = bool(options.max_depth or options.max_leaves)
     counts = _counts(n, min(options.max_configs or c.pool, c.pool, len(p.configs)))
     return Regime(
         n_scenarios=n,
@@ -76,12 +83,14 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         prices=c.few_prices if few and options.prefer != "small" else c.prices,
         patience=len(counts) if few else c.patience,
         sparse=many_missing,
+        careful=many_missing and n > c.small,
         between=between,
         compares_points=between and few and n >= c.trusted,
         few=few,
         usual=_usual(n, counts, options) if few else None,
         compares_tails=n >= c.trusted and not p.labels_only,
         every_depth=n <= c.every_depth,
+        widens=c.small < n <= c.abundant and options.prefer != "small" and not named,
         tolerance=_tolerance(n, options),
     )
 

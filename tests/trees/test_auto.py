@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heurgen.trees import auto
+from heurgen import ir
+from heurgen.logs.costs import TableColumn
+from heurgen.trees import auto, constants, fit
 from heurgen.trees.auto import Candidate, held_out_groups, or_usual, pick, smoothed
 from heurgen.trees.joint import Settings
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import problem
 from heurgen.trees.regime import regime
-from tests.trees.synthetic import surface
+from tests.trees.synthetic import surface, table
 
 
 def candidate(mean: float, leaves: float, spread: float = 0.0, n: int = 40) -> Candidate:
@@ -139,3 +141,19 @@ def test_larger_limits_are_tried_where_the_trees_reach_theirs() -> None:
     assert (larger.max_leaves, larger.depth) == (2 * chosen.max_leaves, chosen.depth + 2)
     assert auto._beyond(candidate(0.05, 10), [], t, r, False) is None
     assert auto._beyond(replace(candidate(0.05, 24), strategy="optimal"), [], t, r, True) is None
+
+
+def test_default_limits_give_way_where_twice_the_leaves_pay_and_nobody_named_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of four configs is four times as fast as the others in three stretches of a feature: 12 leaves, not 8."""
+    monkeypatch.setattr(constants, "LEARNER", replace(constants.LEARNER, leaves=8))
+    x = np.arange(504.0)
+    winner = (x // 42) * 3 % 4
+    t = table([TableColumn("m", "int")], x[:, None], np.where(winner[:, None] == np.arange(4), 1.0, 4.0))
+    found = fit(t, FitOptions())
+    assert sum(1 for _ in ir.leaves(found.tree)) > 8
+    assert found.choice["limits"]["max_leaves"] == 16
+    for options in (FitOptions(max_leaves=8), FitOptions(prefer="small"), FitOptions(max_depth=8)):
+        assert not regime(problem(t), options).widens
+    assert not regime(problem(surface(500, 2, 1)), FitOptions()).widens

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
-from heurgen.trees.build import _widened
+from heurgen.trees.build import _widened, to_ir
+from heurgen.trees.node import Branch, Cut, Tip
+from heurgen.trees.problem import problem
 from tests.trees.synthetic import table
 
 JOINT = FitOptions(strategy="joint")
@@ -59,3 +63,19 @@ def test_a_threshold_is_looked_for_within_the_gap_between_scenarios_and_near_its
     assert _widened(-60.0, -40.0, -1000.0, -10.0) == (pytest.approx(-60 * 1.15), pytest.approx(-40 / 1.15))
     # Never beyond the scenarios themselves.
     assert _widened(40.0, 60.0, 39.0, 61.0) == (39.0, 61.0)
+
+
+def test_where_most_cells_are_missing_a_threshold_leaves_out_what_a_config_was_covered_on_nowhere() -> None:
+    """Right of the cut ships a config that no k below 512 has; left one that some launches of every k lack."""
+    k = np.array([64.0, 128, 256, 384, 512, 1024, 2048, 4096])
+    X = np.column_stack([k, [1.0, 1, 1, 1, 2, 1, 1, 1]])
+    times = np.array([[1.0, np.nan]] * 4 + [[np.nan, 1.0], *[[2.0, 1.0]] * 3])
+    p = problem(table([TableColumn("k", "int"), TableColumn("m", "int")], X, times))
+    column = [c.name for c in p.columns].index("k")
+    zero, one = (p.configs.tolist().index(c) for c in (0, 1))
+    tree = Branch(Cut(column, 384.0, 512.0), Tip(zero), Tip(one))
+    t = table([TableColumn("k", "int"), TableColumn("m", "int")], X, times)
+    for careful, expected in ((False, 400), (True, 511)):
+        node = to_ir(replace(p, careful=careful), tree, {zero: 0, one: 1}, t)
+        assert isinstance(node, ir.Split)
+        assert node.threshold == expected

@@ -13,7 +13,7 @@ from heurgen.trees.build import choices
 from heurgen.trees.guards import _limit, _tip, guarded, limits
 from heurgen.trees.joint import Settings, finish, grown
 from heurgen.trees.node import Branch, Cut, Tip, height, n_leaves
-from heurgen.trees.problem import problem
+from heurgen.trees.problem import UNIT, problem
 from heurgen.trees.regime import spare_tests
 from tests.trees.synthetic import table
 
@@ -99,6 +99,24 @@ def test_what_answers_beyond_a_guard_is_not_stopped_by_a_limit_of_its_own() -> N
 
 def test_a_limit_lies_beside_the_nearest_value_that_was_never_covered() -> None:
     x, configs = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([True])
-    above, below = _limit(x, 3, True, 2.0, configs), _limit(x, 3, False, 8.0, configs)
+    above, below = (_limit(x, 3, *edge, configs, True) for edge in ((True, 2.0), (False, 8.0)))
     assert (above.cut, above.beyond.tolist()) == (Cut(3, 2.0, 4.0), [False, False, True, True, True])
     assert (below.cut, below.beyond.tolist()) == (Cut(3, 4.0, 8.0), [True, True, True, False, False])
+    # Of the others as many as lie beyond, those next to it.
+    assert (above.near.tolist(), below.near.tolist()) == (
+        [True, True, False, False, False],
+        [False, False, False, True, True],
+    )
+    assert _limit(x, 3, False, 2.0, configs, True).near.tolist() == [False, True, False, False, False]
+    assert not _limit(x, 3, False, 2.0, configs, False).near.any()
+
+
+def test_a_region_that_comes_near_a_limit_is_guarded_though_its_test_kept_all_beyond_away() -> None:
+    """No stride of 2 from batch 96 on, of eighty before it: no chance, yet no test says stride 1."""
+    p = problem(strided())
+    zero, one = (p.configs.tolist().index(c) for c in (0, 1))
+    tree = Branch(Cut(0, 96.0, 97.0), Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one)), Tip(zero))
+    price = UNIT * constants.LEARNER.invalid * constants.LEARNER.guard_near / 2
+    found = guarded(p, tree, limits(replace(p, careful=True)), price, 4, 8)
+    assert found == replace(tree, right=Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one)))
+    assert guarded(p, tree, limits(p), price, 4, 8) == tree

@@ -11,6 +11,8 @@ from heurgen.base.errors import printable
 
 # Log axes where the largest value is this many times the smallest.
 _LOG_FROM = 20.0
+# Numbers are drawn as no nearer to 0 and no farther from it: their ratios and differences stay numbers.
+_LEAST, _MOST = 1e-290, 1e290
 # Room that a label needs, as a share of the axis.
 _APART = 0.13
 
@@ -43,7 +45,7 @@ class Scale:
 
 def _warp(kind: str, value: float) -> float:
     if kind == "log":
-        return math.log(max(value, 1e-300))
+        return math.log(max(value, _LEAST))
     return math.log1p(max(value, 0.0)) if kind == "log1p" else value
 
 
@@ -52,7 +54,7 @@ def number_scale(values: Sequence[float], extra: Sequence[float] = ()) -> Scale:
 
     `extra` are values that the axis shows too, such as thresholds within the range.
     """
-    finite = [v for v in (*values, *extra) if math.isfinite(v)]
+    finite = [min(max(v, -_MOST), _MOST) for v in (*values, *extra) if math.isfinite(v)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     if low == high:
         low, high = (low - 0.5, high + 0.5) if low < 1 else (low * 0.9, high * 1.1)
@@ -70,8 +72,8 @@ def number_scale(values: Sequence[float], extra: Sequence[float] = ()) -> Scale:
 def _padded(kind: str, low: float, high: float) -> tuple[float, float]:
     """A little room at both ends, so that no mark lies on the frame."""
     if kind == "log":
-        room = (high / low) ** 0.03
-        return low / room, high * room
+        low, room = max(low, _LEAST), math.exp(0.03 * (math.log(high) - math.log(max(low, _LEAST))))
+        return max(low / room, _LEAST), high * room
     if kind == "log1p":
         return 0.0, math.expm1(math.log1p(high) * 1.03)
     return low - 0.03 * (high - low), high + 0.03 * (high - low)

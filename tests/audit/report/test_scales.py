@@ -63,6 +63,15 @@ def test_ticks_are_numbers_that_a_person_would_write(values: list[float], labels
     assert len(found) <= 9
 
 
+def test_the_longest_ranges_of_floats_have_an_axis() -> None:
+    top = 1.7e308
+    for values in ([5e-324, 1.0, top], [1e-300, 1e300], [-top, 0.0, top], [0.0, top], [top], [5e-324]):
+        scale = number_scale(values)
+        assert 0 < scale.high - scale.low < math.inf
+        assert scale.ticks
+        assert [scale.place(x) for x in values] == sorted(scale.place(x) for x in values)
+
+
 def test_equal_values_get_an_axis_around_them() -> None:
     for value in (0.0, 0.5, 7.0):
         scale = number_scale([value])
