@@ -13,8 +13,9 @@ import torch
 from ..gemm.call import Product, check
 from ..gemm.config import Config, normalise
 from ..gemm.launch import launch
-from ..gemm.plan import adapted, addresses_of, aligned, plan_key, share
+from ..gemm.plan import adapted, addresses_of, plan_key, share
 from ..gemm.select import bind
+from ..host.bound import aligned
 from ..host.hardware import Device, device_of, on_device
 from .compiling import compile_ahead
 from .warm import WarmUp

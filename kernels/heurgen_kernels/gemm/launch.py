@@ -11,8 +11,8 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as Swizzled
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..caches import Cache, shared
-from ..host.bound import bind
-from ..host.dispatch import bindable, binding, current_device, hash_in_turn
+from ..host.bound import Bound, Slots, aligned, run
+from ..host.dispatch import current_device, hash_in_turn
 from ..host.scratch import counters
 from .call import Product, ProductLayout
 from .config import Config
@@ -26,7 +26,6 @@ from .plan import (
     Work,
     adapted,
     addresses_of,
-    aligned,
     make_plan,
     plan_key,
     share,
@@ -34,6 +33,8 @@ from .plan import (
 
 # By columns of what a descriptor copies at once.
 SWIZZLED = {columns: NVMMASharedLayout(2 * columns, 16, 2) for columns in (32, UNIT)}
+# Of a launch: the plan, the call, `addresses_of`, the stream, how its tiles are shared, `scratch_of`.
+Given = tuple[Plan, Product, tuple[int, ...], int, Work, tuple[Any, Any]]
 
 _plans: Cache[tuple[Any, ...], Plan] = shared()
 # By config, identity of the layout and alignment; the layout is kept, so that its id stays its own.
@@ -77,13 +78,7 @@ def _run(plan: Plan, call: Product, addresses: tuple[int, ...], shares: Work) ->
     layout = call.layout
     stream = torch._C._cuda_getCurrentRawStream(layout.index) if layout.index >= 0 else 0
     scratch = scratch_of(plan, call, stream, shares)
-    if plan.bound is not None and bindable():
-        _launch_bound(plan, call, addresses, stream, shares, scratch)
-        return
-    settle_cache_keys()
-    compiled = plan.kernel[(shares.programs,)](*dispatched(plan, call, shares, scratch), **plan.options)
-    if plan.bound is None and binding.get() and hasattr(compiled, "packed_metadata"):
-        plan.bound = bind(compiled, plan.sources)
+    run(plan, _launch_bound, _dispatch, (plan, call, addresses, stream, shares, scratch))
 
 
 def scratch_of(
@@ -174,12 +169,17 @@ def _plain_descriptor(matrix: torch.Tensor, rows: int, columns: int) -> Any:
     return TensorDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], [rows, columns])
 
 
-def _launch_bound(
-    plan: Plan, call: Product, addresses: tuple[int, ...], stream: int, shares: Work, scratch: tuple[Any, Any]
-) -> None:
+def _dispatch(given: Given) -> tuple[Any, tuple[Slots, ...]]:
+    """Triton's own dispatch, which compiles and launches: see `bound.run`."""
+    plan, call, _, _, shares, scratch = given
+    settle_cache_keys()
+    compiled = plan.kernel[(shares.programs,)](*dispatched(plan, call, shares, scratch), **plan.options)
+    return compiled, plan.sources
+
+
+def _launch_bound(bound: Bound, given: Given) -> None:
     """The tensors of every call go by address: for one with `data_ptr` the launcher would ask the driver."""
-    bound = plan.bound
-    assert bound is not None
+    plan, call, addresses, stream, shares, scratch = given
     x, weight, bias, residual, out = addresses
     left: tuple[Any, ...] = ()
     right: tuple[Any, ...] = ()

@@ -91,14 +91,6 @@ def addresses_of(call: Product) -> tuple[int, int, int, int, int]:
     )  # fmt: skip
 
 
-def aligned(addresses: tuple[int, ...]) -> Any:
-    """What a compiled kernel may assume of its tensors' addresses."""
-    x, weight, bias, residual, out = addresses
-    if not (x | weight | bias | residual | out) & 15:
-        return True
-    return tuple(address & 15 == 0 for address in addresses)
-
-
 def specialises(call: Product) -> bool:
     """Whether tensor descriptors can read and write the call's tensors, on a device that has Hopper's instructions."""
     return describes(call, call.x, call.weight, call.residual, call.out) and call.out.shape[1] % 8 == 0

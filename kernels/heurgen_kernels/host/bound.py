@@ -12,13 +12,15 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 from inspect import getclosurevars, isfunction
-from typing import Any
+from operator import or_
+from typing import Any, Protocol, TypeVar
 
 import triton
 
 from ..caches import Cache
+from .dispatch import bindable, binding
 
 # The versions of Triton that the kernels are tested with; others may run, through Triton's own launcher.
 SUPPORTED = ("3.6",)
@@ -30,6 +32,7 @@ CONVENTION = "iiiKKppOOOOOO"
 ENCODED = 512
 # Where a kernel takes the descriptors of a source, such as those of K's and V's pages: numbers of arguments.
 Slots = tuple[int, ...]
+Given = TypeVar("Given")
 
 
 @dataclass(slots=True)
@@ -58,6 +61,46 @@ class Bound:
             made = zip(slots, build(*given), strict=True)
             known = kept.keep(key, tuple(part for slot, one in made for part in self.encode(slot, one)))
         return known
+
+
+class Keeper(Protocol):
+    """What keeps a kernel's binding between launches."""
+
+    bound: Bound | None
+
+
+@dataclass(slots=True)
+class Kept:
+    """A keeper that is nothing else: of a kernel that needs no plan."""
+
+    bound: Bound | None = None
+
+
+def aligned(addresses: tuple[int, ...]) -> Any:
+    """What a compiled kernel may assume of its tensors' addresses, 0 for None: True where all are multiples of 16."""
+    return not reduce(or_, addresses) & 15 or tuple([address & 15 == 0 for address in addresses])
+
+
+def run(
+    kept: Keeper,
+    past: Callable[[Bound, Given], None],
+    dispatch: Callable[[Given], tuple[Any, Sequence[Slots]]],
+    given: Given,
+) -> Any:
+    """Launches a kernel: `past(bound, given)` where it is bound and may go past Triton's dispatch. Else that does:
+    `dispatch(given)`, which returns (the compiled kernel or None, the slots of its descriptors); its binding is kept.
+
+    given: one argument, since unpacking costs a launch 60 ns. Returns the kernel that this launch bound, or None.
+    """
+    bound = kept.bound
+    if bound is not None and bindable():
+        past(bound, given)
+        return None
+    compiled, sources = dispatch(given)
+    if bound is not None or not binding.get() or not hasattr(compiled, "packed_metadata"):
+        return None
+    kept.bound = bind(compiled, sources)
+    return compiled
 
 
 def bind(compiled: Any, sources: Sequence[Slots]) -> Bound:

@@ -20,13 +20,8 @@ current_device = getattr(torch._C, "_cuda_getDevice", lambda: -1)  # torch for a
 
 
 def bindable() -> bool:
-    """Whether a compiled kernel may be launched past Triton's dispatch now."""
-    return binding.get() and not hooked()
-
-
-def hooked() -> bool:
-    """Whether a profiler wants to be told of launches: then they are Triton's own."""
-    return bool(
+    """Whether a compiled kernel may be launched past Triton's dispatch now, which alone tells profilers of launches."""
+    return binding.get() and not (
         _ENTER.calls
         or _EXIT.calls
         or _KNOBS.get("launch_enter_hook", _ENTER) is not _ENTER

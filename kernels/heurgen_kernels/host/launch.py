@@ -21,10 +21,10 @@ from ..device.arguments import Tensors
 from ..device.split_kv import reduce_kernel, split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
 from . import plan as plan_module
-from .bound import Bound, Slots, bind
+from .bound import Bound, Slots, run
 from .call import Call
 from .descriptors import new_descriptors, page_descriptors
-from .dispatch import bindable, binding, current_device, hash_in_turn
+from .dispatch import current_device, hash_in_turn
 from .occupancy import resident_programs
 from .plan import (
     Plan,
@@ -52,6 +52,8 @@ def settle_cache_keys() -> None:
 
 # Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
 SLOTS = ((1, 2), (3, 4))
+# Of a launch: the plan, the call, `addresses_of`, the grid, the stream, and what `arguments_of` makes.
+Given = tuple[Plan, Call, tuple[int, ...], tuple[int, ...], int, tuple[Any, ...], tuple[Any, ...]]
 _plans: Cache[tuple[Any, ...], Plan] = shared()
 _said: Cache[tuple[str, int], bool] = shared()
 _log = logging.getLogger("heurgen_kernels")
@@ -141,10 +143,9 @@ def _run(
     index = call.layout.index
     stream = torch._C._cuda_getCurrentRawStream(index) if index >= 0 else 0
     rest, numbers = arguments_of(plan, call, stream, items, blocks)
-    if plan.bound is not None and bindable():
-        _launch_bound(plan.bound, plan, call, addresses, (*grid, stream), rest, numbers)
-    else:
-        _dispatch(plan, call, grid, rest, numbers)
+    made = run(plan, _launch_bound, _dispatch, (plan, call, addresses, grid, stream, rest, numbers))
+    if made is not None and plan.variant == "static_grid":
+        plan.resident = resident_programs(made, plan.options["num_warps"], call.layout.place)
     if plan.kernel is split_kv_kernel and plan.segments > 1 and not call.fused:
         _reduce(plan, call, grid, rest, numbers[0])
 
@@ -178,28 +179,17 @@ def dispatched(plan: Plan, call: Call, rest: tuple[Any, ...], numbers: tuple[Any
     return (tensors_of(call, rest), *pages, *new, *numbers, *plan.constants)
 
 
-def _dispatch(
-    plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...], numbers: tuple[Any, ...]
-) -> None:
-    """Triton's own dispatch, which compiles and launches; later launches are bound."""
+def _dispatch(given: Given) -> tuple[Any, list[Slots]]:
+    """Triton's own dispatch, which compiles and launches: see `bound.run`."""
+    plan, call, _, grid, _, rest, numbers = given
     settle_cache_keys()
     compiled = plan.kernel[grid](*dispatched(plan, call, rest, numbers), **plan.options)
-    if plan.bound is None and binding.get() and compiled is not None and hasattr(compiled, "packed_metadata"):
-        plan.bound = bind(compiled, sources_of(plan.tma))
-        if plan.variant == "static_grid":
-            plan.resident = resident_programs(compiled, plan.options["num_warps"], call.layout.place)
+    return compiled, sources_of(plan.tma)
 
 
-def _launch_bound(
-    bound: Bound,
-    plan: Plan,
-    call: Call,
-    addresses: tuple[int, ...],
-    head: tuple[int, ...],
-    rest: tuple[Any, ...],
-    numbers: tuple[Any, ...],
-) -> None:
+def _launch_bound(bound: Bound, given: Given) -> None:
     """The tensors of every call go by address: for one with `data_ptr` the launcher would ask the driver."""
+    plan, call, addresses, grid, stream, rest, numbers = given
     q, k, v, new_k, new_v, out, table, cu, lens = addresses
     pages: tuple[Any, ...] = (None, None)
     new: tuple[Any, ...] = (None, None)
@@ -208,4 +198,4 @@ def _launch_bound(
     if plan.tma[1]:
         new = bound.descriptors(SLOTS[1], (new_k, new_v, call.layout.tokens), new_descriptors, plan, call)
     tensors = (q, k, v, new_k, new_v, out, table, cu, call.blocks, lens, *rest)
-    bound.launch(*head, *bound.head, tensors, *pages, *new, *numbers, *plan.constants)
+    bound.launch(*grid, stream, *bound.head, tensors, *pages, *new, *numbers, *plan.constants)

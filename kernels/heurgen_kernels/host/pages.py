@@ -9,15 +9,15 @@ import torch
 from ..caches import Cache, shared
 from ..device.arguments import Sizes, Strides
 from ..device.pages import write_pages_kernel
-from .bound import Bound, bind
-from .dispatch import bindable, binding, current_device
+from .bound import Bound, Kept, Slots, aligned, run
+from .dispatch import current_device
 from .launch import settle_cache_keys
 from .plan import padded
 
 # Rows (a token's KV head) of a program, and its warps.
 ROWS, WARPS = 32, 4
 # The compiled kernel and its constants, by what it is compiled for.
-_plans: Cache[tuple[Any, ...], tuple[Bound, tuple[Any, ...]]] = shared()
+_plans: Cache[tuple[Any, ...], tuple[Kept, tuple[Any, ...]]] = shared()
 
 
 def write_pages(
@@ -43,29 +43,36 @@ def write_pages(
     rows = slots.shape[0] * heads
     if rows == 0:
         return None
+    tensors = (key, value, k_pages, v_pages, slots, k_scale, v_scale)
+    addresses = tuple([0 if tensor is None else tensor.data_ptr() for tensor in tensors])
     kind = (
         index, key.dtype, k_pages.dtype, heads, size, k_pages.shape[1], key.stride(), value.stride(),
-        k_pages.stride(), v_pages.stride(), k_scale is None,
+        k_pages.stride(), v_pages.stride(), k_scale is None, aligned(addresses),
     )  # fmt: skip
-    known = _plans.get(kind)
-    tensors = (key, value, k_pages, v_pages, slots, k_scale, v_scale)
-    if known is not None and bindable():
-        bound, constants = known
-        addresses = tuple([None if tensor is None else tensor.data_ptr() for tensor in tensors])
-        if not any(address & 15 for address in addresses if address is not None):
-            stream = torch._C._cuda_getCurrentRawStream(index)
-            bound.launch(-(-rows // ROWS), 1, 1, stream, *bound.head, *addresses, rows, *constants)
-            return None
-    settle_cache_keys()
-    constants = (
+    kept, constants = _plans.get(kind) or _plans.keep(
+        kind, (Kept(), constants_of(key, value, k_pages, v_pages))
+    )
+    run(kept, _launch_bound, _dispatch, (-(-rows // ROWS), index, tensors, addresses, rows, constants))
+    return None
+
+
+def constants_of(key: torch.Tensor, value: torch.Tensor, k_pages: torch.Tensor, v_pages: torch.Tensor) -> Any:
+    heads, size = key.shape[1:]
+    new = (*key.stride()[:2], *value.stride()[:2])
+    return (
         Sizes(1, heads, k_pages.shape[1], size, padded(size)),
-        Strides(
-            0, 0, 0, 0, *k_pages.stride()[:3], *v_pages.stride()[:3], *key.stride()[:2], *value.stride()[:2]
-        ),
+        Strides(0, 0, 0, 0, *k_pages.stride()[:3], *v_pages.stride()[:3], *new),
         ROWS,
     )
-    compiled = write_pages_kernel[(-(-rows // ROWS),)](*tensors, rows, *constants, num_warps=WARPS)
-    aligned = not any(tensor.data_ptr() & 15 for tensor in tensors if tensor is not None)
-    if aligned and binding.get() and compiled is not None and hasattr(compiled, "packed_metadata"):
-        _plans.keep(kind, (bind(compiled, ()), constants))
-    return None
+
+
+def _launch_bound(bound: Bound, given: Any) -> None:
+    programs, index, _, addresses, rows, constants = given
+    stream = torch._C._cuda_getCurrentRawStream(index)
+    bound.launch(programs, 1, 1, stream, *bound.head, *addresses, rows, *constants)
+
+
+def _dispatch(given: Any) -> tuple[Any, tuple[Slots, ...]]:
+    programs, _, tensors, _, rows, constants = given
+    settle_cache_keys()
+    return write_pages_kernel[(programs,)](*tensors, rows, *constants, num_warps=WARPS), ()

@@ -18,6 +18,7 @@ from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
+from .bound import Bound
 from .call import FP8, Call
 from .descriptors import descriptor_sources
 from .hardware import Device
@@ -68,7 +69,7 @@ class Plan:
     rows: int
     counters: int
     item_counters: int
-    bound: Any = None
+    bound: Bound | None = None
     # programs per processor of a static grid; corrected once the compiled kernel says how many fit
     resident: int = 2
 

@@ -15,9 +15,8 @@ import torch
 from ..caches import Cache, shared
 from ..device.arguments import Sizes, Strides, WideTensors
 from ..device.widen import ROWS, widen_kernel
-from .bound import Bound, bind
+from .bound import Bound, Kept, Slots, aligned, run
 from .call import Call, CallLayout, layout_of
-from .dispatch import bindable, binding
 from .plan import padded
 
 COPY_LIMIT = 1 << 30
@@ -26,7 +25,7 @@ PAGE = ROWS.value
 STEP = 16  # pages: as many sizes of copies as descriptors are encoded for
 # Four warps hold 32 rows of K and of V at once.
 OPTIONS = {"num_warps": 4}
-_bound: Cache[tuple[Any, ...], Bound] = shared()
+_kept: Cache[tuple[Any, ...], Kept] = shared()
 _layouts: Cache[tuple[CallLayout, int, int], CallLayout] = shared()
 _constants: Cache[tuple[CallLayout, CallLayout, int], tuple[Any, ...]] = shared()
 
@@ -86,18 +85,21 @@ def widen(call: Call, copy: Call) -> None:
         return
     layout = call.layout
     tensors, *rest = arguments_of(call, copy)
-    addresses = tuple([None if tensor is None else tensor.data_ptr() for tensor in tensors])
-    aligned = tuple([address is None or address & 15 == 0 for address in addresses])
-    key = (layout.kind, call.left >= 0, aligned)
-    known = _bound.get(key)
+    addresses = tuple([0 if tensor is None else tensor.data_ptr() for tensor in tensors])
+    key = (layout.kind, call.left >= 0, aligned(addresses))
+    kept = _kept.get(key) or _kept.keep(key, Kept())
     grid = (copy.layout.pages, layout.heads_kv + 1, 1)
-    if known is not None and bindable():
-        stream = torch._C._cuda_getCurrentRawStream(layout.index)
-        known.launch(*grid, stream, *known.head, addresses, *rest)
-        return
-    compiled = widen_kernel[grid](tensors, *rest, **OPTIONS)
-    if known is None and binding.get() and hasattr(compiled, "packed_metadata"):
-        _bound.keep(key, bind(compiled, ()))
+    run(kept, _launch_bound, _dispatch, (grid, layout.index, tensors, addresses, rest))
+
+
+def _launch_bound(bound: Bound, given: Any) -> None:
+    grid, index, _, addresses, rest = given
+    bound.launch(*grid, torch._C._cuda_getCurrentRawStream(index), *bound.head, addresses, *rest)
+
+
+def _dispatch(given: Any) -> tuple[Any, tuple[Slots, ...]]:
+    grid, _, tensors, _, rest = given
+    return widen_kernel[grid](tensors, *rest, **OPTIONS), ()
 
 
 def arguments_of(call: Call, copy: Call) -> tuple[Any, ...]:

@@ -22,13 +22,13 @@ from heurgen_kernels.gemm.plan import (
     SHARED_MEMORY,
     adapted,
     addresses_of,
-    aligned,
     make_plan,
     plan_key,
     share,
 )
 from heurgen_kernels.gemm.select import choose
 from heurgen_kernels.heuristics import matmul as generated
+from heurgen_kernels.host.bound import aligned
 from heurgen_kernels.tools.fits import DEVICES
 
 TARGETS = {"nvidia": ("sm_90", "sm_80"), "amd": ("gfx942", "gfx90a")}

@@ -12,7 +12,7 @@ from heurgen_kernels.caches import Cache
 from heurgen_kernels.gemm import launch
 from heurgen_kernels.gemm.call import Product, check
 from heurgen_kernels.gemm.config import Config
-from heurgen_kernels.host import dispatch
+from heurgen_kernels.host import bound, dispatch
 
 CONFIG = Config("stream_k", 16, 32, 32)
 
@@ -111,7 +111,7 @@ def planned(monkeypatch):
     compiled = SimpleNamespace(packed_metadata=())
     plan.kernel = {(shares.programs,): lambda *_, **__: names.append("triton") or compiled}
     monkeypatch.setattr(launch, "_launch_bound", lambda *_: names.append("bound"))
-    monkeypatch.setattr(launch, "bind", lambda *given: given)
+    monkeypatch.setattr(bound, "bind", lambda *given: given)
     monkeypatch.setattr(launch, "dispatched", lambda *_: ())
     monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
     plan.bound = None

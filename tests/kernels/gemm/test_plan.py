@@ -6,7 +6,7 @@ import pytest
 import torch
 from heurgen_kernels.gemm import plan
 from heurgen_kernels.gemm.config import Config
-from heurgen_kernels.gemm.plan import Form, adapted, aligned, form_of, share, slot_of, stages_that_fit
+from heurgen_kernels.gemm.plan import Form, adapted, form_of, share, slot_of, stages_that_fit
 from heurgen_kernels.tools.fits import SHARED_LIMIT
 from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 
@@ -147,14 +147,6 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
 )  # fmt: skip
 def test_the_nearest_config_that_a_call_can_run(config, shape, target, expected):
     assert adapted(config, meta_product(shape, target)) == expected
-
-
-@pytest.mark.parametrize("which", range(5))
-def test_each_address_counts(which):
-    addresses = [512, 1024, 0, 0, 4096]
-    assert aligned(tuple(addresses)) is True
-    addresses[which] += 8
-    assert aligned(tuple(addresses)) == tuple(place != which for place in range(5))
 
 
 def test_a_matrix_that_starts_inside_16_bytes_has_no_descriptor():

@@ -12,7 +12,8 @@ import torch
 import triton
 from heurgen_kernels.caches import Cache
 from heurgen_kernels.config import Config
-from heurgen_kernels.host import bound, launch, plan
+from heurgen_kernels.host import bound, dispatch, launch, pages, plan, widen
+from heurgen_kernels.host.hardware import Device
 from triton.backends.nvidia import driver
 
 from tests.kernels.batches import checked, make_batch
@@ -194,3 +195,89 @@ def test_kernels_take_their_descriptors_where_they_are_expected():
     for kernel in (*kernels, warp_specialized_kernel):
         names = [[kernel.arg_names[slot] for slot in pair] for pair in launch.SLOTS]
         assert names == [["k_desc", "v_desc"], ["new_k_desc", "new_v_desc"]]
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_each_address_counts(which):
+    addresses = [512, 1024, 0, 0, 4096]
+    assert bound.aligned(tuple(addresses)) is True
+    addresses[which] += 8
+    assert bound.aligned(tuple(addresses)) == tuple(place != which for place in range(5))
+
+
+def test_a_kernel_is_dispatched_until_it_is_bound(monkeypatch):
+    """What is bound is told once; nothing is where nothing was compiled, and no binding is made anew."""
+    kept, gone, found = bound.Kept(), [], [None, SimpleNamespace(packed_metadata=())]
+    monkeypatch.setattr(bound, "bind", lambda *given: ("binding", *given))
+
+    def past(made, given):
+        gone.append((made, given))
+
+    def dispatched(given):
+        gone.append(given)
+        return found[given], ((3, 4),)
+
+    assert bound.run(kept, past, dispatched, 0) is None
+    with dispatch.unbound():
+        assert bound.run(kept, past, dispatched, 1) is None
+    assert kept.bound is None
+    assert bound.run(kept, past, dispatched, 1) is found[1]
+    made = ("binding", found[1], ((3, 4),))
+    first = kept.bound
+    assert first == made
+    assert bound.run(kept, past, dispatched, 1) is None
+    with dispatch.unbound():
+        assert bound.run(kept, past, dispatched, 1) is None
+    assert kept.bound is first
+    assert gone == [0, 1, 1, (made, 1), 1]
+
+
+class Stub:
+    """A kernel that compiles to one whose C function notes what it is given, as dispatches are noted."""
+
+    def __init__(self):
+        self.dispatched = []
+        self.compiled, self.given = compiled((False, False))
+
+    def __getitem__(self, grid):
+        return lambda *given, **options: self.dispatched.append((grid, given)) or self.compiled
+
+
+def numbers(given):
+    """Tensors as their addresses, 0 for None; flat."""
+    flat = [a for one in given for a in (one if isinstance(one, tuple) else (one,))]
+    return [a.data_ptr() if isinstance(a, torch.Tensor) else a or 0 for a in flat]
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_pages_are_written_past_the_dispatch_with_what_it_would_be_given(monkeypatch, start):
+    """At addresses of either alignment, each of which is compiled for."""
+    monkeypatch.setattr(pages, "write_pages_kernel", kernel := Stub())
+    monkeypatch.setattr(pages, "_plans", Cache())
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+    size = 70 * 2 * 64
+    new, value = (torch.zeros(size + 1, dtype=torch.float16)[start:][:size].view(70, 2, 64) for _ in range(2))
+    cache = torch.zeros(9, 16, 2, 64, dtype=torch.float16)
+    given = (new, value, cache, cache, torch.arange(70))
+    for other in (given, given, (*given[:1], *given[:1], *given[2:])):
+        pages.write_pages(*other)
+    (once,), (first, again) = kernel.dispatched, kernel.given
+    assert once[0] == (-(-140 // pages.ROWS),)
+    assert first[:4] == (*once[0], 1, 1, 7)
+    assert numbers(first[13:]) == numbers(once[1])
+    assert again[13:15] == (new.data_ptr(),) * 2
+    pages.write_pages(*(tensor.clone() for tensor in given))
+    assert len(kernel.dispatched) == 1 + start
+
+
+def test_fp8_pages_are_copied_past_the_dispatch_with_what_it_would_be_given(monkeypatch):
+    monkeypatch.setattr(widen, "widen_kernel", kernel := Stub())
+    monkeypatch.setattr(widen, "_kept", Cache())
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+    call = checked(make_batch(FRESH, (2, 1), 64, cache=torch.float8_e4m3fn), Device("nvidia", (9, 0), 132))
+    copy = widen.widened(call)
+    for _ in range(2):
+        widen.widen(call, copy)
+    (once,), (past,) = kernel.dispatched, kernel.given
+    assert past[:4] == (*once[0], 7)
+    assert numbers(past[13:]) == numbers(once[1])
