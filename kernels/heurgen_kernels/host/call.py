@@ -13,7 +13,8 @@ from ..device.static_grid import default_segments
 from .hardware import Device, device_of
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
-WIDENED = FP8[:2]  # what NVIDIA GPUs know
+FP8_NVIDIA = FP8[:2]  # what NVIDIA GPUs know
+TWO_BYTES = (torch.float16, torch.bfloat16)
 DTYPE_NAMES = {
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
@@ -146,13 +147,16 @@ def layout_of(call: Call, device: Device | None = None) -> CallLayout:
     return CallLayout(
         tokens, num_seqs, heads // heads_kv, heads, heads_kv, pages, call.table.shape[1] * page_size,
         call.table.stride(0), q.device, q.get_device() if q.is_cuda else -1, device, call.lens.device.type == "cpu",
-        _kinds.keep(kind, next(_numbers)) if number is None else number, features, copied(call, device),
+        _kinds.keep(kind, next(_numbers)) if number is None else number, features,
+        k.dtype in FP8_NVIDIA and specialisable(call, device, q.dtype),
     )  # fmt: skip
 
 
-def copied(call: Call, device: Device) -> bool:
-    """Whether all but the pages' type is as warp_specialized wants it, see `plan.specialises`."""
-    q, k = call.q, call.k
-    plain = call.alibi is None and call.q_scale is None and call.out_scale is None and call.slots is None
-    types = k.dtype in WIDENED and q.dtype in (torch.float16, torch.bfloat16) and call.out.dtype == q.dtype
-    return types and plain and device.hopper and q.shape[2] >= 64 and q.shape[1] // k.shape[2] <= 128
+def specialisable(call: Call, device: Device, pages: torch.dtype) -> bool:
+    """Whether warp_specialized can run such a call over pages of a type, laid out as it wants them: Hopper, two-byte
+    elements, no feature that it lacks.
+    """
+    q, (heads, size) = call.q, call.q.shape[1:]
+    plain = call.alibi is None and call.q_scale is None and call.slots is None
+    same = q.dtype == pages == call.out.dtype and q.dtype in TWO_BYTES
+    return device.hopper and plain and same and size >= 64 and heads // call.k.shape[2] <= 128

@@ -19,7 +19,7 @@ from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
 from .bound import Bound
-from .call import FP8, Call
+from .call import FP8, FP8_NVIDIA, Call, specialisable
 from .descriptors import descriptor_sources
 from .hardware import Device
 from .segments import block_count, block_rows
@@ -150,14 +150,13 @@ def before_hopper(config: Config) -> Config:
 
 
 def specialises(config: Config, call: Call) -> bool:
-    """Whether the warp-specialised kernel can run the call: Hopper, two-byte elements, no feature that it lacks."""
-    if not call.layout.device.hopper or call.layout.group > 128:
+    """Whether warp_specialized can run the call: `specialisable`, without scales, tensors that descriptors can read."""
+    if call.k_scale is not None or call.v_scale is not None:
         return False
-    scales = (call.q_scale, call.k_scale, call.v_scale)
-    plain = call.alibi is None and call.q.shape[2] >= 64 and all(scale is None for scale in scales)
-    same = call.q.dtype == call.k.dtype == call.out.dtype and call.q.dtype in (torch.float16, torch.bfloat16)
+    if not specialisable(call, call.layout.device, call.k.dtype):
+        return False
     pages, new = descriptor_sources(call, config, padded(call.q.shape[2]), 16)
-    return plain and same and (pages or not call.prefix) and (new or call.new_k is None)
+    return (pages or not call.prefix) and (new or call.new_k is None)
 
 
 def padded(head_size: int) -> int:
@@ -243,7 +242,7 @@ def halves(call: Call, compute: Any) -> bool:
     """
     device = call.layout.device
     able = device.vendor == "nvidia" and (device.capability or (8, 9)) >= (8, 9)
-    return able and call.k.dtype in (torch.float8_e4m3fn, torch.float8_e5m2) and compute != tl.float32
+    return able and call.k.dtype in FP8_NVIDIA and compute != tl.float32
 
 
 def in_words(cache: torch.Tensor) -> bool:
