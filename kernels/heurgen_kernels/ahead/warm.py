@@ -13,7 +13,7 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
-from ..host.call import DTYPE_NAMES
+from ..host.call import DTYPE_NAMES, FP8
 from ..host.hardware import Device, device_of
 from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT, unspecialised
@@ -64,7 +64,6 @@ def warm_up(
     started = time.perf_counter()
     place = torch.device("cuda", torch.cuda.current_device()) if device is None else torch.device(device)
     found = device_of(place)
-    select = bind(heuristics, found.vendor)
     batch = {
         "num_seqs": (1, max_num_seqs), "total_query_tokens": (1, max_num_batched_tokens),
         "max_seqlen_q": (1, max_num_batched_tokens), "max_seqlen_k": (1, max_seqlen),
@@ -73,6 +72,7 @@ def warm_up(
     calls, graphs = [], tuple(graphs)
     layouts = list(dict.fromkeys(layouts))
     for layout in layouts:
+        select = bind(heuristics, found.vendor, (layout.cache_dtype or layout.dtype) in FP8)
         for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
             fresh = has_prefix is not None
             least = layout.fresh_from if fresh else 1

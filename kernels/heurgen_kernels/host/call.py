@@ -36,6 +36,7 @@ class CallLayout:
     kind        a number; the same for calls that differ in tokens, sequences, pages and table alone
     host        whether the sequence lengths lie in host memory
     features    what it says of `select.FEATURES`: all but num_seqs and numbers of tokens, in their order
+    fp8         whether the pages are
     copied      whether warp_specialized may read a 16-bit copy of the call's fp8 pages, see `host/widen.py`
     """
 
@@ -53,6 +54,7 @@ class CallLayout:
     host: bool
     kind: int
     features: tuple[Any, ...]
+    fp8: bool
     copied: bool
 
 
@@ -147,7 +149,7 @@ def layout_of(call: Call, device: Device | None = None) -> CallLayout:
     return CallLayout(
         tokens, num_seqs, heads // heads_kv, heads, heads_kv, pages, call.table.shape[1] * page_size,
         call.table.stride(0), q.device, q.get_device() if q.is_cuda else -1, device, call.lens.device.type == "cpu",
-        _kinds.keep(kind, next(_numbers)) if number is None else number, features,
+        _kinds.keep(kind, next(_numbers)) if number is None else number, features, k.dtype in FP8,
         k.dtype in FP8_NVIDIA and specialisable(call, device, q.dtype),
     )  # fmt: skip
 

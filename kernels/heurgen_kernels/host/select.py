@@ -54,7 +54,8 @@ class Chooser:
     last: tuple[tuple[Any, ...], Config] = ((), Config())
 
 
-_choosers: Cache[int, Chooser] = shared()
+# By heuristics and whether pages are fp8: a process without such loads no selector for them.
+_choosers: Cache[tuple[int, bool], Chooser] = shared()
 
 
 def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
@@ -63,12 +64,13 @@ def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
 
     vendor: whose selector is asked; that of another than this machine's is bound anew each time.
     """
-    chooser = _choosers.get(id(heuristics))
-    if chooser is None or vendor != VENDOR:
-        chooser = Chooser(heuristics, bind(heuristics, vendor))
-        if vendor == VENDOR:
-            _choosers.keep(id(heuristics), chooser)
     layout, max_q, max_k, total_k = call.layout, call.max_q, call.max_k, call.total_k
+    asker = (id(heuristics), layout.fp8)
+    chooser = _choosers.get(asker)
+    if chooser is None or vendor != VENDOR:
+        chooser = Chooser(heuristics, bind(heuristics, vendor, layout.fp8))
+        if vendor == VENDOR:
+            _choosers.keep(asker, chooser)
     window, softcap = call.left + 1 if call.left >= 0 else NO_WINDOW, call.softcap > 0
     asked, last = (layout, max_q, max_k, total_k, window, softcap), chooser.last
     if last[0] == asked:
@@ -87,49 +89,42 @@ def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
     return config
 
 
-def bind(heuristics: Any, vendor: str) -> Callable[[tuple[Any, ...]], Any]:
-    """The selector of heuristics (None: the shipped ones) for a vendor, as a callable of the values of FEATURES."""
-    return (
-        bind_shipped(vendor)
-        if heuristics is None
-        else bind_given(heuristics, vendor, FEATURES, _default(vendor))
-    )
+def bind(heuristics: Any, vendor: str, fp8: bool = False) -> Callable[[tuple[Any, ...]], Any]:
+    """The selector of heuristics (None: the shipped ones) for a vendor, as a callable of the values of FEATURES.
+
+    fp8: whether pages are.
+    """
+    if heuristics is None:
+        return bind_shipped(vendor, fp8)
+    return bind_given(heuristics, vendor, FEATURES, _default(vendor))
 
 
-def shipped(vendor: str) -> Any:
+def shipped(vendor: str, fp8: bool = False) -> Any:
     """The generated module of this package, or None where there is none (then the default chooses)."""
-    return generated(SHIPPED[vendor])
+    return generated(SHIPPED_FP8.get(vendor, SHIPPED[vendor]) if fp8 else SHIPPED[vendor])
 
 
-def shipped_fp8(vendor: str) -> Any:
-    """The same of the selector for fp8 caches: None where the other one is asked."""
-    return generated(SHIPPED_FP8[vendor]) if vendor in SHIPPED_FP8 else None
-
-
-def bind_shipped(vendor: str) -> Callable[[tuple[Any, ...]], Any]:
+def bind_shipped(vendor: str, fp8: bool = False) -> Callable[[tuple[Any, ...]], Any]:
     """The shipped selector within what its log can speak for, the default elsewhere.
 
     Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
-    published winners are of a kernel that never does, so they know no better config there. fp8 caches have a selector
-    of their own on NVIDIA, whose log has no heads between 128 and 256: padded to 256, what fits there fits.
+    published winners are of a kernel that never does, so they know no better config there. NVIDIA's log of fp8 caches
+    has no heads between 128 and the widest: padded to these, what fits there fits.
     """
-    default, module = _default(vendor), shipped(vendor)
+    default, module = _default(vendor), shipped(vendor, fp8)
     if module is None:
         return default
     select, pick = module.SELECTORS[vendor], picker(module.SELECTORS[vendor], FEATURES)
     head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
-    dtype, fp8 = FEATURES.index("dtype"), shipped_fp8(vendor)
-    select_fp8 = None if fp8 is None else bind_given(fp8, vendor, FEATURES, default)
+    known = 128 if fp8 and vendor in SHIPPED_FP8 else widest
 
     def choose(values: tuple[Any, ...]) -> Any:
         if values[head_size] > widest:
             return default(values)
-        if select_fp8 is not None and values[dtype].startswith("float8"):
-            if values[head_size] > 128:
-                values = (*values[:head_size], widest, *values[head_size + 1 :])
-            return select_fp8(values)
         if vendor == "amd" and (config := default(values)).variant == "split_kv":
             return config
+        if values[head_size] > known:
+            values = (*values[:head_size], widest, *values[head_size + 1 :])
         return select(*pick(values))
 
     return choose

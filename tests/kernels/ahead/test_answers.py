@@ -36,12 +36,13 @@ def values_of(given):
     return tuple({**FIXED, **given}[name] for name in FEATURES)
 
 
-def test_what_the_shipped_selector_answers_is_found_with_where():
-    select = bind(None, "nvidia")
-    found = answers(select, {name: {**FIXED, **RANGES}[name] for name in FEATURES})
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_what_the_shipped_selector_answers_is_found_with_where(dtype):
+    select, layout = bind(None, "nvidia", dtype != "bfloat16"), {"dtype": dtype}
+    found = answers(select, {name: {**FIXED, **RANGES, **layout}[name] for name in FEATURES})
     rng = Random(0)
     for _ in range(3000):
-        given = drawn(rng)
+        given = {**drawn(rng), **layout}
         config = select(values_of(given))
         assert any(
             answer.config == config

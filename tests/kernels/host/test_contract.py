@@ -29,7 +29,7 @@ from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
 from heurgen_kernels.host.segments import SEGMENTS, block_count, cut
-from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped, shipped_fp8
+from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
 from heurgen_kernels.host.widen import pages_for, widened
 
 DEVICES = {
@@ -192,7 +192,7 @@ def test_20000_random_batches(vendor):
 
 
 def configs_of(vendor):
-    modules = (module for module in (shipped(vendor), shipped_fp8(vendor)) if module is not None)
+    modules = {shipped(vendor, fp8) for fp8 in (False, True)} - {None}
     given = (item for module in modules for item in vars(module).items())
     found = {normalise(value) for name, value in given if name.startswith("_CONFIG_")}
     return [*sorted(found, key=str), *defaults_of(vendor), GRAPH]

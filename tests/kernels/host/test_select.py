@@ -6,6 +6,7 @@ import inspect
 from types import SimpleNamespace
 
 import pytest
+import torch
 from heurgen_kernels.caches import Cache
 from heurgen_kernels.config import Config
 from heurgen_kernels.defaults import default_config
@@ -26,7 +27,8 @@ PROMPT = {"total_query_tokens": 4096, "max_seqlen_q": 1024, "max_seqlen_k": 1024
 def chosen(vendor, **changes):
     launch = LAUNCH | changes
     assert tuple(launch) == select.FEATURES
-    return select.bind_shipped(vendor)(tuple(launch.values()))
+    fp8 = launch["dtype"].startswith("float8")
+    return select.bind_shipped(vendor, fp8)(tuple(launch.values()))
 
 
 def default(vendor, **changes):
@@ -94,6 +96,16 @@ def test_fp8_caches_have_a_selector_of_their_own(dtype, changes):
     layout = {"dtype": dtype, **changes}
     assert chosen("nvidia", **layout) == given(paged_attention_fp8, "nvidia", **layout)
     assert chosen("amd", **layout) == chosen("amd", **changes)
+
+
+def test_the_selector_of_fp8_caches_is_loaded_when_one_is_there(monkeypatch):
+    loaded, real = [], select.generated
+    monkeypatch.setattr(select, "generated", lambda name: loaded.append(name) or real(name))
+    monkeypatch.setattr(select, "_choosers", Cache())
+    plain, fp8 = make_batch([(1, 21)]), make_batch([(1, 21)], cache=torch.float8_e4m3fn)
+    for batch in (plain, plain, fp8, plain, fp8):
+        select.choose(checked(batch), None, "nvidia")
+    assert loaded == ["paged_attention", "paged_attention_fp8"]
 
 
 @pytest.mark.parametrize("changes", [{}, {"max_seqlen_q": 4, "total_query_tokens": 16}])
