@@ -18,7 +18,7 @@ from ..gemm.select import bind
 from ..host.bound import aligned
 from ..host.hardware import Device, device_of, on_device
 from .compiling import compile_ahead
-from .warm import WarmUp
+from .warm import WarmUp, place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,11 @@ def warm_up_matmul(
     Kernels come from Triton's cache on disk where they are in it. Tensors of the later calls must be contiguous and
     aligned to 16 bytes; others compile when they come. No memory of the device is used.
 
-    ValueError for layers that `matmul` does not take, and for configs, the heuristics', that no launch knows.
+    ValueError for layers that `matmul` does not take, and for configs, the heuristics', that no launch knows;
+    RuntimeError where device is None and there is no GPU.
     """
     started = time.perf_counter()
-    place = torch.device("cuda", torch.cuda.current_device()) if device is None else torch.device(device)
+    place = place_of(device)
     found, every_m = device_of(place), sorted({m for m in rows if m > 0})
     calls = []
     for layer in dict.fromkeys(layers):

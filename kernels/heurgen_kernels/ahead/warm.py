@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -59,41 +60,74 @@ def warm_up(
     Kernels come from Triton's cache on disk where they are in it. Tensors of the later launches must be aligned to 16
     bytes, as torch's and vLLM's are; others compile when they come.
 
-    ValueError for heuristics that do more with their features than compare and compute.
+    ValueError for heuristics that do more with their features than compare and compute, for limits below 1, and for
+    query heads that KV heads do not divide; RuntimeError where device is None and there is no GPU.
     """
     started = time.perf_counter()
-    place = torch.device("cuda", torch.cuda.current_device()) if device is None else torch.device(device)
-    found = device_of(place)
-    batch = {
-        "num_seqs": (1, max_num_seqs), "total_query_tokens": (1, max_num_batched_tokens),
-        "max_seqlen_q": (1, max_num_batched_tokens), "max_seqlen_k": (1, max_seqlen),
-        "total_seqlen_k": (1, max_num_seqs * max_seqlen), "avg_seqlen_q": (0, max_num_batched_tokens),
+    limits = {
+        "max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens, "max_seqlen": max_seqlen,
     }  # fmt: skip
-    calls, graphs = [], tuple(graphs)
     layouts = list(dict.fromkeys(layouts))
-    for layout in layouts:
-        select = bind(heuristics, found.vendor, (layout.cache_dtype or layout.dtype) in FP8)
-        for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
-            fresh = has_prefix is not None
-            least = layout.fresh_from if fresh else 1
-            if least > max_num_batched_tokens:
-                continue
-            call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
-            call["max_seqlen_k"] = 1
-            features = {
-                **batch,
-                **features_of(layout, found, fresh),
-                "max_seqlen_q": (least, max_num_batched_tokens),
-            }
-            kinds = launches(features, select, () if fresh or layout.written else graphs)
-            calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
-        if layout.written:
-            call = {**example(layout, place, False, True), "max_seqlen_k": 1, "heuristics": heuristics}
-            kinds = recorded(graphs, layout.num_query_heads // layout.num_kv_heads)
-            calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+    check(layouts, limits)
+    place, graphs = place_of(device), tuple(graphs)
+    calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, graphs)]
     made = [partial(paged_attention, **call) for call in calls]
     made += [partial(write_pages, *stored(layout, place)) for layout in layouts if layout.stored]
     return WarmUp(len(made), compile_ahead(made, processes), time.perf_counter() - started)
+
+
+def check(layouts: Iterable[Layout], limits: Mapping[str, Any]) -> None:
+    """ValueError for what no launch can have."""
+    for name, value in limits.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} is {value!r}; expected a whole number of 1 and more")
+    for layout in layouts:
+        heads, heads_kv = layout.num_query_heads, layout.num_kv_heads
+        if heads < 1 or heads_kv < 1 or heads % heads_kv:
+            raise ValueError(
+                f"{heads} query heads do not divide into {heads_kv} KV heads; expected a multiple"
+            )
+
+
+def place_of(device: torch.device | str | None) -> torch.device:
+    """What is compiled for: the current GPU where None. RuntimeError where there is none."""
+    if device is not None:
+        return torch.device(device)
+    if not torch.cuda.is_available():
+        raise RuntimeError("there is no GPU that torch can use, and kernels are compiled for one")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def calls_of(
+    layout: Layout,
+    place: torch.device,
+    limits: Mapping[str, int],
+    heuristics: Any,
+    graphs: tuple[Config, ...],
+) -> list[dict[str, Any]]:
+    """Keywords of `paged_attention` for every kind of launch that calls of a layout within the limits can ask for."""
+    seqs, tokens, longest = limits.values()
+    found = device_of(place)
+    select = bind(heuristics, found.vendor, (layout.cache_dtype or layout.dtype) in FP8)
+    batch = {
+        "num_seqs": (1, seqs), "total_query_tokens": (1, tokens), "max_seqlen_k": (1, longest),
+        "total_seqlen_k": (1, seqs * longest), "avg_seqlen_q": (0, tokens),
+    }  # fmt: skip
+    calls = []
+    for has_prefix in ((None,) if layout.pages else ()) + layout.fresh:
+        fresh = has_prefix is not None
+        least = layout.fresh_from if fresh else 1
+        if least > tokens:
+            continue
+        call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
+        features = {**batch, **features_of(layout, found, fresh), "max_seqlen_q": (least, tokens)}
+        kinds = launches(features, select, () if fresh or layout.written else graphs)
+        calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+    if layout.written:
+        call = {**example(layout, place, False, True), "heuristics": heuristics}
+        kinds = recorded(graphs, layout.num_query_heads // layout.num_kv_heads)
+        calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+    return [{**call, "max_seqlen_k": 1} for call in calls]
 
 
 def stored(layout: Layout, place: torch.device) -> list[torch.Tensor | None]:

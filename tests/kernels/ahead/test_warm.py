@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from heurgen_kernels import Layout, Linear, warm_up, warm_up_matmul
 
 CHILD = Path(__file__).with_name("warm_child.py")
 ROOT = Path(__file__).parents[3]
@@ -38,3 +40,30 @@ def test_warm_ups_in_a_process_with_triton_s_compiler(tmp_path):
         assert {layout for layout, found in outcome.items() if kernel in found.get("kernels", ())} == layouts
     assert disk == [0, 3]
     assert second < 1.02 * first
+
+
+LIMITS = {"max_num_seqs": 4, "max_num_batched_tokens": 64, "max_seqlen": 128}
+
+
+@pytest.mark.parametrize(
+    ("heads", "limits", "said"),
+    [
+        ((32, 8), {"max_num_seqs": 0}, "max_num_seqs is 0; expected a whole number of 1 and more"),
+        ((32, 8), {"max_seqlen": 1.5}, "max_seqlen is 1.5; expected a whole number of 1 and more"),
+        ((7, 2), {}, "7 query heads do not divide into 2 KV heads"),
+        ((8, 0), {}, "8 query heads do not divide into 0 KV heads"),
+    ],
+)
+def test_what_no_launch_can_have(heads, limits, said):
+    with pytest.raises(ValueError, match=said):
+        warm_up([Layout(*heads, 128, 16)], **LIMITS | limits)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what it says without a GPU")
+def test_without_a_gpu_it_says_so():
+    for call in (
+        lambda: warm_up([Layout(32, 8, 128, 16)], **LIMITS),
+        lambda: warm_up_matmul([Linear(64, 64)], [1]),
+    ):
+        with pytest.raises(RuntimeError, match="there is no GPU that torch can use"):
+            call()

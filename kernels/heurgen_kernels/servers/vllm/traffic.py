@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...host.hardware import VENDOR
 from ...host.select import shipped
 
+logger = logging.getLogger("vllm.heurgen")
 Traffic = Callable[[Mapping[str, Any]], None]
 
 
@@ -18,7 +20,7 @@ def traffic_of(environment: Mapping[str, str]) -> Traffic | None:
     whatever no training has seen is a row once: `heurgen.runtime.observe`. A decode that replays a graph asks no
     selector; it is seen here all the same, since its metadata is built.
 
-    ValueError for a share that is none.
+    A file that cannot be written ends the log, with one line that says so. ValueError for a share that is none.
     """
     path = environment.get("HEURGEN_TRAFFIC")
     module = shipped(VENDOR)
@@ -28,5 +30,18 @@ def traffic_of(environment: Mapping[str, str]) -> Traffic | None:
 
     select = module.SELECTORS[VENDOR]
     names = select.__code__.co_varnames[: select.__code__.co_argcount]
-    observed = observe(select, float(environment.get("HEURGEN_TRAFFIC_SAMPLE", "0.01")), path)
-    return lambda features: observed(*(features[name] for name in names))
+    share = environment.get("HEURGEN_TRAFFIC_SAMPLE", "0.01")
+    try:
+        observed = observe(select, float(share), path)
+    except ValueError as error:
+        raise ValueError(f"HEURGEN_TRAFFIC_SAMPLE is {share!r}; expected a share from 0 to 1") from error
+    log: Any = observed.log  # type: ignore[attr-defined]
+    told: list[str] = []
+
+    def write(features: Mapping[str, Any]) -> None:
+        observed(*(features[name] for name in names))
+        if log.error is not None and not told:
+            told.append(path)
+            logger.warning("heurgen writes no traffic to %s any more: %s", path, log.error)
+
+    return write
