@@ -1,26 +1,35 @@
 """Attention for Transformers 5: `register()`, then a model with attn_implementation="heurgen".
 
 `generate` takes prompts and decodes without padding from the kernels and hands everything else to Transformers' own
-`sdpa`, to plain PyTorch where layers have soft caps or sinks, which that lacks. Continuous batching (`generate_batch`)
-writes and reads its pages in place: the block table is made of the indices that Transformers has for each token, once a
-batch, and no copy of the cached tokens is gathered. Releases that ask for the prefix take "paged|heurgen", and
-`continuous(model)` is the way that every release takes: from 5.23 on names for continuous batching are Transformers'
-own and ones with "flash" in them, here "heurgen_flash", the same function.
+`sdpa`, to the model's `eager` where a layer asks for what that lacks, such as soft caps and sinks. Continuous batching
+(`generate_batch`) writes and reads its pages in place: the block table is made of the indices that Transformers has for
+each token, once a batch, and no copy of the cached tokens is gathered. Releases that ask for the prefix take
+"paged|heurgen", and `continuous(model)` is the way that every release takes: from 5.23 on names for continuous batching
+are Transformers' own and ones with "flash" in them, here "heurgen_flash", the same function.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 import torch
+import triton
 
 from ..api import paged_attention
+from ..host.hardware import device_of
 
 logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS = "heurgen_flash"
 NAMES = ("heurgen", "paged|heurgen", CONTINUOUS)
 DTYPES = (torch.float16, torch.bfloat16)
+# Compute capabilities from this one on are measured; bfloat16's matrix products came with it.
+CAPABILITY = (8, 0)
+# Tensors that a model hands over besides, and that change nothing where there is no mask.
+SILENT = ("position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 # Tokens of a page that K and V of `generate` are cut into.
 PAGE = 16
 _told: set[str] = set()
@@ -76,31 +85,73 @@ def attention(
     if cache is not None:
         return _continuous(query, key, value, cache, module.layer_idx, features, kwargs), None
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
-    reason = why_not(query, key, value, attention_mask, dropout, causal)
+    if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
+        attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
+    besides = {"s_aux": s_aux, **kwargs}
+    reason = why_not(query, key, value, attention_mask, dropout, causal, besides)
     if reason is None:
         return _whole(query, key, value, causal, features), None
     if reason not in _told:
         _told.add(reason)
-        logger.info("heurgen leaves attention to sdpa: %s", reason)
-    return _sdpa(
-        module, query, key, value, attention_mask, dropout, scaling, is_causal, softcap, s_aux, kwargs
-    )
+        logger.info("heurgen leaves attention to Transformers: %s", reason)
+    besides |= {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
+    return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, besides)
 
 
 def why_not(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout: float, causal: bool
-) -> str | None:
-    """Why a call of `generate` goes to sdpa; None where the kernels take it."""
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout: float, causal: bool,
+    besides: Mapping[str, Any],
+) -> str | None:  # fmt: skip
+    """Why a call of `generate` goes to Transformers; None where the kernels take it. besides: further keywords.
+
+    No mask means that `sdpa` would see every key, or those up to a token's own: windows are then no longer than that.
+    """
     size, new, total = query.shape[-1], query.shape[2], key.shape[2]
     if mask is not None:
         return "a mask, of padding or of tokens that are not there yet"
-    if dropout or query.requires_grad:
+    tensors = {name: given for name, given in besides.items() if isinstance(given, torch.Tensor)}
+    trained = any(given.requires_grad for given in (query, key, value, *tensors.values()))
+    if dropout or (trained and torch.is_grad_enabled()):
         return "training"
+    unknown = tensors.keys() - {"s_aux", *SILENT}
+    if unknown:
+        return f"layers with {', '.join(sorted(unknown))}"
+    known = (
+        interpreted()
+        if not query.is_cuda
+        else (device_of(query.device).capability or CAPABILITY) >= CAPABILITY
+    )
+    if not known:
+        return f"{query.device.type} devices other than GPUs of compute capability 8.0 and above"
     if query.dtype not in DTYPES or not query.dtype == key.dtype == value.dtype:
         return f"queries of type {query.dtype}"
     if not (16 <= size <= 256 and size % 8 == 0) or value.shape[-1] != size:
         return f"heads of {size} and {value.shape[-1]}"
+    if query.shape[0] != key.shape[0]:
+        return "queries that all sequences share"
     return None if new in (1, total) or not causal else "new tokens behind cached ones without a mask"
+
+
+def interpreted() -> bool:
+    """Whether Triton's interpreter runs the kernels, on a CPU."""
+    return bool(triton.knobs.runtime.interpret)
+
+
+def packed_mask(starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool) -> torch.Tensor:
+    """[1, 1, new tokens, tokens], of bool: what each sees of sequences that lie one behind the other.
+
+    starts_*: [sequences + 1]. Models hand these over to names with "flash" in them, such as a vision tower's for its
+    images.
+    """
+    tokens = torch.arange(int(starts_q[-1]), device=starts_q.device)
+    keys = torch.arange(int(starts_k[-1]), device=starts_k.device)
+    of_token = torch.searchsorted(starts_q[1:].contiguous(), tokens, right=True)
+    of_key = torch.searchsorted(starts_k[1:].contiguous(), keys, right=True)
+    seen = of_token[:, None] == of_key[None, :]
+    if causal:  # the last new token is the last of its sequence
+        ends_q, ends_k = starts_q[1:][of_token], starts_k[1:][of_key]
+        seen &= (ends_q - tokens)[:, None] <= (ends_k - keys)[None, :]
+    return seen[None, None]
 
 
 def _whole(
@@ -115,8 +166,7 @@ def _whole(
     starts = torch.arange(0, batch * new + 1, new, dtype=torch.int32, device=device)
     lens = torch.full((batch,), total, dtype=torch.int32, device=device)
     packed = query.transpose(1, 2).reshape(batch * new, *query.shape[1::2])
-    if not causal:
-        features = {**features, "window": (features["window"][0],) * 2}
+    features = {**features, "window": (-1, -1)}
     out = paged_attention(
         packed, pages[0], pages[1], table, starts, lens, max_seqlen_q=new, max_seqlen_k=total,
         total_seqlen_k=batch * total, causal=causal, **features,
@@ -132,44 +182,45 @@ def _in_pages(states: torch.Tensor, width: int) -> torch.Tensor:
     return pages.view(batch * width, PAGE, heads, size)
 
 
-def _sdpa(
+def _elsewhere(
     module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout: float,
-    scaling: float | None, is_causal: bool | None, softcap: float | None, s_aux: Any, kwargs: dict[str, Any],
+    scale: float, causal: bool, besides: Mapping[str, Any],
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """`sdpa`, or where a layer gives what that does not know, the model's own function.
+
+    That one knows masks to be added alone. Without a mask a static cache's keys are, as for `sdpa`, those of the first
+    tokens.
+    """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    if softcap or s_aux is not None:
-        causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
-        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-        return _eager(query, key, value, mask, dropout, scale, causal, softcap, s_aux), None
-    found: tuple[torch.Tensor, None] = sdpa_attention_forward(
-        module, query, key, value, mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **kwargs
-    )
-    return found
-
-
-def _eager(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, dropout: float,
-    scale: float, causal: bool, softcap: float | None, sinks: torch.Tensor | None,
-) -> torch.Tensor:  # fmt: skip
-    """What sdpa lacks, soft caps and sinks (one a query head), with its masks: None, of bool (seen) or to be added."""
+    given = {name: value for name, value in besides.items() if value is not None}
+    more = {name for name, value in given.items() if isinstance(value, torch.Tensor)} | {"softcap"}
+    more -= {*signature(sdpa_attention_forward).parameters, *SILENT}
+    own = own_function(module) if more & given.keys() else None
+    if own is None:
+        given.pop("softcap", None)
+        out, _ = sdpa_attention_forward(
+            module, query, key, value, mask, dropout=dropout, scaling=scale, **given
+        )
+        return out, None
     new, total = query.shape[2], key.shape[2]
-    key, value = (states.repeat_interleave(query.shape[1] // states.shape[1], 1) for states in (key, value))
-    scores = query @ key.transpose(2, 3) * scale
-    if softcap:
-        scores = softcap * torch.tanh(scores / softcap)
-    if (
-        mask is None and causal and new > 1
-    ):  # as sdpa has it: a static cache's keys are those of the first tokens
+    if mask is None and causal and new > 1:
         mask = torch.ones((new, total), dtype=torch.bool, device=query.device).tril()
-    if mask is not None:
-        hidden = torch.finfo(scores.dtype).min
-        scores = scores.masked_fill(~mask, hidden) if mask.dtype == torch.bool else scores + mask
-    if sinks is not None:
-        scores = torch.cat((scores, sinks.to(scores).view(1, -1, 1, 1).expand(*scores.shape[:3], 1)), -1)
-    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)[..., :total]
-    weights = torch.nn.functional.dropout(weights, dropout, dropout > 0)
-    return (weights @ value).transpose(1, 2).contiguous()
+    if mask is not None and mask.dtype == torch.bool:
+        hidden = torch.finfo(query.dtype).min
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, hidden)
+    return own(module, query, key, value, mask, dropout=dropout, scaling=scale, **given)[0], None
+
+
+def own_function(module: torch.nn.Module) -> Callable[..., Any]:
+    """The `eager` attention of the file that has the layer. NotImplementedError where it has none."""
+    for cls in type(module).__mro__:
+        found = getattr(sys.modules.get(cls.__module__), "eager_attention_forward", None)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    raise NotImplementedError(
+        f"{type(module).__name__} asks for attention that sdpa does not have; its file has no eager_attention_forward"
+    )
 
 
 def _continuous(

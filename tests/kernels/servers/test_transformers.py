@@ -23,7 +23,11 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     StaticCache,
+    T5Config,
+    T5ForConditionalGeneration,
 )
+from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
+from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VisionTransformerPretrainedModel
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "serve_transformers.py"
 GREEDY = GenerationConfig(max_new_tokens=2, do_sample=False, eos_token_id=-1, pad_token_id=0)
@@ -115,6 +119,73 @@ def test_soft_caps_and_sinks_where_the_kernels_do_not_serve(made, device, launch
     assert launches == []
     (ids,) = (given[None] for given in prompts(device, 40))
     assert generated(model, "heurgen", ids) == generated(model, "eager", ids)
+
+
+def test_a_bias_of_positions_is_left_to_sdpa(device, launches):
+    """T5 adds one to its scores, and hands it over as a keyword of its own."""
+    ours.register()
+    torch.manual_seed(0)
+    config = T5Config(
+        d_model=64, d_kv=16, d_ff=64, num_layers=2, num_heads=4, vocab_size=99, initializer_factor=2.0,
+        decoder_start_token_id=1,
+    )  # fmt: skip
+    model = T5ForConditionalGeneration(config).to(device, torch.float16).eval()
+    ids, before = prompts(device, 9, 5)
+    logits = []
+    for implementation in ("heurgen", "eager"):
+        model.set_attn_implementation(implementation)
+        with torch.no_grad():
+            logits.append(model(input_ids=ids[None], decoder_input_ids=before[None]).logits.float())
+    assert torch.linalg.norm(logits[0] - logits[1]) < 0.05 * torch.linalg.norm(logits[1])
+    assert launches == []
+
+
+def test_images_of_a_vision_tower_do_not_see_each_other(device):
+    """Under the name for continuous batching, with "flash" in it, they come as one sequence and where each starts."""
+    torch.manual_seed(0)
+    config = Qwen2VLVisionConfig(
+        depth=1, embed_dim=64, hidden_size=64, num_heads=4, mlp_ratio=1, patch_size=4, initializer_range=0.3
+    )
+    tower = Qwen2VisionTransformerPretrainedModel(config).to(device, torch.float16).eval()
+    grid, pixels = torch.tensor([[1, 4, 4], [1, 2, 4]]), torch.randn(24, 96).half()
+    with torch.no_grad():
+        tower.set_attn_implementation("eager")
+        expected = tower(pixels.to(device), grid_thw=grid.to(device)).last_hidden_state.float()
+        ours.continuous(tower)
+        found = tower(pixels.to(device), grid_thw=grid.to(device)).last_hidden_state.float()
+    assert torch.linalg.norm(found - expected) < 0.01 * torch.linalg.norm(expected)
+
+
+def test_packed_sequences_see_their_own_keys():
+    starts_q, starts_k = torch.tensor([0, 2, 3]), torch.tensor([0, 3, 4])
+    assert ours.packed_mask(starts_q, starts_k, False)[0, 0].int().tolist() == [[1, 1, 1, 0]] * 2 + [
+        [0, 0, 0, 1]
+    ]
+    causal = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1]]
+    assert ours.packed_mask(starts_q, starts_k, True)[0, 0].int().tolist() == causal
+
+
+def test_a_value_that_is_trained_alone_gets_its_gradient(device, launches):
+    query, key, value = torch.randn(3, 1, 2, 5, 16, device=device).half()
+    value.requires_grad_(True)
+    out, _ = ours.attention(torch.nn.Module(), query, key, value, None)
+    out.float().sum().backward()
+    assert value.grad is not None
+    assert launches == []
+
+
+def test_queries_that_sequences_share_are_left_to_sdpa(device, launches):
+    query, key, value = (torch.randn(batch, 2, 5, 16, device=device).half() for batch in (1, 3, 3))
+    found, _ = ours.attention(torch.nn.Module(), query, key, value, None, is_causal=False)
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)
+    assert torch.equal(found, expected)
+    assert launches == []
+
+
+def test_what_nobody_has_is_said(device):
+    states = torch.randn(1, 2, 5, 16, device=device).half()
+    with pytest.raises(NotImplementedError, match="Module asks for attention that sdpa does not have"):
+        ours.attention(torch.nn.Module(), states, states, states, None, dropout=0.5, softcap=5.0)
 
 
 @pytest.mark.slow

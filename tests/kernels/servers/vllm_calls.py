@@ -67,10 +67,10 @@ def inherited_writes():
     return calls, lambda: setattr(triton_attn.TritonAttentionImpl, "do_kv_cache_update", real)
 
 
-def recorded(batch, impl):
+def recorded(batch, impl, builder=None, common=None):
     """A forward as a graph records it; keywords of the call of our kernels."""
     batch.common.max_seq_len = 16 * batch.table.shape[1]
-    metadata = builder_of().build_for_cudagraph_capture(batch.common)
+    metadata = (builder or builder_of()).build_for_cudagraph_capture(common or batch.common)
     metadata.seq_lens.copy_(torch.tensor([total for _, total in batch.lengths]))
     real = backend.graph_config
     backend.graph_config = lambda *given: few_parts(real(*given))

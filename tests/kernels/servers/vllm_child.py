@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import traceback
+import weakref
 from inspect import signature
 from types import SimpleNamespace
 
@@ -298,6 +299,19 @@ def check_nothing_is_read_from_the_device():
                 batch.forward(impl_of(), metadata)
             finally:
                 backend.paged_attention, backend.write_pages = real
+
+
+def check_a_cache_that_vllm_gives_back_is_not_kept():
+    """Layers stay when vLLM drops the cache of its first graphs, and when an engine ends."""
+    for cache in ("auto", "fp8"):
+        batch, impl = Batch(DECODES), impl_of(kv_cache_dtype=cache)
+        if cache == "fp8":
+            batch.kv_cache = batch.kv_cache.to(torch.float8_e4m3fn).view(torch.uint8)
+        first = weakref.ref(batch.kv_cache)
+        pages = impl.pages(batch.kv_cache)
+        assert impl.pages(batch.kv_cache) is pages  # one view for all batches
+        del pages, batch
+        assert first() is None
 
 
 def check_two_engines_share_nothing():

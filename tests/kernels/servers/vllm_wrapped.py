@@ -16,7 +16,7 @@ from vllm.v1.attention.backend import CommonAttentionMetadata
 from vllm.v1.attention.backends import utils
 
 from tests.kernels.servers.vllm_batch import PAGE, Batch, error_of
-from tests.kernels.servers.vllm_calls import DECODES, MIXED, PROMPTS, Spied, builder_of, impl_of
+from tests.kernels.servers.vllm_calls import DECODES, MIXED, PROMPTS, Spied, builder_of, impl_of, recorded
 
 NAMES = {field.name for field in fields(CommonAttentionMetadata)}
 
@@ -99,6 +99,25 @@ def check_lengths_that_a_wrapper_changed_are_not_the_bound_s():
         assert metadata.heurgen.total_seqlen_k is None
         batch.forward(impl_of(), metadata)
         assert error_of(batch.output, batch.reference()) < 2e-3
+
+
+def check_a_recorded_batch_is_the_one_that_a_wrapper_makes_of_it():
+    """Two decodes of an encoder that pools: four tokens for each that vLLM counts."""
+    batch = Batch([(4, 16), (4, 40)])
+    pooled = common_of(batch)
+    counted = common_of(
+        batch, num_actual_tokens=2, max_query_len=1, max_seq_len=10, query_start_loc_cpu=batch.starts // 4
+    )
+
+    class Pooling(backend.HeurgenAttentionMetadataBuilder):
+        def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
+            assert common_attn_metadata is counted
+            return super().build(common_prefix_len, pooled, fast_build)
+
+    told = recorded(batch, impl_of(), builder_of(builder=Pooling), counted)
+    assert told["slot_mapping"].shape[0] == batch.tokens
+    assert error_of(batch.output, batch.reference()) < 2e-3
+    assert batch.written()
 
 
 def check_what_the_host_says_of_an_encoder_s_tokens_is_not_used():

@@ -52,8 +52,6 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         )  # fmt: skip
         self.seen = Seen()
         self._told: set[str] = set()
-        self._cache: torch.Tensor | None = None
-        self._pages: tuple[torch.Tensor, torch.Tensor]
         if self.stock is not None:
             self._tell(self.stock)
             return
@@ -164,13 +162,19 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         write_pages(key, value, *self.pages(kv_cache), slots, *scales)
 
     def pages(self, kv_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """K's and V's pages [pages, tokens, KV heads, head size], views of vLLM's one tensor for both."""
-        if kv_cache is not self._cache:
-            k, v = kv_cache.transpose(1, 2).split(self.head_size, dim=-1)
+        """K's and V's pages [pages, tokens, KV heads, head size], views of vLLM's one tensor for both.
+
+        Kept with that tensor, not with the layer: vLLM gives caches back while layers live, those that it recorded its
+        first graphs with and an engine's when it ends.
+        """
+        found: tuple[torch.Tensor, torch.Tensor] | None = vars(kv_cache).get("heurgen_pages")
+        if found is None:
+            # detached, as views would keep the tensor that they are kept with
+            k, v = kv_cache.detach().transpose(1, 2).split(self.head_size, dim=-1)
             if self.kv_cache_dtype in FP8 and k.dtype != self.fp8_dtype:
                 k, v = k.view(self.fp8_dtype), v.view(self.fp8_dtype)
-            self._cache, self._pages = kv_cache, (k, v)
-        return self._pages
+            found = vars(kv_cache)["heurgen_pages"] = (k, v)
+        return found
 
     def _tell(self, reason: str) -> None:
         if reason not in self._told:
@@ -222,22 +226,26 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
             "sinks": getattr(impl, "sinks", None) is not None,
         }  # fmt: skip
         self._traffic = traffic_of(os.environ)
+        self._frozen = False
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         # pages of a common prefix are read like others: vLLM's cascade would copy lengths to the host
         stock = super().build(0, common_attn_metadata, fast_build)
-        batch = batch_of(common_attn_metadata, frozen=False, own=self._own)
+        batch = batch_of(common_attn_metadata, frozen=self._frozen, own=self._own)
         metadata = HeurgenAttentionMetadata(**vars(stock), heurgen=batch)
         # local attention in chunks has them from NumPy
         metadata.max_query_len, metadata.max_seq_len = int(stock.max_query_len), int(stock.max_seq_len)
-        if self._traffic is not None:
+        if self._traffic is not None and not self._frozen:
             self._traffic(features_of(batch, common_attn_metadata, self._layer))
         return metadata
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:
-        metadata = super().build_for_cudagraph_capture(common_attn_metadata)
-        metadata.heurgen = batch_of(common_attn_metadata, frozen=True)
-        return metadata
+        # it calls `build`, which a wrapper of vLLM's may hand other tokens than it was asked for
+        self._frozen = True
+        try:
+            return super().build_for_cudagraph_capture(common_attn_metadata)
+        finally:
+            self._frozen = False
 
 
 class HeurgenAttentionBackend(TritonAttentionBackend):  # type: ignore[misc]
