@@ -17,8 +17,8 @@ from ..defaults import GRAPH
 from ..host.call import DTYPE_NAMES, FP8
 from ..host.hardware import Device, device_of
 from ..host.pages import write_pages
-from ..host.plan import SCRATCH_LIMIT, unspecialised
-from ..host.segments import block_rows, with_segments
+from ..host.plan import SCRATCH_LIMIT, kept_rows, padded, unspecialised
+from ..host.segments import SEGMENTS, block_rows, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from .answers import Range, answers
 from .compiling import compile_ahead
@@ -125,7 +125,7 @@ def calls_of(
         calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
     if layout.written:
         call = {**example(layout, place, False, True), "heuristics": heuristics}
-        kinds = recorded(graphs, layout.num_query_heads // layout.num_kv_heads)
+        kinds = recorded(graphs, {**batch, **features_of(layout, found, False)})
         calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
     return [{**call, "max_seqlen_k": 1} for call in calls]
 
@@ -164,22 +164,37 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
             low, high = answer.within["max_seqlen_q"]
             if not possible(answer.within):
                 continue
-            for config in divided(answer.config, crowded(answer.config, features)):
+            for config in divided(answer.config, features):
                 for max_q in steps(config, group, int(low), int(high)):
                     kinds[max_q, config] = None
                     if config.variant == "warp_specialized" and features["dtype"].startswith("float8"):
                         # fp8 pages of which a copy would be too large
                         kinds[max_q, unspecialised(features["head_size"])] = None
-    return list(dict.fromkeys((*kinds, *recorded(graphs, group))))
+    return list(dict.fromkeys((*kinds, *recorded(graphs, features))))
 
 
-def recorded(graphs: tuple[Config, ...], group: int) -> list[tuple[int, Config]]:
-    """`launches` of recorded decodes. group: query heads per KV head."""
+def recorded(graphs: tuple[Config, ...], features: Mapping[str, Any]) -> list[tuple[int, Config]]:
+    """`launches` of recorded decodes, with as many parts as the largest batches leave room for."""
+    group = features["num_query_heads"] // features["num_kv_heads"]
     return [
-        (max_q, config)
+        (max_q, fewer)
         for config in graphs
         for max_q in steps(config, group, 1, block_rows(config.BLOCK_M, group) // group)
+        for fewer in halved(config, features["num_seqs"][1], max_q, features)
     ]
+
+
+def halved(config: Config, blocks: int, max_q: int, features: Mapping[str, Any]) -> list[Config]:
+    """The config, and with half as many parts again and again, while those of so many Q blocks for each KV head have no
+    room: as `host.launch` halves them.
+    """
+    heads_kv = features["num_kv_heads"]
+    group = features["num_query_heads"] // heads_kv
+    kept = kept_rows(config.variant, group, block_rows(config.BLOCK_M, group), max_q * group)
+    part, found = blocks * heads_kv * kept * (padded(features["head_size"]) + 2) * 4, [config]
+    while found[-1].num_segments > 1 and found[-1].num_segments * part > SCRATCH_LIMIT:
+        found.append(found[-1]._replace(num_segments=found[-1].num_segments // 2))
+    return found
 
 
 def possible(within: Mapping[str, tuple[float, float]]) -> bool:
@@ -192,30 +207,28 @@ def possible(within: Mapping[str, tuple[float, float]]) -> bool:
     )
 
 
-def divided(config: Any, crowded: bool) -> list[Config]:
-    """A config as launches run it: keys in one part and in several, where it leaves their number to the launch.
-
-    crowded: two parts may have no room for their results; a launch then halves their number down to one.
+def divided(config: Any, features: Mapping[str, Any]) -> list[Config]:
+    """A config as launches run it: keys in one part and in several, where it leaves their number to the launch; in all
+    numbers of parts that may be, of a static grid, which is compiled for one of them.
     """
     parts = getattr(config, "num_segments", None) or 1
     given = {name: getattr(config, name, None) for name in Config._fields}
     one = normalise({**given, "num_segments": 1, "programs_per_sm": 0})
-    if getattr(config, "programs_per_sm", 0):
-        return [with_segments(one, 1), one._replace(num_segments=2), *((one,) if crowded else ())]
-    if isinstance(parts, Range) or parts > 1:
-        return [one._replace(num_segments=2), *((one,) if crowded else ())]
-    return [one]
-
-
-def crowded(config: Any, features: Mapping[str, Any]) -> bool:
-    """Whether the largest batch leaves no room for two parts; sizes as in `host.plan.scratch_fits`."""
-    heads_kv = features["num_kv_heads"]
-    group = features["num_query_heads"] // heads_kv
-    rows = block_rows(config.BLOCK_M, group)
-    most_seqs, most_tokens = features["num_seqs"][1], features["total_query_tokens"][1]
-    items = (most_tokens // (rows // group) + most_seqs) * heads_kv
-    width = (1 << (features["head_size"] - 1).bit_length()) + 2
-    return bool(2 * items * rows * width * 4 > SCRATCH_LIMIT)
+    shared = bool(getattr(config, "programs_per_sm", 0))
+    if one.variant == "static_grid" and not isinstance(parts, Range):
+        wanted = [one._replace(num_segments=count) for count in (SEGMENTS if shared else (parts,))]
+    elif shared:
+        wanted = [with_segments(one, 1), one._replace(num_segments=2)]
+    else:
+        wanted = [one._replace(num_segments=2) if isinstance(parts, Range) or parts > 1 else one]
+    group = features["num_query_heads"] // features["num_kv_heads"]
+    block_q = block_rows(one.BLOCK_M, group) // group
+    blocks = features["total_query_tokens"][1] // block_q + features["num_seqs"][1]
+    return list(
+        dict.fromkeys(
+            fewer for with_parts in wanted for fewer in halved(with_parts, blocks, block_q, features)
+        )
+    )
 
 
 def steps(config: Config, group: int, low: int, high: int) -> list[int]:

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 from heurgen_kernels import Layout, Linear, warm_up, warm_up_matmul
+from heurgen_kernels.ahead import warm
+from heurgen_kernels.config import Config
+from heurgen_kernels.host.segments import SEGMENTS
 
 CHILD = Path(__file__).with_name("warm_child.py")
 ROOT = Path(__file__).parents[3]
@@ -67,3 +70,27 @@ def test_without_a_gpu_it_says_so():
     ):
         with pytest.raises(RuntimeError, match="there is no GPU that torch can use"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("answer", "parts"),
+    [
+        (Config("static_grid", 16, 16, 1, 3, 48), {48}),
+        (Config("static_grid", 16, 16, 1, 3, programs_per_sm=2), set(SEGMENTS)),
+        (Config("split_kv", 16, 16, 4, 3, 48), {2}),
+    ],
+)
+def test_a_static_grid_is_compiled_for_each_number_of_parts(answer, parts):
+    features = {
+        "num_query_heads": 8, "num_kv_heads": 2, "head_size": 64, "num_seqs": (1, 4), "total_query_tokens": (1, 64)
+    }  # fmt: skip
+    assert {config.num_segments for config in warm.divided(answer, features)} == parts
+
+
+def test_parts_without_room_are_halved_as_launches_halve_them():
+    features = {
+        "num_query_heads": 32, "num_kv_heads": 32, "head_size": 128,
+    }  # fmt: skip
+    config = Config("static_grid", 16, 16, 1, 3, 64)
+    assert [one.num_segments for one in warm.halved(config, 128, 16, features)] == [64, 32, 16]
+    assert warm.halved(config, 128, 1, features) == [config]

@@ -60,6 +60,7 @@ LAYOUTS = {
     "wide": Layout(8, 4, 256, 32, fresh=(True,), pages=False),
     "28 to 4": Layout(28, 4, 80, 16),
     "encoder": Layout(12, 12, 64, 16, causal=False),
+    "decodes that have no room for all parts": Layout(32, 32, 128, 16),
 }
 
 ROWS = 8192

@@ -25,6 +25,7 @@ VERSION = sys.argv[1]
 vllm_wheels.enter(VERSION)
 
 import torch  # noqa: E402
+from heurgen_kernels.ahead.layouts import Layout  # noqa: E402
 from heurgen_kernels.host.validate import assumed_total  # noqa: E402
 from heurgen_kernels.servers import vllm as plugin  # noqa: E402
 from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
@@ -32,7 +33,7 @@ from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
 from tests.kernels.servers import vllm_wrapped, vllm_writes  # noqa: E402
-from tests.kernels.servers.vllm_batch import HEADS, SIZE, Batch, error_of  # noqa: E402
+from tests.kernels.servers.vllm_batch import HEADS, PAGE, SIZE, Batch, error_of  # noqa: E402
 from tests.kernels.servers.vllm_calls import (  # noqa: E402
     DECODES,
     MIXED,
@@ -40,6 +41,7 @@ from tests.kernels.servers.vllm_calls import (  # noqa: E402
     Spied,
     builder_of,
     impl_of,
+    recorded,
     stock_calls,
 )
 
@@ -182,6 +184,26 @@ def check_what_we_lack_goes_to_vllms_kernels_with_one_line():
         assert batch.written(), name
 
 
+def check_a_launch_that_is_refused_goes_to_vllms_kernels_with_one_line():
+    """An upper bound of lengths beyond what the block table has room for, say; of recorded batches too."""
+    for build in ("build", "build_for_cudagraph_capture"):
+        batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+        metadata = (
+            builder.build(0, batch.common) if build == "build" else getattr(builder, build)(batch.common)
+        )
+        metadata.max_seq_len = 10_000
+        SAID.clear()
+        calls, restore = stock_calls()
+        batch.forward(impl, metadata)
+        metadata.max_seq_len = 10_001
+        batch.forward(impl, metadata)
+        restore()
+        assert (len(calls), len(SAID)) == (2, 1)
+        assert "10000 tokens; block_table has room for" in SAID[0]
+        assert calls[0][0][6] is metadata
+        assert batch.written()
+
+
 def check_layers_that_we_lack_are_vllms_from_the_start():
     for traits in (
         {"head_size": 320}, {"kv_cache_dtype": "int8_per_token_head"}, {"kv_cache_dtype": "fp8_e5m2"},
@@ -238,7 +260,7 @@ def check_the_warm_up_knows_the_layers():
     batch = Batch(PROMPTS)
     batch.forward(impl, None)
     layers = [SimpleNamespace(impl=one, kv_cache=batch.kv_cache) for one in (impl, other, impl)]
-    (layout,) = warm.layouts_of([*layers, SimpleNamespace()], 8)
+    (layout,) = warm.layouts_of([*layers, SimpleNamespace()], None)
     assert (layout.num_query_heads, layout.num_kv_heads, layout.head_size, layout.page_size) == (4, 2, 32, 16)
     assert layout.page_strides == (2 * 2 * 16 * 32, 2 * 2 * 32, 64)
     assert (layout.q_strides, layout.new_strides, layout.out_strides) == (
@@ -247,8 +269,72 @@ def check_the_warm_up_knows_the_layers():
         (128, 32),
     )
     assert (layout.window, layout.fresh, layout.dtype) == (True, (False,), torch.float16)
-    configs = warm.graphs_of(layout, [1, 8, 512], 256)
+    configs = warm.graphs_of([layout], [1, 8, 512], 256)
     assert {config.variant for config in configs} == {"static_grid"}
+
+
+def check_the_warm_up_knows_recorded_decodes_of_every_layer():
+    """Of a draft model with more heads than the model, and of several tokens for each of fewer sequences."""
+    few, many = (Layout(heads, heads, 128, PAGE) for heads in (2, 32))
+    sizes, launched = [1, 512], batches.graph_config(170, 3, 32, 32, 128)
+    assert launched in warm.graphs_of([few, many], sizes, 512)
+    assert launched not in warm.graphs_of([few], sizes, 512)
+
+
+def check_the_warm_up_knows_batches_that_layers_make_larger():
+    """Sequences in chunks, tokens that are pooled or drafted, an encoder's tokens."""
+    config = SimpleNamespace(
+        scheduler_config=SimpleNamespace(
+            max_num_seqs=8, max_num_batched_tokens=64, max_num_encoder_input_tokens=1500
+        ),
+        model_config=SimpleNamespace(max_model_len=448), speculative_config=None,
+    )  # fmt: skip
+    plain = SimpleNamespace(impl=SimpleNamespace(attn_type="decoder"))
+    asked = {"max_num_seqs": 8, "max_num_batched_tokens": 64, "max_seqlen": 448}
+    assert warm.limits_of([plain, SimpleNamespace()], config) == asked
+    over = SimpleNamespace(impl=SimpleNamespace(attn_type="encoder_decoder"))
+    assert warm.limits_of([plain, over], config) == asked | {"max_seqlen": 1500}
+    in_chunks = SimpleNamespace(attention_chunk_size=16)
+    assert warm.limits_of([in_chunks, plain], config) == asked | {"max_num_seqs": 20}
+    pooling = SimpleNamespace(block_pool_size=4)
+    assert warm.limits_of([pooling], config) == {
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": 256,
+        "max_seqlen": 1792,
+    }
+    config.speculative_config = SimpleNamespace(num_speculative_tokens=3)
+    assert warm.limits_of([plain], config) == asked | {"max_num_batched_tokens": 88}
+
+
+def check_the_warm_up_knows_queries_that_see_what_follows_them():
+    """Prompts as prefixes, which a layer's cache says, and drafts, which a batch says."""
+    batch, impl = Batch(PROMPTS), impl_of()
+    impl.forward(None, batch.query, batch.key, batch.value, batch.kv_cache, None, batch.output)
+    layer = SimpleNamespace(impl=impl, kv_cache=batch.kv_cache)
+
+    def ways():
+        return {layout.causal for layout in warm.layouts_of([layer], None)}
+
+    assert ways() == {True}
+    impl.both_ways = True
+    assert ways() == {True, False}
+    layer.get_kv_cache_spec = lambda _: SimpleNamespace(non_causal=True)
+    assert ways() == {False}
+
+
+def check_prompts_that_see_what_follows():
+    """As prefixes are, of batches in graphs too; a window is then as wide on either side."""
+    for lengths in (MIXED, PROMPTS, DECODES):
+        for traits, window in (({}, (-1, -1)), ({"sliding_window": 8}, (7, 7))):
+            batch, impl = Batch(lengths), impl_of(**traits)
+            batch.common.causal = False
+            batch.forward(impl, builder_of().build(0, batch.common))
+            assert error_of(batch.output, batch.reference(causal=False, window=window)) < 2e-3
+            assert batch.written()
+    batch = Batch(DECODES)
+    batch.common.causal = False
+    recorded(batch, impl_of())
+    assert error_of(batch.output, batch.reference(causal=False)) < 2e-3
 
 
 def check_workers_of_one_model_share_the_processors_while_they_warm_up():
@@ -259,7 +345,7 @@ def check_workers_of_one_model_share_the_processors_while_they_warm_up():
     os.sched_getaffinity = lambda _: set(range(64))
     for workers in (1, 4, 128):
         config = SimpleNamespace(
-            scheduler_config=SimpleNamespace(max_num_seqs=8, max_num_batched_tokens=64),
+            scheduler_config=SimpleNamespace(max_num_seqs=8, max_num_batched_tokens=64), speculative_config=None,
             model_config=SimpleNamespace(max_model_len=128),
             compilation_config=SimpleNamespace(
                 static_forward_context={"layer": SimpleNamespace(impl=impl, kv_cache=batch.kv_cache)},

@@ -119,7 +119,7 @@ def check_one_recorded_token_is_told_how_others_lay():
     assert told["value"].stride() == (256, 32, 1)
     assert error_of(one.output, one.reference()) < 2e-3
     assert one.written()
-    layout, long = warm.layouts_of([SimpleNamespace(impl=impl, kv_cache=one.kv_cache)], 8)
+    layout, long = warm.layouts_of([SimpleNamespace(impl=impl, kv_cache=one.kv_cache)], None)
     assert layout.written
     assert layout.stored
     told = {"fresh": (True,), "fresh_from": LONG_CHUNK, "pages": False, "written": False, "stored": False}

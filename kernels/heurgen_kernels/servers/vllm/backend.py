@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from triton.runtime.errors import OutOfResources
 from vllm import envs
+from vllm.config import get_current_vllm_config_or_none
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
 from vllm.v1.attention.backends import registry
@@ -55,6 +57,9 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         if self.stock is not None:
             self._tell(self.stock)
             return
+        # a draft model's layers see what follows their queries, as a batch says
+        built_for = get_current_vllm_config_or_none()
+        self.both_ways = built_for is not None and built_for.attention_config.use_non_causal
         # queries are computed with in 16 bits either way: rounding them to fp8 first would only lose
         self.supports_quant_query_input = False
         # new K and V are those of the queries' tokens, unless the pages are another layer's or an encoder's
@@ -101,14 +106,22 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         pages_k, pages_v = self.pages(kv_cache)
         fp8 = self.kv_cache_dtype in FP8
         causal, left = attn_metadata.causal, self.sliding_window[0]
-        paged_attention(
-            query, pages_k, pages_v, attn_metadata.block_table, attn_metadata.query_start_loc,
-            attn_metadata.seq_lens, max_seqlen_q=attn_metadata.max_query_len, max_seqlen_k=attn_metadata.max_seq_len,
-            scale=self.scale, total_seqlen_k=batch.total_seqlen_k, causal=causal,
-            window=(left, -1 if causal else left), softcap=self.logits_soft_cap, alibi_slopes=self.alibi_slopes,
-            sinks=self.sinks, k_scale=layer._k_scale if fp8 else None, v_scale=layer._v_scale if fp8 else None,
-            output_scale=output_scale, out=out, config=config, **told,
-        )  # fmt: skip
+        try:
+            paged_attention(
+                query, pages_k, pages_v, attn_metadata.block_table, attn_metadata.query_start_loc,
+                attn_metadata.seq_lens, max_seqlen_q=attn_metadata.max_query_len,
+                max_seqlen_k=attn_metadata.max_seq_len, scale=self.scale, total_seqlen_k=batch.total_seqlen_k,
+                causal=causal, window=(left, -1 if causal else left), softcap=self.logits_soft_cap,
+                alibi_slopes=self.alibi_slopes, sinks=self.sinks, k_scale=layer._k_scale if fp8 else None,
+                v_scale=layer._v_scale if fp8 else None, output_scale=output_scale, out=out, config=config, **told,
+            )  # fmt: skip
+        except (ValueError, OutOfResources) as refusal:  # nothing was launched
+            self._tell("a launch that ours refuse", f": {refusal}")
+            if "slot_mapping" in told:
+                self.do_kv_cache_update(layer, key, value, kv_cache, attn_metadata.slot_mapping)
+            return super().forward(
+                layer, query, key, value, kv_cache, attn_metadata, output, output_scale, None
+            )
         return output
 
     def new_tokens(
@@ -176,10 +189,11 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             found = vars(kv_cache)["heurgen_pages"] = (k, v)
         return found
 
-    def _tell(self, reason: str) -> None:
+    def _tell(self, reason: str, detail: str = "") -> None:
+        """Each reason once, with the detail that it had first."""
         if reason not in self._told:
             self._told.add(reason)
-            logger.info_once("heurgen leaves attention layers to vLLM's Triton kernels: %s", reason)
+            logger.info_once("heurgen leaves attention layers to vLLM's Triton kernels: %s", reason + detail)
 
 
 PROFILING = "no metadata: vLLM measures memory"

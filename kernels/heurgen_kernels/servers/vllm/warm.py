@@ -38,16 +38,17 @@ def hook() -> None:
 def after(worker: Any) -> WarmUp | None:
     """Compiles what the worker's layers can launch. Failing here costs time later, so it stops no server."""
     config = worker.vllm_config
-    scheduler, model = config.scheduler_config, config.model_config
-    layers = config.compilation_config.static_forward_context.values()
-    layouts = layouts_of(layers, scheduler.max_num_seqs)
-    if not layouts:
-        return None
-    sizes = config.compilation_config.cudagraph_capture_sizes or []
+    seqs, compilation = config.scheduler_config.max_num_seqs, config.compilation_config
+    layers, sizes = (
+        list(compilation.static_forward_context.values()),
+        compilation.cudagraph_capture_sizes or [],
+    )
     try:
+        layouts = layouts_of(layers, config)
+        if not layouts:
+            return None
         done = warm_up(
-            layouts, max_num_seqs=scheduler.max_num_seqs, max_num_batched_tokens=scheduler.max_num_batched_tokens,
-            max_seqlen=model.max_model_len, graphs=graphs_of(layouts[0], sizes, scheduler.max_num_seqs),
+            layouts, graphs=graphs_of(layouts, sizes, seqs), **limits_of(layers, config),
             processes=max(1, len(os.sched_getaffinity(0)) // config.parallel_config.local_world_size),
         )  # fmt: skip
     except Exception:
@@ -60,17 +61,45 @@ def after(worker: Any) -> WarmUp | None:
     return done
 
 
-def layouts_of(layers: Any, max_num_seqs: int) -> list[Layout]:
-    """Of all layers that our kernels serve, once each kind."""
+def limits_of(layers: list[Any], config: Any) -> dict[str, int]:
+    """The largest batches that attention sees: more than the scheduler's where layers make several sequences of one
+    (local attention in chunks) or tokens of one (Whisper's pooling), where drafts add tokens, and over an encoder's.
+    """
+    scheduler, drafts = config.scheduler_config, config.speculative_config
+    seqs, tokens = scheduler.max_num_seqs, scheduler.max_num_batched_tokens
+    longest = config.model_config.max_model_len
+    tokens += seqs * ((drafts.num_speculative_tokens or 0) if drafts is not None else 0)
+    chunks = [layer.attention_chunk_size for layer in layers if getattr(layer, "attention_chunk_size", None)]
+    if chunks:
+        seqs += seqs + tokens // min(chunks)
+    pooled = max(getattr(layer, "block_pool_size", 1) for layer in layers)
+    if any(getattr(getattr(layer, "impl", None), "attn_type", "") == "encoder_decoder" for layer in layers):
+        longest = max(longest, scheduler.max_num_encoder_input_tokens)
+    return {"max_num_seqs": seqs, "max_num_batched_tokens": tokens * pooled, "max_seqlen": longest * pooled}
+
+
+def layouts_of(layers: list[Any], config: Any) -> list[Layout]:
+    """Of all layers that our kernels serve, once each kind. config: vLLM's."""
     found: dict[Layout, None] = {}
     for layer in layers:
         impl, cache = getattr(layer, "impl", None), getattr(layer, "kv_cache", None)
         if getattr(impl, "stock", "") is None and isinstance(cache, torch.Tensor) and cache.dim() == 4:
-            found |= dict.fromkeys(layouts_of_layer(impl, cache))
+            for causal in directions(layer, impl, config):
+                found |= dict.fromkeys(layouts_of_layer(impl, cache, causal))
     return list(found)
 
 
-def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
+def directions(layer: Any, impl: Any, config: Any) -> tuple[bool, ...]:
+    """Whether a layer's queries see what follows them: never, always (prompts as prefixes), or as a batch says."""
+    if impl.attn_type != "decoder":
+        return (False,)
+    spec = layer.get_kv_cache_spec(config) if hasattr(layer, "get_kv_cache_spec") else None
+    if getattr(spec, "non_causal", False):
+        return (False,)
+    return (True, False) if impl.both_ways else (True,)
+
+
+def layouts_of_layer(impl: Any, cache: torch.Tensor, causal: bool) -> list[Layout]:
     """What a layer's calls will look like: its pages as they are, its tensors as they were noted."""
     k, _ = impl.pages(cache)
     seen = impl.seen
@@ -81,11 +110,11 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
             impl.num_heads, impl.num_kv_heads, impl.head_size, k.shape[1], dtype=dtype,
             cache_dtype=k.dtype if k.dtype != dtype else None, out_dtype=out_dtype if out_dtype != dtype else None,
             fresh=(False,) if impl.takes_new else (), fresh_from=2,
-            causal=impl.attn_type == "decoder", window=impl.sliding_window[0] >= 0,
+            causal=causal, window=impl.sliding_window[0] >= 0,
             softcap=impl.logits_soft_cap > 0, alibi=impl.alibi_slopes is not None,
             sinks=None if impl.sinks is None else impl.sinks.dtype,
-            written=impl.writes, stored=impl.takes_new, q_strides=q, new_strides=new, out_strides=out,
-            page_strides=tuple(k.stride()[:3]),
+            written=impl.writes, stored=impl.kv_sharing_target_layer_name is None, q_strides=q, new_strides=new,
+            out_strides=out, page_strides=tuple(k.stride()[:3]),
         )
         for q, new, out in lies
     ]  # fmt: skip
@@ -97,11 +126,16 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor) -> list[Layout]:
     return found
 
 
-def graphs_of(layout: Layout, sizes: list[int], max_num_seqs: int) -> list[Any]:
-    """The configs of recorded decodes, of one token and of a few."""
+def graphs_of(layouts: list[Layout], sizes: list[int], max_num_seqs: int) -> list[Any]:
+    """The configs of decodes recorded for so many tokens, of one token a sequence and of a few.
+
+    A draft model's layers may have other heads than the model's, and another number of parts with them.
+    """
+    most = min(max(sizes, default=0), max_num_seqs)
     made = [
-        graph_config(min(size, max_num_seqs), max_q, layout.num_query_heads, layout.num_kv_heads, layout.head_size)
-        for size in sizes
+        graph_config(num_seqs, max_q, layout.num_query_heads, layout.num_kv_heads, layout.head_size)
+        for layout in layouts
+        for num_seqs in range(1, most + 1)
         for max_q in (1, 2, 4, 8)
-    ]  # fmt: skip
+    ]
     return [config for config in dict.fromkeys(made) if config is not None]
