@@ -7,11 +7,9 @@ Prints one JSON object: the name of each check and what went wrong, null where n
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
-import tempfile
 import traceback
 import weakref
 from inspect import signature
@@ -32,7 +30,7 @@ from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
 from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
-from tests.kernels.servers import vllm_wrapped, vllm_writes  # noqa: E402
+from tests.kernels.servers import vllm_traffic, vllm_wrapped, vllm_writes  # noqa: E402
 from tests.kernels.servers.vllm_batch import HEADS, PAGE, SIZE, Batch, error_of  # noqa: E402
 from tests.kernels.servers.vllm_calls import (  # noqa: E402
     DECODES,
@@ -413,28 +411,9 @@ def check_two_engines_share_nothing():
     assert error_of(second[0].output, second[0].reference(window=(7, 0))) < 2e-3
 
 
-def check_batches_of_live_traffic_become_a_csv():
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "traffic.csv")
-        os.environ |= {"HEURGEN_TRAFFIC": path, "HEURGEN_TRAFFIC_SAMPLE": "1"}
-        builder = builder_of()
-        del os.environ["HEURGEN_TRAFFIC"]
-        builder.build(0, Batch(MIXED).common)
-        builder.build(0, Batch(PROMPTS).common)
-        with open(path, encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    asked = [
-        {name: row[name] for name in ("num_seqs", "max_seqlen_q", "total_seqlen_k", "fresh")} for row in rows
-    ]
-    mixed = {"num_seqs": "3", "max_seqlen_q": "17", "total_seqlen_k": "94", "fresh": "false"}
-    prompts = {"num_seqs": "2", "max_seqlen_q": "33", "total_seqlen_k": "53", "fresh": "true"}
-    assert mixed in asked
-    assert prompts in asked
-
-
 def main():
     found = {}
-    modules = (globals(), vars(vllm_writes), vars(vllm_wrapped))
+    modules = (globals(), vars(vllm_writes), vars(vllm_wrapped), vars(vllm_traffic))
     for name, check in [item for module in modules for item in module.items()]:
         if name.startswith("check_"):
             try:

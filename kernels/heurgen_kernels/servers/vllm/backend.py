@@ -7,7 +7,9 @@ What our kernels do not have, and single batches that ask for it, goes to the in
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,6 +31,7 @@ from ...host.pages import write_pages
 from . import enter
 from .batch import Batch, batch_of, features_of, graph_config
 from .seen import Seen, fresh
+from .selector import selector_of
 from .support import DTYPES, LayerTraits, why_stock
 from .traffic import traffic_of
 from .warm import hook
@@ -60,6 +63,7 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         # a draft model's layers see what follows their queries, as a batch says
         built_for = get_current_vllm_config_or_none()
         self.both_ways = built_for is not None and built_for.attention_config.use_non_causal
+        self.heuristics = selector_of(os.environ, self.kv_cache_dtype in FP8)
         # queries are computed with in 16 bits either way: rounding them to fp8 first would only lose
         self.supports_quant_query_input = False
         # new K and V are those of the queries' tokens, unless the pages are another layer's or an encoder's
@@ -102,6 +106,9 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
                 self.head_size,
             )  # fmt: skip
         told = self.new_tokens(layer, query, key, value, kv_cache, attn_metadata, config) if new else {}
+        if attn_metadata.observe is not None:
+            attn_metadata.observe(fresh="key" in told)
+            attn_metadata.observe = None  # the batch's other layers ask the same
         query, out = self.seen.uniform(batch.tokens, query, output)
         pages_k, pages_v = self.pages(kv_cache)
         fp8 = self.kv_cache_dtype in FP8
@@ -113,7 +120,8 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
                 max_seqlen_k=attn_metadata.max_seq_len, scale=self.scale, total_seqlen_k=batch.total_seqlen_k,
                 causal=causal, window=(left, -1 if causal else left), softcap=self.logits_soft_cap,
                 alibi_slopes=self.alibi_slopes, sinks=self.sinks, k_scale=layer._k_scale if fp8 else None,
-                v_scale=layer._v_scale if fp8 else None, output_scale=output_scale, out=out, config=config, **told,
+                v_scale=layer._v_scale if fp8 else None, output_scale=output_scale, out=out, config=config,
+                heuristics=self.heuristics, **told,
             )  # fmt: skip
         except (ValueError, OutOfResources) as refusal:  # nothing was launched
             self._tell("a launch that ours refuse", f": {refusal}")
@@ -216,9 +224,13 @@ def why_stock_batch(metadata: Any, query: torch.Tensor, output_block_scale: Any)
 
 @dataclass
 class HeurgenAttentionMetadata(TritonAttentionMetadata):  # type: ignore[misc]
-    """vLLM's metadata with a `Batch`: a field, since some of vLLM's builders copy metadata field by field."""
+    """vLLM's metadata with a `Batch`: a field, since some of vLLM's builders copy metadata field by field.
+
+    observe: what the first launch that asks a selector calls, with its feature `fresh`; None where nobody listens.
+    """
 
     heurgen: Batch | None = None
+    observe: Callable[..., None] | None = None
 
 
 class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: ignore[misc]
@@ -233,13 +245,15 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
         impl = getattr(layers.get(layer_names[0]), "impl", None)
         left = impl.sliding_window[0] if impl is not None else -1
         self._own = getattr(impl, "takes_new", True)
+        fp8 = getattr(impl, "kv_cache_dtype", "") in FP8  # bytes to vLLM
         self._layer = {
             "num_query_heads": self.num_heads_q, "num_kv_heads": self.num_heads_kv, "head_size": self.headdim,
-            "page_size": self.block_size, "dtype": str(kv_cache_spec.dtype).removeprefix("torch."),
+            "page_size": self.block_size,
+            "dtype": "float8_e4m3fn" if fp8 else str(kv_cache_spec.dtype).removeprefix("torch."),
             "window": left + 1 if left >= 0 else ALL_KEYS, "softcap": bool(getattr(impl, "logits_soft_cap", 0)),
             "sinks": getattr(impl, "sinks", None) is not None,
         }  # fmt: skip
-        self._traffic = traffic_of(os.environ)
+        self._traffic = traffic_of(os.environ, fp8)
         self._frozen = False
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
@@ -250,7 +264,7 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
         # local attention in chunks has them from NumPy
         metadata.max_query_len, metadata.max_seq_len = int(stock.max_query_len), int(stock.max_seq_len)
         if self._traffic is not None and not self._frozen:
-            self._traffic(features_of(batch, common_attn_metadata, self._layer))
+            metadata.observe = partial(self._traffic, features_of(batch, common_attn_metadata, self._layer))
         return metadata
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:

@@ -56,13 +56,13 @@ def batch_of(common: Any, frozen: bool, own: bool = True) -> Batch:
 
 
 def features_of(batch: Batch, common: Any, layer: Mapping[str, Any]) -> dict[str, Any]:
-    """The features of a selector for a batch. layer: those that say nothing of lengths."""
+    """The features of a selector for a batch, all but `fresh`. layer: those that say nothing of lengths."""
     total = batch.total_seqlen_k
     if total is None:
         total = assumed_total(common.num_reqs, int(common.max_seq_len))
     return {
         "num_seqs": common.num_reqs, "total_query_tokens": batch.tokens, "max_seqlen_q": int(common.max_query_len),
-        "max_seqlen_k": int(common.max_seq_len), "total_seqlen_k": total, **layer, "fresh": batch.fresh or batch.long,
+        "max_seqlen_k": int(common.max_seq_len), "total_seqlen_k": total, **layer,
         "avg_seqlen_q": batch.tokens / max(common.num_reqs, 1),
     }  # fmt: skip
 

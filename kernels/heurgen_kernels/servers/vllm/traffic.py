@@ -8,22 +8,24 @@ from typing import Any
 
 from ...host.hardware import VENDOR
 from ...host.select import shipped
+from .selector import selector_of
 
 logger = logging.getLogger("vllm.heurgen")
-Traffic = Callable[[Mapping[str, Any]], None]
+Traffic = Callable[..., None]
 
 
-def traffic_of(environment: Mapping[str, str]) -> Traffic | None:
-    """What a batch's features go to; None where HEURGEN_TRAFFIC is not set.
+def traffic_of(environment: Mapping[str, str], fp8: bool = False) -> Traffic | None:
+    """What a batch's features go to, a mapping or keywords; None where HEURGEN_TRAFFIC is not set.
 
     Every 1/HEURGEN_TRAFFIC_SAMPLE-th batch of a group of layers (default 0.01) is a row that counts for that many, and
     whatever no training has seen is a row once: `heurgen.runtime.observe`. A decode that replays a graph asks no
-    selector; it is seen here all the same, since its metadata is built.
+    selector, and is none of them.
 
-    A file that cannot be written ends the log, with one line that says so. ValueError for a share that is none.
+    fp8: quantised pages, whose selector is another. A file that cannot be written ends the log, with one line that says
+    so. ValueError for a share that is none.
     """
     path = environment.get("HEURGEN_TRAFFIC")
-    module = shipped(VENDOR)
+    module = selector_of(environment, fp8) or shipped(VENDOR, fp8)
     if not path or module is None:
         return None
     from heurgen.runtime import observe
@@ -38,8 +40,9 @@ def traffic_of(environment: Mapping[str, str]) -> Traffic | None:
     log: Any = observed.log  # type: ignore[attr-defined]
     told: list[str] = []
 
-    def write(features: Mapping[str, Any]) -> None:
-        observed(*(features[name] for name in names))
+    def write(features: Mapping[str, Any], **more: Any) -> None:
+        known = {**features, **more}
+        observed(*(known[name] for name in names))
         if log.error is not None and not told:
             told.append(path)
             logger.warning("heurgen writes no traffic to %s any more: %s", path, log.error)

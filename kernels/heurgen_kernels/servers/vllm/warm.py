@@ -44,16 +44,22 @@ def after(worker: Any) -> WarmUp | None:
         compilation.cudagraph_capture_sizes or [],
     )
     try:
-        layouts = layouts_of(layers, config)
-        if not layouts:
+        kinds = {h: layouts_of(some, config) for h, some in by_selector(layers).items()}
+        if not any(kinds.values()):
             return None
-        done = warm_up(
-            layouts, graphs=graphs_of(layouts, sizes, seqs), **limits_of(layers, config),
-            processes=max(1, len(os.sched_getaffinity(0)) // config.parallel_config.local_world_size),
-        )  # fmt: skip
+        parts = [
+            warm_up(
+                layouts, graphs=graphs_of(layouts, sizes, seqs), heuristics=heuristics, **limits_of(layers, config),
+                processes=max(1, len(os.sched_getaffinity(0)) // config.parallel_config.local_world_size),
+            )
+            for heuristics, layouts in kinds.items() if layouts
+        ]  # fmt: skip
     except Exception:
         logger.exception("heurgen's warm-up failed; kernels compile as requests come")
         return None
+    done = WarmUp(
+        *(sum(getattr(part, name) for part in parts) for name in ("launches", "compiled", "seconds"))
+    )
     logger.info(
         "heurgen warmed up %d kinds of launch in %.1f s, %d of their kernels compiled anew",
         done.launches, done.seconds, done.compiled,
@@ -76,6 +82,14 @@ def limits_of(layers: list[Any], config: Any) -> dict[str, int]:
     if any(getattr(getattr(layer, "impl", None), "attn_type", "") == "encoder_decoder" for layer in layers):
         longest = max(longest, scheduler.max_num_encoder_input_tokens)
     return {"max_num_seqs": seqs, "max_num_batched_tokens": tokens * pooled, "max_seqlen": longest * pooled}
+
+
+def by_selector(layers: Any) -> dict[Any, list[Any]]:
+    """Layers by whose selector they ask: one, unless pages of some are of another type."""
+    found: dict[Any, list[Any]] = {}
+    for layer in layers:
+        found.setdefault(getattr(getattr(layer, "impl", None), "heuristics", None), []).append(layer)
+    return found
 
 
 def layouts_of(layers: list[Any], config: Any) -> list[Layout]:
