@@ -8,7 +8,8 @@ import torch
 
 from .config import normalise
 from .host import validate
-from .host.call import FP8, Call
+from .host.call import Call
+from .host.hardware import FP8
 from .host.launch import launch
 from .host.metadata import Metadata, check_metadata
 from .host.select import choose, choose_segments

@@ -14,8 +14,8 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
-from ..host.call import DTYPE_NAMES, FP8
-from ..host.hardware import Device, device_of
+from ..host.call import DTYPE_NAMES
+from ..host.hardware import FP8, Device, device_of
 from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT, kept_rows, padded, unspecialised
 from ..host.segments import SEGMENTS, block_rows, with_segments

@@ -1,6 +1,6 @@
 """fp8 pages as pages of 16-bit numbers, in the order of the sequences: what warp_specialized reads in their place.
 
-Each value is multiplied by its scale and rounded once. Only keys that some new token sees are copied.
+Each value is multiplied by its scale, if it has one, and rounded once. Only keys that some new token sees are copied.
 """
 
 import triton

@@ -10,10 +10,8 @@ import torch
 
 from ..caches import Cache, shared
 from ..device.static_grid import default_segments
-from .hardware import Device, device_of
+from .hardware import FP8, FP8_NVIDIA, Device, device_of
 
-FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
-FP8_NVIDIA = FP8[:2]  # what NVIDIA GPUs know
 TWO_BYTES = (torch.float16, torch.bfloat16)
 DTYPE_NAMES = {
     torch.float16: "float16",

@@ -10,7 +10,8 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..config import Config
-from .call import FP8, Call
+from .call import Call
+from .hardware import FP8
 
 SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
 

@@ -9,6 +9,9 @@ import torch
 
 from ..caches import Cache, shared
 
+FP8_NVIDIA = (torch.float8_e4m3fn, torch.float8_e5m2)
+FP8 = (*FP8_NVIDIA, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -17,11 +20,13 @@ class Device:
     vendor      nvidia | amd
     capability  (major, minor) of CUDA's compute capability; None for AMD, and for a CPU, where kernels are interpreted
     processors  streaming multiprocessors or compute units
+    arch        AMD's name of it, such as gfx942
     """
 
     vendor: str
     capability: tuple[int, int] | None
     processors: int
+    arch: str = ""
 
     @property
     def hopper(self) -> bool:
@@ -31,6 +36,22 @@ class Device:
     def descriptors(self) -> bool:
         """Whether tensor descriptors (TMA) exist."""
         return self.capability is not None and self.capability >= (9, 0)
+
+    @property
+    def fp8(self) -> tuple[torch.dtype, ...]:
+        """The fp8 types that Triton compiles for it; on gfx90a AMD's own end the process."""
+        if self.vendor == "amd":
+            return FP8_NVIDIA if self.arch.startswith("gfx90a") else FP8
+        if self.capability is None:
+            return FP8
+        return FP8_NVIDIA if self.capability >= (8, 9) else (torch.float8_e5m2,)
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        if self.capability is not None:
+            return "compute capability {}.{}".format(*self.capability)
+        return self.arch or "no GPU"
 
 
 VENDOR = "amd" if torch.version.hip is not None else "nvidia"
@@ -47,8 +68,9 @@ def device_of(device: torch.device) -> Device:
     found = _devices.get(device)
     if found is None:
         capability = torch.cuda.get_device_capability(device) if VENDOR == "nvidia" else None
-        processors = torch.cuda.get_device_properties(device).multi_processor_count
-        found = _devices.keep(device, Device(VENDOR, capability, processors))
+        properties = torch.cuda.get_device_properties(device)
+        arch = properties.gcnArchName if VENDOR == "amd" else ""
+        found = _devices.keep(device, Device(VENDOR, capability, properties.multi_processor_count, arch))
     return found
 
 

@@ -19,9 +19,9 @@ from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
 from .bound import Bound
-from .call import FP8, FP8_NVIDIA, Call, specialisable
+from .call import Call, specialisable
 from .descriptors import descriptor_sources
-from .hardware import Device
+from .hardware import FP8, FP8_NVIDIA, Device
 from .segments import block_count, block_rows
 
 # Partial results of split keys may take this much memory; beyond it fewer segments are used.
@@ -150,8 +150,10 @@ def before_hopper(config: Config) -> Config:
 
 
 def specialises(config: Config, call: Call) -> bool:
-    """Whether warp_specialized can run the call: `specialisable`, without scales, tensors that descriptors can read."""
-    if call.k_scale is not None or call.v_scale is not None:
+    """Whether warp_specialized can run the call: `specialisable`, tensors that descriptors can read, and scales for all
+    keys alike.
+    """
+    if call.new_k is not None and not (call.k_scale is None and call.v_scale is None):
         return False
     if not specialisable(call, call.layout.device, call.k.dtype):
         return False

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from ..caches import Cache, shared
-from .call import FP8, Call, CallLayout, layout_of, signature_of
-from .hardware import Device
+from .call import Call, CallLayout, layout_of, signature_of
+from .hardware import FP8, Device, device_of
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -30,6 +30,7 @@ def check(call: Call, device: Device | None = None) -> None:
     layout = _good.get(signature)
     if layout is None:
         check_all(call)
+        check_fp8(device or device_of(call.q.device), q=call.q, key_cache=call.k, out=call.out)
         layout = _good.keep(signature, layout_of(call, device))
     else:
         check_lengths(call, layout.tokens, layout.num_seqs, layout.room, layout.host)
@@ -153,6 +154,16 @@ def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool)
             f"max_seqlen_k is {max_seqlen_k} tokens; block_table has room for {room} "
             f"({call.table.shape[1]} pages of {call.k.shape[1]})"
         )
+
+
+def check_fp8(device: Device, **tensors: torch.Tensor) -> None:
+    """Types that a device lacks would end in an error of the compiler, or with the process."""
+    for name, tensor in tensors.items():
+        if tensor.dtype in FP8 and tensor.dtype not in device.fp8:
+            known = ", ".join(str(dtype) for dtype in device.fp8)
+            raise ValueError(
+                f"{name} is {tensor.dtype}; of fp8 types this device ({device.name}) has {known}"
+            )
 
 
 def check_devices(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:

@@ -48,16 +48,22 @@ def pages_for(call: Call) -> int:
 
 
 def widened(call: Call) -> Call | None:
-    """The call over a copy that `widen` fills; None where the copy would be too large."""
+    """The call over a copy that `widen` fills; None where the copy would be too large, or where numbers times their
+    scales, which float16 may not hold, would be copied.
+    """
     pages = pages_for(call)
-    if not pages:
+    # where all keys have them, the launch multiplies scores and the output by the scales: fp8 numbers are
+    # copied as they are
+    k_scale, v_scale = (call.k_scale, call.v_scale) if call.new_k is None else (None, None)
+    scaled = k_scale is not call.k_scale or v_scale is not call.v_scale
+    if not pages or (scaled and call.prefix and call.q.dtype == torch.float16):
         return None
     layout = call.layout
     width = max(-(-call.max_k // PAGE), 1)
     k, v, table = allocated(call, pages + 1, width)
     copy = Call(
         call.q, k, v, table, call.cu, call.lens, call.out, call.max_q, call.max_k, call.scale, call.new_k, call.new_v,
-        call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, None, None, call.out_scale,
+        call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, k_scale, v_scale, call.out_scale,
         blocks=call.blocks, block_q=call.block_q, total_k=call.total_k, prefix=call.prefix,
     )  # fmt: skip
     key = (layout, pages, width)
@@ -104,9 +110,11 @@ def _dispatch(given: Any) -> tuple[Any, tuple[Slots, ...]]:
 
 def arguments_of(call: Call, copy: Call) -> tuple[Any, ...]:
     """All arguments of the kernel, in the order of its signature."""
-    tensors = WideTensors(
-        call.k, call.v, copy.k, copy.v, call.table, copy.table, call.cu, call.lens, call.k_scale, call.v_scale
+    scales = (
+        None if copy.k_scale is not None else call.k_scale,
+        None if copy.v_scale is not None else call.v_scale,
     )
+    tensors = WideTensors(call.k, call.v, copy.k, copy.v, call.table, copy.table, call.cu, call.lens, *scales)
     key = (call.layout, copy.layout, call.left)
     return (tensors, *(_constants.get(key) or _constants.keep(key, constants_of(call, copy))))
 

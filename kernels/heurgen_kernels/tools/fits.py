@@ -42,8 +42,8 @@ TARGETS = {
 DEVICES = {
     "sm_90": Device("nvidia", (9, 0), 132),
     "sm_80": Device("nvidia", (8, 0), 108),
-    "gfx942": Device("amd", None, 304),
-    "gfx90a": Device("amd", None, 104),
+    "gfx942": Device("amd", None, 304, "gfx942"),
+    "gfx90a": Device("amd", None, 104, "gfx90a"),
 }
 # Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute
 # capabilities
@@ -105,6 +105,7 @@ TYPES = {
     torch.int64: "i64",
     torch.float32: "fp32",
     torch.float8_e4m3fn: "fp8e4nv",
+    torch.float8_e5m2: "fp8e5",
     torch.float8_e4m3fnuz: "fp8e4b8",
     **{dtype: name for name, dtype in ELEMENTS.items()},
 }
@@ -122,8 +123,9 @@ def meta_call(shape: Shape, target: str) -> Call:
         return torch.empty(sizes, dtype=dtype, device="meta")
 
     cache = (2 * pages, shape.page_size, shape.num_kv_heads, shape.head_size)
-    # CDNA's own fp8 numbers have no negative zero
-    fp8 = torch.float8_e4m3fnuz if target.startswith("gfx") else torch.float8_e4m3fn
+    device = DEVICES[target]
+    # CDNA 3's own fp8 numbers have no negative zero
+    fp8 = torch.float8_e4m3fnuz if target == "gfx942" else device.fp8[0]
     kept = fp8 if shape.fp8 else element
     scale = meta(1, dtype=torch.float32) if shape.fp8 else None
     k, v = meta(*cache, dtype=kept), meta(*cache, dtype=kept)
@@ -142,7 +144,6 @@ def meta_call(shape: Shape, target: str) -> Call:
         left=1023 if shape.window else -1, softcap=30.0 if shape.softcap else 0.0,
         sinks=meta(shape.num_query_heads) if shape.sinks else None, k_scale=scale, v_scale=scale,
     )  # fmt: skip
-    device = DEVICES[target]
     call.choose = choose_segments(None, device.vendor)
     check(call, device)
     return call

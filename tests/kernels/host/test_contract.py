@@ -58,7 +58,7 @@ def call_of(batch, heads, size, page, flags, device):
     def meta(*shape, dtype=torch.bfloat16):
         return torch.empty(shape, dtype=dtype, device="meta")
 
-    cache = torch.float8_e4m3fn if fp8 else torch.bfloat16
+    cache = device.fp8[0] if fp8 else torch.bfloat16
     q = meta(tokens, heads[0], size)
     k = meta(pages * num_seqs, page, heads[1], size, dtype=cache)
     new = meta(tokens, heads[1], size) if fresh else None

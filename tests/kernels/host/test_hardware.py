@@ -22,7 +22,7 @@ def gpus(monkeypatch):
 
     def properties(place):
         asked.append(place)
-        return SimpleNamespace(multi_processor_count=has[place][1])
+        return SimpleNamespace(multi_processor_count=has[place][1], gcnArchName="gfx90a:sramecc+")
 
     monkeypatch.setattr(hardware, "_devices", Cache())
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: has[place][0])
@@ -39,9 +39,10 @@ def test_each_gpu_is_asked_for_once(gpus):
     assert gpus == [FIRST, SECOND]
 
 
-def test_amd_has_no_capability(gpus, monkeypatch):
+def test_amd_has_a_name_and_no_capability(gpus, monkeypatch):
     monkeypatch.setattr(hardware, "VENDOR", "amd")
-    assert device_of(FIRST) == Device("amd", None, 132)
+    assert device_of(FIRST) == Device("amd", None, 132, "gfx90a:sramecc+")
+    assert device_of(FIRST).fp8 == Device("amd", None, 104, "gfx90a").fp8
 
 
 def test_what_is_no_gpu_is_interpreted(gpus):

@@ -9,6 +9,7 @@ import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.caches import Cache
 from heurgen_kernels.host import validate
+from heurgen_kernels.host.hardware import INTERPRETER, Device
 
 from tests.kernels.batches import checked, config, make_batch
 
@@ -251,3 +252,37 @@ def test_calls_that_differ_in_tokens_and_pages_alone_are_of_one_kind():
     assert (few.layout.num_seqs, many.layout.num_seqs) == (2, 9)
     assert few.layout.kind == many.layout.kind
     assert few.layout.kind != checked(make_batch([(1, 21)] * 2, heads=(4, 1))).layout.kind
+
+
+FP8 = {name: getattr(torch, f"float8_{name}") for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")}
+
+
+@pytest.mark.parametrize(
+    ("device", "called", "has"),
+    [
+        (Device("nvidia", (8, 0), 108), "compute capability 8.0", ["e5m2"]),
+        (Device("nvidia", (8, 9), 142), "compute capability 8.9", ["e4m3fn", "e5m2"]),
+        (Device("nvidia", (9, 0), 132), "compute capability 9.0", ["e4m3fn", "e5m2"]),
+        (Device("amd", None, 104, "gfx90a"), "gfx90a", ["e4m3fn", "e5m2"]),
+        (Device("amd", None, 304, "gfx942"), "gfx942", [*FP8]),
+        (INTERPRETER, "no GPU", [*FP8]),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_fp8_types_that_a_device_lacks_are_refused_with_those_that_it_has(device, called, has):
+    """Behind this they would end in an error of the compiler, on gfx90a with the process."""
+    said = f"of fp8 types this device ({called}) has " + ", ".join(str(FP8[name]) for name in has)
+    for name, dtype in FP8.items():
+        batch = make_batch([(1, 21)], cache=dtype)
+        quantised = {"q": batch["q"].to(dtype), "out": batch["q"].clone()}
+        for given, what in ((batch, "key_cache"), (batch | quantised, "q")):
+            if name in has:
+                checked(given, device)
+                continue
+            with pytest.raises(ValueError, match=re.escape(f"{what} is {dtype}; {said}")):
+                checked(given, device)
+        written = make_batch([(1, 21)]) | {"output_scale": torch.ones(1)}
+        written["out"] = torch.empty_like(written["q"], dtype=dtype)
+        if name not in has:
+            with pytest.raises(ValueError, match=re.escape(f"out is {dtype}; {said}")):
+                checked(written, device)

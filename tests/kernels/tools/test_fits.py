@@ -177,6 +177,13 @@ def test_warp_specialized_fits_with_each_feature():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_80", "gfx90a"])
+def test_fp8_caches_compile_where_there_is_one_type_of_them_or_none_of_amds(target):
+    found = compiled(target, [(Config("q_block", 64, 32, 4, 2), {"fp8": True}),
+                              (Config("split_kv", 16, 32, 4, 2, 4), {"fp8": True, "decode": True})])  # fmt: skip
+    assert [spills for _, _, spills, _ in found] == [0, 0]
+
+
 def test_the_copy_of_fp8_pages_fits():
     shapes = [{"head_size": size, "page_size": page, "fp8": True, "window": size == 96, "fresh": page == 16,
                "halves": size == 128} for size, page in ((64, 16), (96, 48), (128, 16), (256, 128))]  # fmt: skip

@@ -50,8 +50,8 @@ def combine_parts(
 
 
 @gluon.jit
-def finished(acc, M, L, sinks_ptr, first_head, WHICH: gl.constexpr, G: gl.constexpr):
-    """The normalised rows; sinks join the denominator once."""
+def finished(acc, M, L, sinks_ptr, scale_ptr, first_head, WHICH: gl.constexpr, G: gl.constexpr):
+    """The normalised rows, times V's scale; sinks join the denominator once."""
     LAYOUT: gl.constexpr = acc.type.layout
     if sinks_ptr is not None:
         rows = WHICH * HALF + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
@@ -59,7 +59,10 @@ def finished(acc, M, L, sinks_ptr, first_head, WHICH: gl.constexpr, G: gl.conste
         m_new = gl.maximum(M, sink)
         L = L * gl.exp2(M - m_new) + gl.exp2(sink - m_new)
         acc = acc * gl.exp2(M - m_new)[:, None]
-    return acc * (1.0 / gl.where(L == 0.0, 1.0, L))[:, None]
+    share = 1.0 / gl.where(L == 0.0, 1.0, L)
+    if scale_ptr is not None:
+        share *= gl.load(scale_ptr)
+    return acc * share[:, None]
 
 
 @gluon.jit
@@ -79,7 +82,7 @@ def row_places(head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr,
 
 @gluon.jit
 def combine_halves(
-    q_buffers, sinks_ptr, part_ptr, part_rows, row, segments, first_head, WHICH: gl.constexpr,
+    q_buffers, sinks_ptr, scale_ptr, part_ptr, part_rows, row, segments, first_head, WHICH: gl.constexpr,
     CONSUMERS: gl.constexpr, G: gl.constexpr, D: gl.constexpr,
 ):  # fmt: skip
     """All segments' rows, normalised, to where a consumer's Q was. In pieces: all columns of the sum and of a part
@@ -92,13 +95,13 @@ def combine_halves(
         part, m, total = combine_parts(
             part_ptr, part_rows, row, segments, number * COMBINED, COMBINED, CONSUMERS * HALF, D, PIECE
         )
-        part = finished(part, m, total, sinks_ptr, first_head, WHICH, G)
+        part = finished(part, m, total, sinks_ptr, scale_ptr, first_head, WHICH, G)
         pieces.index(WHICH * COUNT + number).store(part.to(q_buffers.dtype))
 
 
 @gluon.jit
 def deliver(
-    acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr,
+    acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, count_ptr,
     WHICH: gl.constexpr, CONSUMERS: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr,
     D: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, WHOLE: gl.constexpr,
 ):  # fmt: skip
@@ -136,17 +139,18 @@ def deliver(
                 else:
                     halved = True
                     combine_halves(
-                        q_buffers, sinks_ptr, part_ptr, part_rows, row, segments, head * G, WHICH, CONSUMERS, G, D
+                        q_buffers, sinks_ptr, scale_ptr, part_ptr, part_rows, row, segments, head * G, WHICH, CONSUMERS,
+                        G, D,
                     )  # fmt: skip
     if ended:
         # through shared memory, where Q is needed no more, so that a thread stores 16 bytes at once
         if not halved:
-            rows = finished(acc, M, L, sinks_ptr, head * G, WHICH, G).to(q.dtype)
+            rows = finished(acc, M, L, sinks_ptr, scale_ptr, head * G, WHICH, G).to(q.dtype)
             if SPLIT:
                 q.slice(0, FIRST, 1).store(rows)
                 m = gl.convert_layout(M, gl.SliceLayout(1, MORE))
                 total = gl.convert_layout(L, gl.SliceLayout(1, MORE))
-                rest = finished(more, m, total, sinks_ptr, head * G, WHICH, G)
+                rest = finished(more, m, total, sinks_ptr, scale_ptr, head * G, WHICH, G)
                 q.slice(FIRST, FIRST // 2, 1).store(rest.to(q.dtype))
             else:
                 q.store(rows)
@@ -163,7 +167,7 @@ def deliver(
 
 @gluon.jit
 def consume(
-    q_ptr, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers,
+    q_ptr, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers,
     job_barriers, jobs, left, right, inner, qk_scale, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, G: gl.constexpr,
     BLOCK_Q: gl.constexpr, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, CAUSAL: gl.constexpr,
@@ -212,8 +216,8 @@ def consume(
             if CONSUMERS == 3:  # kept over the keys, these numbers would spill
                 job = jobs.index(slot).load(FOUR_WARPS)
             deliver(
-                acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, part_ptr, part_rows, count_ptr,
-                WHICH, CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE,
+                acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows,
+                count_ptr, WHICH, CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE,
             )  # fmt: skip
         if CONSUMERS == 3:
             mbarrier.arrive(job_empty.index(slot))

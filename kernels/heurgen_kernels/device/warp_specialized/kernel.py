@@ -62,6 +62,8 @@ def warp_specialized_kernel(
         mbarrier.init(job_empty.index(slot), count=CONSUMERS)
     barriers = (k_ready, k_empty, v_ready, v_empty)
     job_barriers = (job_ready, job_empty)
+    if tensors.k_scale is not None:
+        scale *= gl.load(tensors.k_scale)
     # with SOFTCAP scores are softcap * tanh(scale * s / softcap)
     inner, qk_scale = scale, scale * LOG2E
     if SOFTCAP:
@@ -72,9 +74,10 @@ def warp_specialized_kernel(
     gl.warp_specialize(
         [
             (consume, (
-                tensors.q, tensors.out, tensors.sinks, tensors.part, part_rows, tensors.counters, q_buffers,
-                k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, which, CONSUMERS, G,
-                BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
+                tensors.q, tensors.out, tensors.sinks, tensors.v_scale, tensors.part, part_rows, tensors.counters,
+                q_buffers, k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, which,
+                CONSUMERS, G, BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP,
+                FRESH, PREFIX,
             )) if which < CONSUMERS else (produce, (
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
                 tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
