@@ -83,7 +83,11 @@ def attention(
         "sinks": s_aux,
     }  # fmt: skip
     if cache is not None:
-        return _continuous(query, key, value, cache, module.layer_idx, features, kwargs), None
+        reason = why_not(query, key, value, None, dropout, True, {"s_aux": s_aux})
+        if reason is None:
+            return _continuous(query, key, value, cache, module.layer_idx, features, kwargs), None
+        _tell(reason)
+        return _gathered_elsewhere(module, query, key, value, cache, features, kwargs)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
         attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
@@ -91,11 +95,15 @@ def attention(
     reason = why_not(query, key, value, attention_mask, dropout, causal, besides)
     if reason is None:
         return _whole(query, key, value, causal, features), None
+    _tell(reason)
+    besides |= {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
+    return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, besides)
+
+
+def _tell(reason: str) -> None:
     if reason not in _told:
         _told.add(reason)
         logger.info("heurgen leaves attention to Transformers: %s", reason)
-    besides |= {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
-    return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, besides)
 
 
 def why_not(
@@ -137,11 +145,11 @@ def interpreted() -> bool:
     return bool(triton.knobs.runtime.interpret)
 
 
-def packed_mask(starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool) -> torch.Tensor:
+def packed_mask(starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool, left: int = -1) -> torch.Tensor:
     """[1, 1, new tokens, tokens], of bool: what each sees of sequences that lie one behind the other.
 
-    starts_*: [sequences + 1]. Models hand these over to names with "flash" in them, such as a vision tower's for its
-    images.
+    starts_*: [sequences + 1]. left: keys before its own that a token sees, -1 for all; with causal. Models hand these
+    over to names with "flash" in them, such as a vision tower's for its images.
     """
     tokens = torch.arange(int(starts_q[-1]), device=starts_q.device)
     keys = torch.arange(int(starts_k[-1]), device=starts_k.device)
@@ -150,7 +158,10 @@ def packed_mask(starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool) ->
     seen = of_token[:, None] == of_key[None, :]
     if causal:  # the last new token is the last of its sequence
         ends_q, ends_k = starts_q[1:][of_token], starts_k[1:][of_key]
-        seen &= (ends_q - tokens)[:, None] <= (ends_k - keys)[None, :]
+        behind = (ends_k - keys)[None, :] - (ends_q - tokens)[:, None]
+        seen &= behind >= 0
+        if left >= 0:
+            seen &= behind <= left
     return seen[None, None]
 
 
@@ -275,3 +286,23 @@ def _gathered(
     table = (ends[:-1, None] + first[None, :]).clamp_(max=pages[0].shape[0] - 1).to(torch.int32)
     out = paged_attention(packed.contiguous(), pages[0], pages[1], table, starts, lens, **arguments)
     return out.unsqueeze(0)
+
+
+def _gathered_elsewhere(
+    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any,
+    features: dict[str, Any], given: dict[str, Any],
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """A batch of `generate_batch` that the kernels lack something of: Transformers gathers and computes. Names with
+    "flash" in them get no mask from it.
+    """
+    kind = cache.layer_to_allocator[module.layer_idx].layer_type
+    starts = given["cu_seq_lens_q"], given["cu_seq_lens_k"][kind]
+    key, value = cache.update(
+        key_states=key, value_states=value, layer_idx=module.layer_idx, kwargs=dict(given)
+    )
+    left, _ = features["window"]
+    mask = packed_mask(*starts, True, left)
+    behind = (0, key.shape[2] - mask.shape[3], 0, query.shape[2] - mask.shape[2])  # a server's padding
+    besides = {"softcap": features["softcap"] or None, "s_aux": features["sinks"]}
+    mask = torch.nn.functional.pad(mask, behind)
+    return _elsewhere(module, query, key, value, mask, 0.0, features["scale"], True, besides)

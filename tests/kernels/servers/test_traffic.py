@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+from inspect import signature
+
 import pytest
+from heurgen_kernels.heuristics import paged_attention, paged_attention_fp8
 from heurgen_kernels.servers.vllm.traffic import traffic_of
 
 BATCH = {
@@ -27,3 +31,20 @@ def test_a_file_that_cannot_be_written_is_said_once(tmp_path, caplog):
         write(BATCH)
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("heurgen writes no traffic to ")
+
+
+@pytest.mark.parametrize("fp8", [False, True])
+def test_the_selector_that_answers_says_what_training_has_seen(fp8, tmp_path):
+    """A share of 0 writes what it has not; both write the same columns, since a server may have caches of both."""
+    path, modules = tmp_path / "t.csv", (paged_attention, paged_attention_fp8)
+    write = traffic_of({"HEURGEN_TRAFFIC": str(path), "HEURGEN_TRAFFIC_SAMPLE": "0"}, fp8)
+    least, most = sorted(module.DOMAIN["max_seqlen_k"]["high"] for module in modules)
+    lengths = (least, (least + most) // 2, most + 1)
+    for longest in lengths:
+        one = {"num_seqs": 1, "total_query_tokens": 1, "max_seqlen_k": longest, "total_seqlen_k": longest}
+        write({**BATCH, "dtype": "float8_e4m3fn", **one})
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    seen = modules[fp8].DOMAIN["max_seqlen_k"]["high"]
+    assert [int(row["max_seqlen_k"]) for row in rows] == [longest for longest in lengths if longest > seen]
+    assert [*rows[0]] == [*signature(modules[not fp8].SELECTORS["nvidia"]).parameters, "count"]

@@ -90,8 +90,8 @@ SMALL = {
 }  # fmt: skip
 
 
-def gemma(device):
-    config = Gemma2Config(**SMALL, query_pre_attn_scalar=16, attn_logit_softcapping=5.0)
+def gemma(device, **more):
+    config = Gemma2Config(**{**SMALL, **more}, query_pre_attn_scalar=16, attn_logit_softcapping=5.0)
     return Gemma2ForCausalLM(config).to(device, torch.float16).eval()
 
 
@@ -188,6 +188,12 @@ def test_what_nobody_has_is_said(device):
         ours.attention(torch.nn.Module(), states, states, states, None, dropout=0.5, softcap=5.0)
 
 
+def answers_of(model, requests, pages):
+    """Tokens of each request in continuous batching."""
+    found = model.generate_batch(requests, GREEDY, continuous_batching_config=pages)
+    return [found[name].generated_tokens for name in sorted(found)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("max_batch_tokens", [64, 16])
 def test_continuous_batching_gives_the_tokens_of_eager(model, device, launches, max_batch_tokens):
@@ -201,19 +207,49 @@ def test_continuous_batching_gives_the_tokens_of_eager(model, device, launches, 
         use_cuda_graph=False,
     )
 
-    def answers():
-        found = model.generate_batch(requests, GREEDY, continuous_batching_config=pages)
-        return [found[name].generated_tokens for name in sorted(found)]
-
     model.set_attn_implementation("paged|eager")
-    expected = answers()
-    ours.continuous(model)
-    assert answers() == expected
+    expected = answers_of(model, requests, pages)
+    assert answers_of(ours.continuous(model), requests, pages) == expected
     pool = {call[0][1].untyped_storage().data_ptr() for call in launches}
     assert len(pool) == 1  # pages are read where they are: K of all layers lies in one tensor
     fresh = [call[1].get("has_prefix") is False for call in launches]
     assert any(fresh)
     assert not all(fresh)
+
+
+def llama(device, dtype=torch.float16, **more):
+    config = LlamaConfig(**{**{name: SMALL[name] for name in SMALL if name != "sliding_window"}, **more})
+    return LlamaForCausalLM(config).to(device, dtype).eval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda device: llama(device, head_dim=20),
+        lambda device: llama(device, torch.float32),
+        lambda device: gemma(device, head_dim=12),
+    ],
+    ids=["heads of 20", "float32", "windows and soft caps"],
+)
+def test_continuous_batching_of_what_the_kernels_lack(made, device, launches, caplog):
+    """It ended without an answer: the error of a batch ends Transformers' thread of requests."""
+    torch.manual_seed(0)
+    model = made(device)
+    requests = [ids.tolist() for ids in prompts(device, 5, 27)]
+    pages = ContinuousBatchingConfig(
+        page_size=16, num_blocks=16, max_batch_tokens=16, use_async_batching=False, use_cuda_graph=False
+    )
+
+    model.set_attn_implementation("paged|eager")
+    expected = answers_of(model, requests, pages)
+    assert [len(tokens) for tokens in expected] == [2, 2]
+    ours._told.clear()
+    with caplog.at_level("INFO", "transformers.heurgen"):
+        assert answers_of(ours.continuous(model), requests, pages) == expected
+    assert launches == []
+    said = [record for record in caplog.records if "leaves attention to Transformers" in record.getMessage()]
+    assert len(said) == 1
 
 
 @pytest.mark.slow
