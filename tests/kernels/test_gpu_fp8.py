@@ -54,11 +54,11 @@ def test_every_config_that_the_selector_returns(gpu, config):
 
 
 def test_scales_of_16_bit_numbers(gpu):
-    batch = make_batch(LENGTHS, (8, 2), 128, 16, torch.bfloat16, True, gpu)
-    for name in ("q_scale", "k_scale", "v_scale"):
-        assert (
-            error_of(batch, SPECIALISED, **{name: torch.tensor([1.75], device=gpu)}) < LIMITS[torch.bfloat16]
-        )
+    for fresh in (True, False):
+        batch = make_batch(LENGTHS, (8, 2), 128, 16, torch.bfloat16, fresh, gpu)
+        for name in ("q_scale", "k_scale", "v_scale"):
+            scale = {name: torch.tensor([1.75], device=gpu)}
+            assert error_of(batch, SPECIALISED, **scale) < LIMITS[torch.bfloat16]
 
 
 @pytest.mark.parametrize("case", some(WIDENED, 2), ids=str)
