@@ -65,14 +65,15 @@ def matmul_op(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
     gated: bool = False,
+    w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """As `gemm.api.matmul`."""
-    return matmul(x, w, bias, residual=residual, gated=gated)
+    return matmul(x, w, bias, w_scale=w_scale, residual=residual, gated=gated)
 
 
 @matmul_op.register_fake
 def _fake_matmul(
-    x: torch.Tensor, w: torch.Tensor, bias: Any = None, residual: Any = None, gated: bool = False
+    x: torch.Tensor, w: torch.Tensor, bias: Any = None, residual: Any = None, gated: bool = False, w_scale: Any = None
 ) -> torch.Tensor:
     return x.new_empty((*x.shape[:-1], w.shape[0] // 2 if gated else w.shape[0]))
 

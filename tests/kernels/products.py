@@ -17,3 +17,22 @@ def right(x, w, bias=None, residual=None, gated=False):
 
 def error(got, expected):
     return float((got.double() - expected).norm() / expected.norm())
+
+
+def spread(scale, n, k):
+    """The scale of each number of a weight [n, k], in float64."""
+    if scale.dim() == 2:
+        return scale.double().repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
+    return scale.double().reshape(-1, 1)
+
+
+def quantised(weight, scaled):
+    """(e4m3 numbers, the scale, the weight that they stand for) of a weight [N, K]: with one scale, or one for each
+    "row" or "block", which differ by powers of two: where one is applied where it does not belong, the result is far off.
+    """
+    n, k = weight.shape
+    count = {"one": (1,), "row": (n,), "block": (-(-n // 128), -(-k // 128))}[scaled]
+    scale = torch.arange(torch.Size(count).numel(), device=weight.device).reshape(count) * 7 % 5
+    scale = 2.0 ** (scale.float() - 2) * 1.1 * float(weight.abs().max()) / 448
+    narrow = (weight.double() / scale.max()).float().to(torch.float8_e4m3fn)
+    return narrow, scale, narrow.double() * spread(scale, n, k)

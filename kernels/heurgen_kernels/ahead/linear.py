@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..gemm.call import Product, check
+from ..gemm.call import FP8, Product, check, scale_shapes
 from ..gemm.config import Config, normalise
 from ..gemm.launch import launch
 from ..gemm.plan import adapted, addresses_of, plan_key, share
@@ -23,11 +23,12 @@ from .warm import WarmUp, place_of
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A linear layer as `matmul` is called for it; all tensors are contiguous and of one type.
+    """A linear layer as `matmul` is called for it; all tensors are contiguous and of one type, but for fp8 weights.
 
     n, k            the weight is [n, k]; of a gated layer n are the rows of gate and up projection together
     bias, residual  whether calls have them
     gated           whether w is the fused gate and up projection, see `matmul`
+    scaled          of an fp8 weight, what its w_scale is of: "one" (all of it), "row" or "block"; "" for others
     """
 
     n: int
@@ -36,6 +37,7 @@ class Linear:
     residual: bool = False
     gated: bool = False
     dtype: torch.dtype = torch.bfloat16
+    scaled: str = ""
 
 
 def warm_up_matmul(
@@ -74,13 +76,14 @@ def warm_up_matmul(
 def product(layer: Linear, rows: int, device: Device) -> Product:
     """A checked call of tensors without memory, laid out as for the device: it compiles as the layer's calls do."""
 
-    def meta(*sizes: int) -> torch.Tensor:
-        return torch.empty(sizes, dtype=layer.dtype, device="meta")
+    def meta(*sizes: int, dtype: torch.dtype = layer.dtype) -> torch.Tensor:
+        return torch.empty(sizes, dtype=dtype, device="meta")
 
-    width = layer.n // 2 if layer.gated else layer.n
+    n, k, width = layer.n, layer.k, layer.n // 2 if layer.gated else layer.n
+    scale = meta(*scale_shapes(n, k)[layer.scaled], dtype=torch.float32) if layer.scaled else None
     call = Product(
-        meta(rows, layer.k), meta(layer.n, layer.k), meta(layer.n) if layer.bias else None,
-        meta(rows, width) if layer.residual else None, meta(rows, width), layer.gated,
+        meta(rows, k), meta(n, k, dtype=FP8 if layer.scaled else layer.dtype), meta(n) if layer.bias else None,
+        meta(rows, width) if layer.residual else None, meta(rows, width), layer.gated, scale,
     )  # fmt: skip
     check(call, device)
     return call
@@ -94,7 +97,7 @@ def launches(
     M is all that changes from call to call: each is tried, which takes microseconds and is exact. Ranges would answer
     what no M gets, since ceilings and remainders of M follow from it and not from its ends.
     """
-    select = bind(heuristics, device.vendor)
+    select = bind(heuristics, device.vendor, bool(layer.scaled))
     call = product(layer, 1, device)  # what a config is adapted to does not depend on M
     layout, alignment = call.layout, aligned(addresses_of(call))
     _, width, size, *rest = layout.features

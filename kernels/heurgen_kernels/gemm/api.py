@@ -17,6 +17,7 @@ def matmul(
     w: torch.Tensor,
     bias: torch.Tensor | None = None,
     *,
+    w_scale: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
     gated: bool = False,
     out: torch.Tensor | None = None,
@@ -26,7 +27,9 @@ def matmul(
     """A linear layer: x @ w.T, plus bias, plus residual; returns [M, N]. Products are summed in float32.
 
     x             [M, K], or [..., K], which gives [..., N]; float16 or bfloat16, contiguous along K
-    w             [N, K] of x's type, contiguous along K
+    w             [N, K] of x's type, contiguous along K; or float8_e4m3fn, with
+    w_scale       float32: one number, [N], or [ceil(N / 128), ceil(K / 128)] for blocks of 128 x 128, contiguous. The
+                  weight is its numbers times their scales, which multiply sums in float32; only the weight is quantised
     bias          [N]
     residual      [M, N], added to the product; may be `out` itself
     gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
@@ -49,7 +52,7 @@ def matmul(
         out = torch.empty((x.shape[0], width) if x.dim() == 2 else (0, width), dtype=x.dtype, device=x.device)
     elif len(shape) > 2:
         out = out.view(-1, out.shape[-1])
-    call = Product(x, w, bias, residual, out, gated)
+    call = Product(x, w, bias, residual, out, gated, w_scale)
     check(call)
     launch(call, choose(call, heuristics) if config is None else normalise(config))
     return out.view(*shape[:-1], out.shape[1]) if len(shape) > 2 else out

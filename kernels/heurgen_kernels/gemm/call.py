@@ -9,8 +9,10 @@ import torch
 
 from ..caches import Cache, shared
 from ..host.hardware import Device, device_of
+from .device.scales import BLOCK, NOTHING, ONE, ROW
 
 DTYPES = (torch.float16, torch.bfloat16)
+FP8 = torch.float8_e4m3fn  # of weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +23,7 @@ class ProductLayout:
     size          K
     gate          rows of the weight between a gate and its up projection; 0
     counted       elements that strides and K are counted in for kernels that read through pointers, 8 or 1
+    scaled        what a scale of the weight is of, see `device/scales.py`
     kind          of products that differ in M, N and K alone, the same
     features      of `select.FEATURES`, in their order
     """
@@ -33,6 +36,7 @@ class ProductLayout:
     place: torch.device
     index: int
     device: Device
+    scaled: int
     kind: tuple[Any, ...]
     features: tuple[Any, ...]
 
@@ -47,6 +51,7 @@ class Product:
     residual: torch.Tensor | None
     out: torch.Tensor
     gated: bool
+    scale: torch.Tensor | None = None
     layout: ProductLayout = field(init=False)  # set by `check`
 
 
@@ -58,17 +63,19 @@ def check(call: Product, device: Device | None = None) -> None:
 
     device: lay the launch out as for this device, whatever the tensors are on (meta tensors, say): for tools and tests.
     """
-    x, weight, out, bias, residual = call.x, call.weight, call.out, call.bias, call.residual
+    x, weight, out, bias, residual, scale = call.x, call.weight, call.out, call.bias, call.residual, call.scale
     signature = (
         device, call.gated, x.shape, x.stride(), x.dtype, x.device, weight.shape, weight.stride(), weight.dtype,
         weight.device, out.shape, out.stride(), out.dtype, out.device,
         None if bias is None else (bias.shape, bias.stride(), bias.dtype, bias.device),
         None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
+        None if scale is None else (scale.shape, scale.stride(), scale.dtype, scale.device),
     )  # fmt: skip
     layout = _good.get(signature)
     if layout is None:
         check_operands(x, weight, call.gated)
         check_rest(call)
+        check_scale(weight, scale)
         layout = _good.keep(signature, layout_of(call, device))
     call.layout = layout
 
@@ -77,8 +84,8 @@ def check_operands(x: torch.Tensor, weight: torch.Tensor, gated: bool) -> None:
     """x [M, K], weight [N, K], both row-major."""
     if x.dtype not in DTYPES:
         raise ValueError(f"x is {x.dtype}; expected float16 or bfloat16")
-    if weight.dtype != x.dtype:
-        raise ValueError(f"w is {weight.dtype} and x is {x.dtype}; expected the same type")
+    if weight.dtype not in (x.dtype, FP8):
+        raise ValueError(f"w is {weight.dtype} and x is {x.dtype}; expected the same type, or {FP8}")
     for name, tensor, shape in (("x", x, "[M, K]"), ("w", weight, "[N, K]")):
         if tensor.dim() != 2:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {shape}")
@@ -117,6 +124,41 @@ def check_rest(call: Product) -> None:
             raise ValueError(f"{name} is on {tensor.device} and x on {x.device}; expected one device")
 
 
+def check_scale(weight: torch.Tensor, scale: torch.Tensor | None) -> None:
+    """scale: one number, [N], or [ceil(N / 128), ceil(K / 128)], float32; of an fp8 weight, which has one."""
+    if (scale is None) != (weight.dtype != FP8):
+        given = "given" if scale is not None else "missing"
+        raise ValueError(f"w_scale is {given} and w is {weight.dtype}; {FP8} needs one, other types take none")
+    if scale is None:
+        return
+    if scale.dtype != torch.float32:
+        raise ValueError(f"w_scale is {scale.dtype}; expected float32")
+    shape, shapes = tuple(scale.shape), scale_shapes(*weight.shape)
+    if shape != (1,) and shape not in shapes.values():
+        raise ValueError(
+            f"w_scale has shape {shape}; expected one number, [N], here {shapes['row']}, or one for each block of "
+            f"128 x 128, here {shapes['block']}"
+        )
+    if not scale.is_contiguous():
+        raise ValueError(f"w_scale has strides {scale.stride()}; expected it contiguous")
+    if scale.device != weight.device:
+        raise ValueError(f"w_scale is on {scale.device} and w on {weight.device}; expected one device")
+
+
+def scale_shapes(n: int, k: int) -> dict[str, tuple[int, ...]]:
+    """By what a scale of a weight [n, k] is of."""
+    return {"one": (), "row": (n,), "block": (-(-n // 128), -(-k // 128))}
+
+
+def kind_of(scale: torch.Tensor | None) -> int:
+    """What a scale that was checked is of."""
+    if scale is None:
+        return NOTHING.value
+    if scale.numel() == 1 and scale.dim() < 2:
+        return ONE.value
+    return ROW.value if scale.dim() == 1 else BLOCK.value
+
+
 def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
     """The layout of a product whose tensors were checked; as for `device` where it is given."""
     device = device or device_of(call.x.device)
@@ -128,12 +170,12 @@ def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
     kind = (
         device, call.x.device, call.x.dtype, call.gated, call.bias is not None, call.residual is not None,
         tuple((stride == 1, stride == 8, stride % 16 == 0, stride % 128 == 0, stride < 1 << 31) for stride in strides),
-        all(stride % 8 == 0 for stride in strides), width % 8 == 0,
+        all(stride % 8 == 0 for stride in strides), width % 8 == 0, call.weight.dtype, kind_of(call.scale),
     )  # fmt: skip
     features = (rows, width, size, call.gated, device.processors)
     return ProductLayout(
         rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, counted_in((*strides, size)), call.x.device,
-        call.x.get_device() if call.x.is_cuda else -1, device, kind, features,
+        call.x.get_device() if call.x.is_cuda else -1, device, kind_of(call.scale), kind, features,
     )  # fmt: skip
 
 

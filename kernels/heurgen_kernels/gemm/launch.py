@@ -14,9 +14,9 @@ from ..caches import Cache, shared
 from ..host.bound import Bound, Slots, aligned, run
 from ..host.dispatch import current_device, hash_in_turn
 from ..host.scratch import counters
-from .call import Product, ProductLayout
+from .call import FP8, Product, ProductLayout
 from .config import Config
-from .device import stream_k, vector, warp_specialized, work
+from .device import scales, stream_k, vector, warp_specialized, work
 from .device.arguments import Tensors
 from .plan import (
     HALF,
@@ -33,6 +33,7 @@ from .plan import (
 
 # By columns of what a descriptor copies at once.
 SWIZZLED = {columns: NVMMASharedLayout(2 * columns, 16, 2) for columns in (32, UNIT)}
+SWIZZLED_BYTES = NVMMASharedLayout(UNIT, 8, 2)
 # Of a launch: the plan, the call, `addresses_of`, the stream, how its tiles are shared, `scratch_of`.
 Given = tuple[Plan, Product, tuple[int, ...], int, Work, tuple[Any, Any]]
 
@@ -44,7 +45,7 @@ _launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work]] = shared()
 @cache
 def settle_cache_keys() -> None:
     """See `hash_in_turn`."""
-    hash_in_turn((work, stream_k, vector, warp_specialized))
+    hash_in_turn((work, scales, stream_k, vector, warp_specialized))
 
 
 def launch(call: Product, config: Config) -> torch.Tensor:
@@ -110,7 +111,7 @@ def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
 
 def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]) -> tuple[Any, ...]:
     """All arguments of the plan's kernel, in the order of its signature."""
-    tensors = Tensors(call.x, call.weight, call.bias, call.residual, call.out, *scratch)
+    tensors = Tensors(call.x, readable(call), call.bias, call.residual, call.out, call.scale, *scratch)
     weight: tuple[Any, ...] = ()
     x: tuple[Any, ...] = ()
     stored: tuple[Any, ...] = ()
@@ -124,6 +125,13 @@ def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]
         *numbers_of(plan, call, shares),
         *plan.constants,
     )
+
+
+def readable(call: Product) -> torch.Tensor:
+    """The weight as the device's compiler can: NVIDIA's before the capability 8.9 has no e4m3, so as bytes there."""
+    capability = call.layout.device.capability
+    bytes_alone = capability is not None and capability < (8, 9) and call.weight.dtype == FP8
+    return call.weight.view(torch.uint8) if bytes_alone else call.weight
 
 
 def in_order(
@@ -162,7 +170,8 @@ def out_descriptors(plan: Plan, call: Product) -> tuple[Any, ...]:
 
 def _descriptor(matrix: torch.Tensor, rows: int, columns: int = UNIT) -> Any:
     block = [rows, columns]
-    return SwizzledDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], block, SWIZZLED[columns])
+    layout = SWIZZLED[columns] if matrix.itemsize == 2 else SWIZZLED_BYTES
+    return SwizzledDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], block, layout)
 
 
 def _plain_descriptor(matrix: torch.Tensor, rows: int, columns: int) -> Any:
@@ -180,7 +189,7 @@ def _dispatch(given: Given) -> tuple[Any, tuple[Slots, ...]]:
 def _launch_bound(bound: Bound, given: Given) -> None:
     """The tensors of every call go by address: for one with `data_ptr` the launcher would ask the driver."""
     plan, call, addresses, stream, shares, scratch = given
-    x, weight, bias, residual, out = addresses
+    x, weight, bias, residual, out, scale = addresses
     left: tuple[Any, ...] = ()
     right: tuple[Any, ...] = ()
     stored: tuple[Any, ...] = ()
@@ -194,7 +203,7 @@ def _launch_bound(bound: Bound, given: Given) -> None:
         for slots in of_out:
             key = (out, residual, *shape, strides[2])
             stored = bound.descriptors(slots, key, out_descriptors, plan, call)
-    tensors = (x, weight, bias or None, residual or None, out, *scratch)
+    tensors = (x, weight, bias or None, residual or None, out, scale or None, *scratch)
     head = (shares.programs, 1, 1, stream, *bound.head)
     arguments = (*in_order(plan, call, left, right, stored), *numbers_of(plan, call, shares), *plan.constants)
     bound.launch(*head, tensors, *arguments)

@@ -10,6 +10,7 @@ import torch
 from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
 from .config import Config
+from .device.scales import BLOCK, SIDE
 from .device.stream_k import stream_k_matmul
 from .device.vector import vector_matmul
 from .device.warp_specialized import warp_specialized_matmul
@@ -82,12 +83,12 @@ class Plan:
         return self.kernel is warp_specialized_matmul
 
 
-def addresses_of(call: Product) -> tuple[int, int, int, int, int]:
-    """Of x, weight, bias, residual (0 for None) and out."""
-    bias, residual = call.bias, call.residual
+def addresses_of(call: Product) -> tuple[int, int, int, int, int, int]:
+    """Of x, weight, bias, residual, out and scale; 0 for None."""
+    bias, residual, scale = call.bias, call.residual, call.scale
     return (
         call.x.data_ptr(), call.weight.data_ptr(), 0 if bias is None else bias.data_ptr(),
-        0 if residual is None else residual.data_ptr(), call.out.data_ptr(),
+        0 if residual is None else residual.data_ptr(), call.out.data_ptr(), 0 if scale is None else scale.data_ptr(),
     )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def specialises(call: Product) -> bool:
 def describes(call: Product, *tensors: torch.Tensor | None) -> bool:
     """Whether the device has tensor descriptors, and they can describe these tensors of the call."""
     return call.layout.device.hopper and all(
-        tensor.stride(0) > 0 and tensor.stride(0) % 8 == 0 and tensor.data_ptr() % 16 == 0
+        tensor.stride(0) > 0 and tensor.stride(0) * tensor.itemsize % 16 == 0 and tensor.data_ptr() % 16 == 0
         for tensor in tensors
         if tensor is not None
     )
@@ -107,12 +108,14 @@ def describes(call: Product, *tensors: torch.Tensor | None) -> bool:
 
 def adapted(config: Config, call: Product) -> Config:
     """The config, or the nearest one that this call and GPU can run."""
+    if call.scale is not None:
+        config = scaled(config, call)
     if config.variant == "vector":
         return config._replace(num_warps=warps_that_hold(config, call.gated))
     if config.variant == "stream_k_tma":
         if not describes(call, call.x, call.weight):
             return portable(config)
-        return config._replace(num_stages=stages_that_load(config, call.gated))
+        return config._replace(num_stages=stages_that_load(config, call))
     if config.variant == "warp_specialized":
         if not specialises(call):
             return portable(config)
@@ -125,6 +128,20 @@ def adapted(config: Config, call: Product) -> Config:
             return Config("warp_specialized", config.BLOCK_M, 128, 64, 4, 12, 1, 1)
         return config._replace(BLOCK_K=32, num_stages=2)
     return config
+
+
+def scaled(config: Config, call: Product) -> Config:
+    """The config for a weight of 8 bits: the left operand of warp_specialized, at 128 rows of x in tiles of 128 x 128.
+    With scales of blocks a step is inside one, and warp_specialized has as many sums again, of a step.
+    """
+    blocks = call.layout.scaled == BLOCK.value
+    if config.variant == "warp_specialized":
+        most = (64 if call.gated else 128) if blocks else 256
+        rows = min(config.BLOCK_M, most)
+        return config._replace(BLOCK_M=rows, BLOCK_N=config.BLOCK_N if rows < 128 else 128)
+    if blocks and config.variant == "vector":  # all rows of a tile are of one block
+        return portable(config._replace(BLOCK_M=16)) if call.layout.gate % config.BLOCK_N else config
+    return config._replace(BLOCK_K=min(config.BLOCK_K, SIDE.value)) if blocks else config
 
 
 def portable(config: Config) -> Config:
@@ -141,16 +158,18 @@ def warps_that_hold(config: Config, gated: bool) -> int:
     return max(config.num_warps, sums // (32 * VECTOR_SUMS))
 
 
-def stages_that_load(config: Config, gated: bool) -> int:
+def stages_that_load(config: Config, call: Product) -> int:
     """Steps of stream_k_tma that shared memory has room for, at most num_stages."""
-    step = (config.BLOCK_M + (2 if gated else 1) * config.BLOCK_N) * config.BLOCK_K * 2
+    rows = (2 if call.gated else 1) * config.BLOCK_N
+    step = (2 * config.BLOCK_M + call.weight.itemsize * rows) * config.BLOCK_K
     return max(1, min(config.num_stages, SHARED_MEMORY // step))
 
 
-def stages_that_fit(config: Config, form: Form, gated: bool) -> int:
+def stages_that_fit(config: Config, form: Form, call: Product) -> int:
     """Steps of warp_specialized that shared memory has room for beside what is stored, at most num_stages."""
     rows = form.consumers * HALF
-    step = ((2 if gated else 1) * rows + form.block_b + form.extra) * UNIT * 2
+    of_a = call.weight.itemsize if form.swap else 2
+    step = (of_a * (2 if call.gated else 1) * rows + 2 * (form.block_b + form.extra)) * UNIT
     staging = rows * (min(form.block_b, STORED) + form.extra) * 2
     return min(config.num_stages, (SHARED_MEMORY - staging) // step)
 
@@ -164,12 +183,12 @@ def plan_key(config: Config, layout: ProductLayout, work: Work, aligned: Any) ->
 
 def make_plan(call: Product, config: Config, work: Work) -> Plan:
     """The plan of a call that was checked, for the device of its layout; config: `adapted`."""
-    gated, slot = call.gated, slot_of(config, call.gated)
+    gated, slot, kind = call.gated, slot_of(config, call.gated), call.layout.scaled
     if config.variant == "warp_specialized":
-        form = form_of(config, gated)
+        form = form_of(config, gated or kind > 0)
         swap, consumers, block_b, extra = form
         constants: tuple[Any, ...] = (
-            block_b, extra, consumers, stages_that_fit(config, form, gated), GROUP, swap, gated, work.mode,
+            block_b, extra, consumers, stages_that_fit(config, form, call), GROUP, swap, gated, work.mode, kind,
         )  # fmt: skip
         weight, x = ((1,), (2,)) if swap else ((2, 3) if extra else (2,), (1,))
         sources = (weight, x, (4,) if call.residual is None else (4, 5))
@@ -179,18 +198,20 @@ def make_plan(call: Product, config: Config, work: Work) -> Plan:
     even, counted = call.layout.size % config.BLOCK_K == 0, call.layout.counted
     tile = (config.BLOCK_M, config.BLOCK_N, config.BLOCK_K, GROUP)
     if config.variant == "vector":
-        constants = (*tile, gated, even, counted, config.num_stages)
+        constants = (*tile, gated, even, counted, config.num_stages, kind)
         return Plan(vector_matmul, constants, options, config, False, slot, 0)
     described = config.variant == "stream_k_tma"
-    swap = config.BLOCK_M < 64 <= config.BLOCK_N and call.layout.device.hopper
+    swap = config.BLOCK_M < 64 <= config.BLOCK_N and call.layout.device.hopper and not kind
     batch = max(1, min(8, 64 * 32 * config.num_warps // (config.BLOCK_M * config.BLOCK_N)))
-    constants = (*tile, swap, gated, even or described, work.mode, batch, counted)
+    constants = (*tile, swap, gated, even or described, work.mode, batch, counted, kind)
     return Plan(stream_k_matmul, constants, options, config, swap, slot, 1, ((2,), (1,)) if described else ())
 
 
-def form_of(config: Config, gated: bool) -> Form:
-    """Of a config of warp_specialized: x is the left operand where BLOCK_M is the 128 rows of two consumers."""
-    swap = gated or config.BLOCK_M != 128
+def form_of(config: Config, swap: bool) -> Form:
+    """Of a config of warp_specialized: x is the left operand where BLOCK_M is the 128 rows of two consumers, unless the
+    weight has to be (swap): it is gated or of 8 bits.
+    """
+    swap = swap or config.BLOCK_M != 128
     consumers = config.BLOCK_N // HALF if swap else 2
     rows = config.BLOCK_M if swap else config.BLOCK_N
     block_b = 1 << rows.bit_length() - 1

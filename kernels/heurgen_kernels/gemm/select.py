@@ -9,32 +9,39 @@ from ..host.hardware import VENDOR
 from ..selecting import Selector, bind_given, generated
 from .call import Product
 from .config import Config, normalise
-from .defaults import default_config
+from .defaults import default_config, default_fp8
 
 # N: columns of the output, half the weight's rows for a gated product.
 FEATURES = ("M", "N", "K", "gated", "multiprocessors")
 SHIPPED = {"nvidia": "matmul"}
+SHIPPED_FP8 = {"nvidia": "matmul_fp8"}  # fp8 weights: half the bytes, and instructions that widen them
 
-_selectors: Cache[int, tuple[Any, Selector]] = shared()
+# By the heuristics' id and whether weights are fp8.
+_selectors: Cache[tuple[int, bool], tuple[Any, Selector]] = shared()
 
 
 def choose(call: Product, heuristics: Any, vendor: str = VENDOR) -> Config:
     """The config for a call. vendor: whose selector is asked; that of another than this machine's is bound anew."""
-    known = _selectors.get(id(heuristics))
+    asked = (id(heuristics), call.scale is not None)
+    known = _selectors.get(asked)
     if known is None or vendor != VENDOR:
-        known = (heuristics, bind(heuristics, vendor))
+        known = (heuristics, bind(heuristics, vendor, asked[1]))
         if vendor == VENDOR:
-            _selectors.keep(id(heuristics), known)
+            _selectors.keep(asked, known)
     return normalise(known[1](call.layout.features))
 
 
-def bind(heuristics: Any, vendor: str) -> Selector:
-    """The selector of heuristics (None: the shipped ones) for a vendor, as a callable of the values of FEATURES."""
+def bind(heuristics: Any, vendor: str, fp8: bool = False) -> Selector:
+    """The selector of heuristics (None: the shipped ones, of fp8 weights where these are) for a vendor, as a callable
+    of the values of FEATURES.
+    """
     if heuristics is None:
-        heuristics = generated(SHIPPED[vendor]) if vendor in SHIPPED else None
-    default = _default(vendor)
+        shipped = SHIPPED_FP8 if fp8 else SHIPPED
+        heuristics = generated(shipped[vendor]) if vendor in shipped else None
+    default = _default(vendor, fp8)
     return default if heuristics is None else bind_given(heuristics, vendor, FEATURES, default)
 
 
-def _default(vendor: str) -> Selector:
-    return lambda values: default_config(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))
+def _default(vendor: str, fp8: bool) -> Selector:
+    guess = default_fp8 if fp8 and vendor == "nvidia" else default_config
+    return lambda values: guess(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))

@@ -103,6 +103,7 @@ ELEMENTS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 TYPES = {
     torch.int32: "i32",
     torch.int64: "i64",
+    torch.uint8: "u8",
     torch.float32: "fp32",
     torch.float8_e4m3fn: "fp8e4nv",
     torch.float8_e5m2: "fp8e5",

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..gemm.call import Product, check
+from ..gemm.call import FP8, Product, check, scale_shapes
 from ..gemm.config import normalise
 from ..gemm.launch import dispatched, scratch_of
 from ..gemm.plan import adapted, make_plan, share
@@ -16,7 +16,9 @@ from .fits import DEVICES, ELEMENTS, Resources, resources
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The product a config is compiled for. element: "bf16", "fp16"."""
+    """The product a config is compiled for. element: "bf16", "fp16"; scaled: the weight is fp8, with a scale for all of
+    it ("one"), for each row, or for each block.
+    """
 
     M: int = 16
     N: int = 4096
@@ -25,18 +27,21 @@ class Shape:
     gated: bool = False
     bias: bool = False
     residual: bool = False
+    scaled: str = ""
 
 
 def meta_product(shape: Shape, target: str) -> Product:
     """A checked call of tensors without memory, laid out as for a device of the target."""
 
-    def meta(*sizes: int) -> torch.Tensor:
-        return torch.empty(sizes, dtype=ELEMENTS[shape.element], device="meta")
+    def meta(*sizes: int, dtype: torch.dtype = ELEMENTS[shape.element]) -> torch.Tensor:
+        return torch.empty(sizes, dtype=dtype, device="meta")
 
     width = 2 * shape.N if shape.gated else shape.N
+    weight = meta(width, shape.K, dtype=FP8) if shape.scaled else meta(width, shape.K)
     call = Product(
-        meta(shape.M, shape.K), meta(width, shape.K), meta(width) if shape.bias else None,
+        meta(shape.M, shape.K), weight, meta(width) if shape.bias else None,
         meta(shape.M, shape.N) if shape.residual else None, meta(shape.M, shape.N), shape.gated,
+        meta(*scale_shapes(width, shape.K)[shape.scaled], dtype=torch.float32) if shape.scaled else None,
     )  # fmt: skip
     check(call, DEVICES[target])
     return call

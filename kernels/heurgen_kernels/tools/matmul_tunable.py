@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..gemm.api import matmul
+from ..gemm.call import FP8
 from ..gemm.config import Config, normalise
 from ..gemm.plan import share
 from ..host.dispatch import unbound
@@ -91,11 +92,12 @@ class Inputs:
     weight: torch.Tensor
     out: torch.Tensor
     gated: bool
+    scale: torch.Tensor | None = None
 
 
-def make_inputs(features: Mapping[str, Any], device: str, seed: int) -> Inputs:
+def make_inputs(features: Mapping[str, Any], device: str, seed: int, fp8: bool = False) -> Inputs:
     """Random x and weight, the weight's rows of about unit length: bfloat16; float16 on a CPU, since Triton's
-    interpreter multiplies bfloat16 as if its bits were integers.
+    interpreter multiplies bfloat16 as if its bits were integers. fp8: the weight is, with a scale for each row.
     """
     rows, width, size = (int(features[name]) for name in "MNK")
     gated = bool(features["gated"])
@@ -104,13 +106,19 @@ def make_inputs(features: Mapping[str, Any], device: str, seed: int) -> Inputs:
     draw = {"generator": generator, "device": device, "dtype": dtype}
     weight = torch.randn((2 * width if gated else width, size), **draw).mul_(size**-0.5)
     x = torch.randn((rows, size), **draw)
-    return Inputs(x, weight, torch.empty((rows, width), device=device, dtype=dtype), gated)
+    scale = None
+    if fp8:
+        scale = weight.abs().amax(1).float() / torch.finfo(FP8).max
+        weight = (weight / scale[:, None]).to(FP8)
+    return Inputs(x, weight, torch.empty((rows, width), device=device, dtype=dtype), gated, scale)
 
 
 class Matmul:
-    """See heurgen/tune/protocol.py for what each attribute is."""
+    """See heurgen/tune/protocol.py for what each attribute is. forms: of the space; weight_bytes: of a number."""
 
     name = "matmul"
+    forms = FORMS
+    weight_bytes = 2
     features: Mapping[str, str] = {
         "M": "int",
         "N": "int",
@@ -126,9 +134,9 @@ class Matmul:
 
         return Space(
             parameters={
-                "variant": tuple(FORMS),
+                "variant": tuple(self.forms),
                 **{
-                    name: tuple(sorted({form[0][place] for found in FORMS.values() for form in found}))
+                    name: tuple(sorted({form[0][place] for found in self.forms.values() for form in found}))
                     for place, name in enumerate(Config._fields[1:6])
                 },
                 "num_splits": (1,),
@@ -141,7 +149,7 @@ class Matmul:
                 " or (BLOCK_M == 64 and M <= 1024 and variant == 'warp_specialized' and BLOCK_N == 128)",
                 "variant != 'vector' or M == BLOCK_M",
                 "variant != 'warp_specialized' or not gated or BLOCK_M < 128 or (BLOCK_M == 128 and BLOCK_N == 128)",
-                *listed(FORMS),
+                *listed(self.forms),
             ),
         )
 
@@ -170,10 +178,12 @@ class Matmul:
         }  # fmt: skip
 
     def inputs(self, scenario: Any, device: str) -> Inputs:
-        return make_inputs(scenario.features, device, scenario.seed)
+        return make_inputs(scenario.features, device, scenario.seed, self.weight_bytes == 1)
 
     def launch(self, inputs: Inputs, config: Mapping[str, Any]) -> torch.Tensor:
-        return matmul(inputs.x, inputs.weight, gated=inputs.gated, out=inputs.out, config=config)
+        return matmul(
+            inputs.x, inputs.weight, w_scale=inputs.scale, gated=inputs.gated, out=inputs.out, config=config
+        )
 
     def compile(self, inputs: Inputs, config: Mapping[str, Any]) -> None:
         """As `launch`, past the bound launches, which the tuner's compilation without a launch does not see."""
@@ -182,6 +192,8 @@ class Matmul:
 
     def reference(self, inputs: Inputs) -> torch.Tensor:
         product = inputs.x.double() @ inputs.weight.double().T
+        if inputs.scale is not None:
+            product *= inputs.scale.double()
         if not inputs.gated:
             return product
         gate, up = product.chunk(2, dim=1)
@@ -213,7 +225,8 @@ class Matmul:
             return None
         c = normalise(config)
         weights = 2 if scenario.features["gated"] else 1
-        needed = (c.BLOCK_M + weights * c.BLOCK_N) * c.BLOCK_K * 2 * (c.num_stages - 1)
+        step = (2 * c.BLOCK_M + self.weight_bytes * weights * c.BLOCK_N) * c.BLOCK_K
+        needed = step * (c.num_stages - 1)
         if needed <= device.shared_memory:
             return None
         return f"needs {needed} bytes of shared memory, the device has {device.shared_memory}"

@@ -9,6 +9,7 @@ class Tensors(NamedTuple):
     """Pointers; None for what a call has not.
 
     x [M, K], weight [N, K], bias [N], residual [M, N], out [M, N]
+    scale     of a weight of 8 bits, see `scales.py`
     part      float32 scratch of tiles whose K is shared: blocks of sums, see `work`
     counters  int32 zeros that every launch leaves as zeros
     """
@@ -18,5 +19,6 @@ class Tensors(NamedTuple):
     bias: Any
     residual: Any
     out: Any
+    scale: Any
     part: Any
     counters: Any

@@ -8,6 +8,7 @@ matrix unit, which on Hopper takes no less than 64 rows there, but as few as 16 
 import triton
 import triton.language as tl
 
+from .scales import BLOCK, ONE, ROW, scale_of, widened
 from .work import NUMBERS, place, segment, turns
 
 
@@ -43,10 +44,20 @@ def product(x, w, acc, SWAP: tl.constexpr):
 
 
 @triton.jit
+def scaled(acc, scale, SWAP: tl.constexpr):
+    """Sums by the scales of the weight's rows, which for SWAP are theirs, else their columns."""
+    if SWAP:  # noqa: SIM108
+        acc = acc * scale[:, None]
+    else:
+        acc = acc * scale[None, :]
+    return acc
+
+
+@triton.jit
 def multiply(
-    x_desc, w_desc, x_ptr, w_ptr, m, n, rows, width, x_stride, w_stride, size, first, last, gate,
+    x_desc, w_desc, x_ptr, w_ptr, scale_ptr, m, n, rows, width, x_stride, w_stride, size, first, last, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, GATED: tl.constexpr,
-    EVEN_K: tl.constexpr,
+    EVEN_K: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     """(products of the steps first .. last, those of the up projection). m, n: first row and column of the tile; what
     lies behind the width is read from the front, or by a descriptor is 0 or of the up projection.
@@ -56,15 +67,33 @@ def multiply(
     SHAPE: tl.constexpr = [BLOCK_N, BLOCK_M] if SWAP else [BLOCK_M, BLOCK_N]
     acc = tl.zeros(SHAPE, tl.float32)
     up = tl.zeros(SHAPE, tl.float32)
+    if SCALED == BLOCK:  # a step ahead, so that no step waits for them
+        scale = scale_of(scale_ptr, w_rows, first * BLOCK_K, size, SCALED)
+        up_scale = scale
+        if GATED:
+            up_scale = scale_of(scale_ptr, gate + w_rows, first * BLOCK_K, size, SCALED)
     for unit in range(first, last):
         column = unit * BLOCK_K
         columns = column + tl.arange(0, BLOCK_K)
         x = load_x(x_desc, x_ptr, m, x_rows, columns, column, rows, x_stride, size, EVEN_K)
         w = load_weight(w_desc, w_ptr, n, w_rows, columns, column, w_stride, size, EVEN_K)
-        acc = product(x, w, acc, SWAP)
+        w = widened(w, x.dtype)
+        if SCALED == BLOCK:
+            following = tl.minimum(unit + 1, last - 1) * BLOCK_K
+            next_scale = scale_of(scale_ptr, w_rows, following, size, SCALED)
+            acc += scaled(product(x, w, tl.zeros(SHAPE, tl.float32), SWAP), scale, SWAP)
+            scale = next_scale
+        else:
+            acc = product(x, w, acc, SWAP)
         if GATED:
             w = load_weight(w_desc, w_ptr, gate + n, gate + w_rows, columns, column, w_stride, size, EVEN_K)
-            up = product(x, w, up, SWAP)
+            w = widened(w, x.dtype)
+            if SCALED == BLOCK:
+                next_scale = scale_of(scale_ptr, gate + w_rows, following, size, SCALED)
+                up += scaled(product(x, w, tl.zeros(SHAPE, tl.float32), SWAP), up_scale, SWAP)
+                up_scale = next_scale
+            else:
+                up = product(x, w, up, SWAP)
     return acc, up
 
 
@@ -94,12 +123,20 @@ def sum_parts(
 @triton.jit
 def finish(
     acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP: tl.constexpr,
-    GATED: tl.constexpr,
+    GATED: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """Bias, gate, residual; then the tile goes out. rows, width: of the output."""
+    """Scale, bias, gate, residual; then the tile goes out. rows, width: of the output."""
     if SWAP:
         acc = tl.trans(acc)
         up = tl.trans(up)
+    if SCALED == ONE:
+        scale = tl.load(tensors.scale)
+        acc *= scale
+        up *= scale
+    if SCALED == ROW:
+        acc *= scale_of(tensors.scale, n_rows % width, 0, 0, SCALED)[None, :]
+        if GATED:
+            up *= scale_of(tensors.scale, gate + n_rows % width, 0, 0, SCALED)[None, :]
     if tensors.bias is not None:
         bias = tl.load(tensors.bias + n_rows, mask=n_rows < width, other=0.0)
         acc += bias.to(tl.float32)[None, :]
@@ -122,6 +159,7 @@ def stream_k_matmul(
     units, whole, left, splits, items, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, SWAP: tl.constexpr,
     GATED: tl.constexpr, EVEN_K: tl.constexpr, MODE: tl.constexpr, BATCH: tl.constexpr, COUNTED: tl.constexpr,
+    SCALED: tl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between a gate and its up.
 
@@ -149,8 +187,8 @@ def stream_k_matmul(
             m_rows = m * BLOCK_M + tl.arange(0, BLOCK_M)
             n_rows = n * BLOCK_N + tl.arange(0, BLOCK_N)
             acc, up = multiply(
-                x_desc, w_desc, tensors.x, tensors.weight, m * BLOCK_M, n * BLOCK_N, rows, width, x_stride, w_stride,
-                size, first, last, gate, BLOCK_M, BLOCK_N, BLOCK_K, SWAP, GATED, EVEN_K,
+                x_desc, w_desc, tensors.x, tensors.weight, tensors.scale, m * BLOCK_M, n * BLOCK_N, rows, width,
+                x_stride, w_stride, size, first, last, gate, BLOCK_M, BLOCK_N, BLOCK_K, SWAP, GATED, EVEN_K, SCALED,
             )  # fmt: skip
             ended = True
             if MODE > 0:  # noqa: SIM102
@@ -180,5 +218,6 @@ def stream_k_matmul(
                             )
             if ended:
                 finish(
-                    acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP, GATED
+                    acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP, GATED,
+                    SCALED,
                 )  # fmt: skip

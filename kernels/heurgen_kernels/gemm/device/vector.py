@@ -7,6 +7,7 @@ weight, is read once by many small programs, and K is never cut.
 import triton
 import triton.language as tl
 
+from .scales import BLOCK, halves, scale_of
 from .stream_k import finish
 from .work import NUMBERS, place
 
@@ -24,27 +25,33 @@ def load_weight(ptr, rows, columns, stride, size, EVEN_K: tl.constexpr):
     """[rows, columns] of the weight in float32; columns behind its size are 0."""
     pointers = ptr + rows.to(tl.int64)[:, None] * stride + columns[None, :]
     w = tl.load(pointers) if EVEN_K else tl.load(pointers, mask=(columns < size)[None, :], other=0.0)
+    if w.dtype.is_fp8() or w.dtype == tl.uint8:
+        w = halves(w)
     return w.to(tl.float32)
 
 
 @triton.jit
 def finish_row(
-    acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED: tl.constexpr
-):
+    acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED: tl.constexpr,
+    SCALED: tl.constexpr,
+):  # fmt: skip
     """acc, up [BLOCK_N, BLOCK_K]: products to be added up along K."""
     acc = tl.sum(acc, 1)[None, :]
     up = tl.sum(up, 1)[None, :] if GATED else acc
     m_rows = row + tl.arange(0, 1)
-    finish(acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED)
+    finish(acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED, SCALED)
 
 
 @triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["m_tiles"])
 def vector_matmul(
     tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, GATED: tl.constexpr,
-    EVEN_K: tl.constexpr, COUNTED: tl.constexpr, STAGES: tl.constexpr,
+    EVEN_K: tl.constexpr, COUNTED: tl.constexpr, STAGES: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, less those of tiles that are shared."""
+    """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, less those of tiles that are shared.
+
+    A block's scale multiplies x, in float32: sums are of columns of several blocks. All rows of a tile are of one.
+    """
     x_stride *= COUNTED
     w_stride *= COUNTED
     out_stride *= COUNTED
@@ -63,16 +70,28 @@ def vector_matmul(
         columns = unit * BLOCK_K + tl.arange(0, BLOCK_K)
         w = load_weight(tensors.weight, w_rows, columns, w_stride, size, EVEN_K)
         x = load_row(tensors.x, row, columns, x_stride, size, EVEN_K)
-        acc += w * x
+        if SCALED == BLOCK:
+            scale = scale_of(tensors.scale, n * BLOCK_N, tl.minimum(columns, size - 1), size, SCALED)[None, :]
+            acc += w * (x * scale)
+        else:
+            acc += w * x
         if BLOCK_M == 2:
             x_other = load_row(tensors.x, other, columns, x_stride, size, EVEN_K)
-            acc_other += w * x_other
+            if SCALED == BLOCK:
+                acc_other += w * (x_other * scale)
+            else:
+                acc_other += w * x_other
         if GATED:
             w = load_weight(tensors.weight, gate + w_rows, columns, w_stride, size, EVEN_K)
+            if SCALED == BLOCK:
+                scale = scale_of(tensors.scale, gate + n * BLOCK_N, tl.minimum(columns, size - 1), size, SCALED)
+                x *= scale[None, :]
             up += w * x
             if BLOCK_M == 2:
+                if SCALED == BLOCK:
+                    x_other *= scale[None, :]
                 up_other += w * x_other
-    finish_row(acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED)
+    finish_row(acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED, SCALED)
     if BLOCK_M == 2:
         finish_row(
             acc_other,
@@ -86,4 +105,5 @@ def vector_matmul(
             residual_stride,
             gate,
             GATED,
+            SCALED,
         )

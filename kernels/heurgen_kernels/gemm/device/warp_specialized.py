@@ -21,6 +21,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from .scales import BLOCK, NOTHING, ONE, ROW, SIDE
 from .work import gluon_place, gluon_segment, gluon_turns
 
 HALF = gl.constexpr(64)  # rows of a consumer
@@ -68,7 +69,8 @@ def produce(
             slot = done % STAGES
             bar = ready.index(slot)
             mbarrier.wait(empty.index(slot), (done // STAGES & 1) ^ 1)
-            mbarrier.expect(bar, (HALVES * HALF + BLOCK_B + EXTRA) * UNIT * 2)
+            A_BYTES: gl.constexpr = a_desc.dtype.primitive_bitwidth // 8
+            mbarrier.expect(bar, (HALVES * HALF * A_BYTES + (BLOCK_B + EXTRA) * 2) * UNIT)
             column = unit * UNIT
             for half in gl.static_range(HALVES):
                 row = inside(row_a + (half % CONSUMERS) * HALF, end_a, HALF) + (half // CONSUMERS) * gate
@@ -81,6 +83,99 @@ def produce(
                     extra_desc, [row_b + BLOCK_B, column], bar, extra_buffers.index(slot)
                 )
             done += 1
+
+
+@gluon.jit
+def widened(buffers, index, element: gl.constexpr, LAYOUT: gl.constexpr):
+    """64 rows of a weight of 8 bits as the left operand, in registers; see `scales.widened`."""
+    a = buffers.index(index).load(gl.DotOperandLayout(0, LAYOUT, 2)).to(gl.float16)
+    if element == gl.float16:
+        return a
+    return a.to(gl.float32).to(element)
+
+
+@gluon.jit
+def scales_of(scale_ptr, row, rows, unit, units, SCALED: gl.constexpr, LAYOUT: gl.constexpr):
+    """Scales of the weight's 64 rows from `row` on, of ROW, or BLOCK's for a step. rows: behind them the last one's."""
+    index = gl.minimum(row + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT)), rows - 1)
+    if SCALED == BLOCK:
+        index = index // SIDE * ((units + 1) // 2) + unit // 2
+    return gl.load(scale_ptr + index)[:, None]
+
+
+@gluon.jit
+def loaded(
+    a_buffers, ready, turn, element: gl.constexpr, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
+    GATED: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """(the weight's rows of a step, once it is there; those of the up projection)."""
+    HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
+    slot = turn % STAGES
+    mbarrier.wait(ready.index(slot), turn // STAGES & 1)
+    a = widened(a_buffers, slot * HALVES + WHICH, element, LAYOUT)
+    a_more = a
+    if GATED:
+        a_more = widened(a_buffers, slot * HALVES + CONSUMERS + WHICH, element, LAYOUT)
+    return a, a_more
+
+
+@gluon.jit
+def multiply_narrow(
+    a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first, units, done, count, element: gl.constexpr,
+    WHICH: gl.constexpr, BLOCK_B: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GATED: gl.constexpr,
+    SCALED: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """`multiply` where A is a weight of 8 bits, over at least one step. It goes through registers: those of the next
+    step are filled while this one is multiplied. count: of steps.
+    """
+    acc = gl.zeros([HALF, BLOCK_B], gl.float32, LAYOUT)
+    more = acc
+    a, a_more = loaded(a_buffers, ready, done, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT)
+    for turn in range(done, done + count - 1):
+        acc, more, a, a_more = narrow_step(
+            a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first + turn - done,
+            units, turn, element, False, WHICH, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
+        )  # fmt: skip
+    acc, more, a, a_more = narrow_step(
+        a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first + count - 1, units,
+        done + count - 1, element, True, WHICH, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
+    )  # fmt: skip
+    return acc, more
+
+
+@gluon.jit
+def narrow_step(
+    a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, unit, units, turn,
+    element: gl.constexpr, LAST: gl.constexpr, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
+    GATED: gl.constexpr, SCALED: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """(the sums with this step's products, those of the up projection, the weight's rows of the next step, ...)."""
+    ADD: gl.constexpr = SCALED != BLOCK  # else this step's products are apart until they are scaled
+    slot = turn % STAGES
+    b = b_buffers.index(slot).permute((1, 0))
+    pending = warpgroup_mma(a, b, acc, use_acc=ADD, is_async=True)
+    if GATED:
+        second = warpgroup_mma(a_more, b, more, use_acc=ADD, is_async=True)
+    if SCALED == BLOCK:
+        scale = scales_of(scale_ptr, row, rows, unit, units, SCALED, LAYOUT)
+        if GATED:
+            more_scale = scales_of(scale_ptr, gate + row, gate + rows, unit, units, SCALED, LAYOUT)
+    if not LAST:
+        a, a_more = loaded(a_buffers, ready, turn + 1, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT)
+    if GATED:
+        part, part_more = warpgroup_mma_wait(0, deps=[pending, second])
+    else:
+        part = warpgroup_mma_wait(0, deps=[pending])
+    mbarrier.arrive(empty.index(slot))
+    if SCALED == BLOCK:
+        acc += part * scale
+        if GATED:
+            more += part_more * more_scale
+    else:
+        acc = part
+        if GATED:
+            more = part_more
+    return acc, more, a, a_more
 
 
 @gluon.jit
@@ -304,10 +399,10 @@ def finish(
 
 @gluon.jit
 def consume(
-    out, residual_desc, bias_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty, arrived,
+    out, residual_desc, bias_ptr, scale_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty, arrived,
     staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits, items, gate,
     WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
-    GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
+    GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
     """A consumer: 64 rows of A in each of the program's tiles."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_B, 16])
@@ -336,10 +431,16 @@ def consume(
                     fetch_residual(
                         residual_desc, arrived, staging, extra_staging, row, column, WHICH, EXTRA, SWAP
                     )
-            acc, more = multiply(
-                a_buffers, b_buffers, extra_buffers, ready, empty, done, last - first, WHICH, BLOCK_B, EXTRA,
-                CONSUMERS, STAGES, GATED, LAYOUT, MORE,
-            )  # fmt: skip
+            if SCALED == NOTHING:
+                acc, more = multiply(
+                    a_buffers, b_buffers, extra_buffers, ready, empty, done, last - first, WHICH, BLOCK_B, EXTRA,
+                    CONSUMERS, STAGES, GATED, LAYOUT, MORE,
+                )  # fmt: skip
+            else:
+                acc, more = multiply_narrow(
+                    a_buffers, b_buffers, ready, empty, scale_ptr, row, end_row, gate, first, units, done, last - first,
+                    staging.dtype, WHICH, BLOCK_B, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
+                )  # fmt: skip
             ended = True
             if MODE > 0:  # noqa: SIM102
                 if parts > 1:
@@ -365,6 +466,13 @@ def consume(
                                 part_ptr, parts, first_slot, next_slot, step, SECOND, COUNT, START, TOTAL, WIDTH, MORE
                             )  # fmt: skip
             if ended:
+                if SCALED == ONE:
+                    acc *= gl.load(scale_ptr)
+                    more *= gl.load(scale_ptr)
+                if SCALED == ROW:
+                    acc *= scales_of(scale_ptr, row, end_row, 0, 0, SCALED, LAYOUT)
+                    if GATED:
+                        more *= scales_of(scale_ptr, gate + row, gate + end_row, 0, 0, SCALED, LAYOUT)
                 finish(
                     acc, more, out, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row, column,
                     (own_row, own_column), ends, gate, WHICH, BLOCK_B, EXTRA, SWAP, GATED, LAYOUT, MORE,
@@ -384,7 +492,7 @@ def warp_specialized_matmul(
     tensors, a_desc, b_desc, extra_desc, out_desc, residual_desc, out_stride, rows_a, rows_b, m_tiles, n_tiles, units,
     whole, left, splits, items, gate,
     BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
-    SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr,
+    SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,), one a processor. out_stride, rows_a, rows_b: of the output. extra_desc: of B's rows, where
     EXTRA > 0.
@@ -394,7 +502,7 @@ def warp_specialized_matmul(
     element = tensors.x.dtype.element_ty
     WIDTH: gl.constexpr = BLOCK_B if BLOCK_B < STORED else STORED
     OUT: gl.constexpr = [CONSUMERS, WIDTH, HALF] if SWAP else [CONSUMERS, HALF, WIDTH]
-    a_buffers = gl.allocate_shared_memory(element, [STAGES * HALVES, HALF, UNIT], SHARED)
+    a_buffers = gl.allocate_shared_memory(a_desc.dtype, [STAGES * HALVES, HALF, UNIT], a_desc.layout)
     b_buffers = gl.allocate_shared_memory(element, [STAGES, BLOCK_B, UNIT], SHARED)
     staging = gl.allocate_shared_memory(element, OUT, out_desc.layout)
     extra_buffers = b_buffers
@@ -416,9 +524,9 @@ def warp_specialized_matmul(
     gl.warp_specialize(
         [
             (consume, (
-                out, residual_desc, tensors.bias, tensors.part, tensors.counters, a_buffers, b_buffers, extra_buffers,
+                out, residual_desc, tensors.bias, tensors.scale, tensors.part, tensors.counters, a_buffers, b_buffers, extra_buffers,
                 ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits,
-                items, gate, which, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
+                items, gate, which, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE, SCALED,
             )) if which < CONSUMERS else (produce, (
                 a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles, n_tiles,
                 units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,

@@ -1,0 +1,167 @@
+"""`matmul` with fp8 weights in Triton's interpreter against float64, whose scales are of all, of rows or of blocks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from heurgen_kernels.gemm import launch as launching
+from heurgen_kernels.gemm.api import matmul
+from heurgen_kernels.gemm.call import Product, check
+from heurgen_kernels.gemm.config import Config
+from heurgen_kernels.gemm.launch import launch
+from heurgen_kernels.gemm.plan import adapted
+from heurgen_kernels.host.hardware import Device
+
+from tests.kernels.products import error, quantised, right
+
+SCALED = ("one", "row", "block")
+CONFIGS = {
+    "whole": Config("stream_k", 32, 32, 32),
+    "split": Config("stream_k", 16, 64, 128, num_splits=3),
+    "streamed": Config("stream_k", 64, 16, 64, num_splits=0, programs_per_sm=1),
+    "wide": Config("stream_k", 16, 256, 256),
+    "vector": Config("vector", 1, 16, 256, 2, 1),
+    "two vectors": Config("vector", 2, 4, 512, 4, 3),
+}
+SHAPES = [(1, 40, 64), (3, 300, 200), (17, 130, 260), (2, 129, 1030), (5, 64, 1)]
+
+
+def draw(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).half()
+
+
+@pytest.mark.parametrize("scaled", SCALED)
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize(("rows", "width", "size"), SHAPES)
+def test_products_are_right(config, rows, width, size, scaled):
+    x = draw(rows, size)
+    w, scale, weight = quantised(draw(width, size, seed=1) / size**0.5, scaled)
+    bias, residual = draw(width, seed=2), draw(rows, width, seed=3)
+    got = matmul(x, w, bias, w_scale=scale, residual=residual, config=config)
+    assert error(got, right(x, weight, bias, residual)) < 1e-3
+
+
+@pytest.mark.parametrize("scaled", SCALED)
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize(("rows", "width", "size"), [(2, 96, 300), (9, 33, 140)])
+def test_gated_products_are_right(config, rows, width, size, scaled):
+    """The up projection begins inside a block, and inside a tile of rows."""
+    x, bias = draw(rows, size), draw(2 * width, seed=2)
+    w, scale, weight = quantised(draw(2 * width, size, seed=1) / size**0.5, scaled)
+    got = matmul(x, w, bias, w_scale=scale, gated=True, config=config)
+    assert error(got, right(x, weight, bias, gated=True)) < 1e-3
+
+
+def test_every_number_is_exact():
+    """Subnormal ones, both zeros, and NaN, of which one row has one."""
+    every = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn)
+    w = torch.stack([every.where(~every.float().isnan(), torch.zeros(())), every]).to(torch.float8_e4m3fn)
+    x = torch.eye(256).half()
+    for config in (CONFIGS["split"], CONFIGS["vector"]):
+        out = matmul(x[100:104], w[:1], w_scale=torch.ones(1), config=config)
+        assert torch.equal(out[:, 0], w[0, 100:104].half())
+    out = matmul(x, w[:1], w_scale=torch.ones(()), config=CONFIGS["wide"])
+    assert torch.equal(out[:, 0], w[0].half())
+    assert matmul(x[:2], w, w_scale=torch.ones(()), config=CONFIGS["wide"])[:, 1].isnan().all()
+
+
+def meta_product(rows=9, width=512, size=1024, scaled="one", gated=False, device=(9, 0)):
+    def meta(*shape, dtype=torch.bfloat16):
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    n = 2 * width if gated else width
+    scale = {"one": (), "row": (n,), "block": (-(-n // 128), -(-size // 128))}[scaled]
+    call = Product(
+        meta(rows, size), meta(n, size, dtype=torch.float8_e4m3fn), None, None, meta(rows, width), gated,
+        meta(*scale, dtype=torch.float32),
+    )  # fmt: skip
+    check(call, Device("nvidia", device, 132))
+    return call
+
+
+def test_bytes_are_taken_apart_where_the_compiler_has_no_e4m3():
+    every = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn)
+    w, x = every.repeat(3, 1), torch.eye(256).half()[:64]
+    for rows, config in ((64, CONFIGS["split"]), (2, CONFIGS["vector"])):
+        x = torch.eye(256).half()[64 : 64 + rows]
+        w = every.clone().view(torch.uint8).where(~every.float().isnan(), torch.zeros((), dtype=torch.uint8))
+        call = Product(
+            x, w.view(torch.float8_e4m3fn).repeat(3, 1), None, None, torch.empty(rows, 3).half(), False, torch.ones(1)
+        )
+        check(call, Device("nvidia", (8, 0), 108))
+        assert launching.readable(call).dtype == torch.uint8
+        launch(call, config)
+        assert torch.equal(call.out, call.weight[:, 64 : 64 + rows].T.half())
+    assert launching.readable(meta_product()).dtype == torch.float8_e4m3fn
+
+
+@pytest.mark.parametrize("scaled", SCALED)
+def test_sums_of_parts_that_nobody_wrote_are_not_read(scaled, monkeypatch):
+    empty = torch.empty
+
+    def poisoned(*given, **more):
+        made = empty(*given, **more)
+        return made.fill_(torch.nan) if made.dtype == torch.float32 else made
+
+    monkeypatch.setattr(launching.torch, "empty", poisoned)
+    x = draw(20, 700)
+    w, scale, weight = quantised(draw(150, 700, seed=1) / 26, scaled)
+    for config in (CONFIGS["split"], CONFIGS["streamed"]):
+        assert error(matmul(x, w, w_scale=scale, config=config), right(x, weight)) < 1e-3
+
+
+@pytest.mark.parametrize("scaled", SCALED)
+@pytest.mark.parametrize("config", [Config("stream_k_tma", 16, 64, 128, 4, 5), Config("stream_k_tma", 64, 32, 32, 4, 3, 3)])
+def test_descriptors_and_rows_that_lie_apart(config, scaled):
+    """NaN between the rows of the weight and behind the last."""
+    x = torch.full((20, 208), torch.nan).half()[:, :200]
+    x[:] = draw(20, 200)
+    given, scale, weight = quantised(draw(66, 200, seed=1) / 14, scaled)
+    w = torch.full((70, 208), 0x7F, dtype=torch.uint8).view(torch.float8_e4m3fn)[:66, :200]
+    w.copy_(given)
+    call = Product(x, w, None, None, torch.empty(20, 66).half(), False, scale)
+    check(call, Device("nvidia", (9, 0), 132))
+    assert adapted(config, call).variant == "stream_k_tma"
+    launch(call, config)
+    assert error(call.out, right(x, weight)) < 1e-3
+
+
+def test_what_a_weight_of_8_bits_is_launched_with():
+    wide = Config("warp_specialized", 128, 256, 64, 4, 12)
+    assert adapted(wide, meta_product())[:3] == ("warp_specialized", 128, 128)
+    for scaled, gated, rows in (("row", False, 256), ("block", False, 128), ("row", True, 128), ("block", True, 64)):
+        call = meta_product(scaled=scaled, gated=gated)
+        assert adapted(wide._replace(BLOCK_M=256, BLOCK_N=128), call).BLOCK_M == rows
+    assert adapted(CONFIGS["wide"], meta_product()).BLOCK_K == 256
+    assert adapted(CONFIGS["wide"], meta_product(scaled="block")).BLOCK_K == 128
+    straddling = meta_product(width=66, scaled="block", gated=True)
+    assert adapted(CONFIGS["vector"], straddling).variant == "stream_k"
+    assert adapted(wide, meta_product(size=1032)).variant == "stream_k"  # rows end inside 16 bytes
+    assert adapted(wide, meta_product(device=(8, 9))).variant == "stream_k"
+
+
+def test_what_nobody_gave_a_config_for_is_answered_by_the_default_or_the_selector():
+    x = draw(3, 256)
+    w, scale, weight = quantised(draw(80, 256, seed=1) / 16, "block")
+    assert error(matmul(x, w, w_scale=scale), right(x, weight)) < 1e-3
+    assert error(torch.ops.heurgen.matmul(x, w, w_scale=scale), right(x, weight)) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("w", "scale", "message"),
+    [
+        (torch.float8_e4m3fn, None, "w_scale is missing and w is torch.float8_e4m3fn"),
+        (torch.float16, torch.ones(1), "w_scale is given and w is torch.float16"),
+        (torch.float8_e5m2, torch.ones(1), "w is torch.float8_e5m2 and x is torch.float16; expected the same type, or"),
+        (torch.float8_e4m3fnuz, torch.ones(1), "w is torch.float8_e4m3fnuz"),
+        (torch.float8_e4m3fn, torch.ones(1).half(), "w_scale is torch.float16; expected float32"),
+        (torch.float8_e4m3fn, torch.ones(2, 2), "w_scale has shape (2, 2); expected one number, [N], here (200,), or one"),
+        (torch.float8_e4m3fn, torch.ones(3, 2).T, "w_scale has strides (1, 2); expected it contiguous"),
+        (torch.float8_e4m3fn, torch.ones(1, device="meta"), "w_scale is on meta and w on cpu"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_by_name(w, scale, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        matmul(draw(2, 300), draw(200, 300).to(w), w_scale=scale)
