@@ -133,7 +133,7 @@ def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
             "no:cacheprovider", "-p", "gpu_journal", "--durations=15", f"--junitxml={report}",
-            *(f"tests/kernels/test_gpu{name}.py" for name in ("", "_fp8", "_matmul", "_llama")),
+            *(f"tests/kernels/test_gpu{name}.py" for name in ("", "_fp8", "_matmul", "_matmul_fp8", "_llama")),
         ]  # fmt: skip
         started = time.monotonic()
         try:

@@ -73,7 +73,12 @@ def matmul_op(
 
 @matmul_op.register_fake
 def _fake_matmul(
-    x: torch.Tensor, w: torch.Tensor, bias: Any = None, residual: Any = None, gated: bool = False, w_scale: Any = None
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: Any = None,
+    residual: Any = None,
+    gated: bool = False,
+    w_scale: Any = None,
 ) -> torch.Tensor:
     return x.new_empty((*x.shape[:-1], w.shape[0] // 2 if gated else w.shape[0]))
 

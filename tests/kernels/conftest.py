@@ -27,7 +27,9 @@ if "PYTEST_XDIST_WORKER" in os.environ and "," in os.environ.get("CUDA_VISIBLE_D
         os.environ["CUDA_VISIBLE_DEVICES"], os.environ["PYTEST_XDIST_WORKER"]
     )
 
-_NEED_TORCH = ("api", "gpu", "gpu_check", "gpu_fp8", "gpu_llama", "gpu_matmul", "llama", "llama_benchmark")
+_NEED_TORCH = (
+    "api", "gpu", "gpu_check", "gpu_fp8", "gpu_llama", "gpu_matmul", "gpu_matmul_fp8", "llama", "llama_benchmark",
+)  # fmt: skip
 _MISSING = [name for name in ("torch", "triton") if find_spec(name) is None]
 collect_ignore = (
     [*(f"test_{name}.py" for name in _NEED_TORCH), "host", "device", "gemm", "tools"] if _MISSING else []

@@ -28,11 +28,13 @@ def spread(scale, n, k):
 
 def quantised(weight, scaled):
     """(e4m3 numbers, the scale, the weight that they stand for) of a weight [N, K]: with one scale, or one for each
-    "row" or "block", which differ by powers of two: where one is applied where it does not belong, the result is far off.
+    "row" or "block", which differ by powers of two: with one applied where it does not belong a result is far off.
     """
     n, k = weight.shape
     count = {"one": (1,), "row": (n,), "block": (-(-n // 128), -(-k // 128))}[scaled]
-    scale = torch.arange(torch.Size(count).numel(), device=weight.device).reshape(count) * 7 % 5
-    scale = 2.0 ** (scale.float() - 2) * 1.1 * float(weight.abs().max()) / 448
+    power = torch.arange(torch.Size(count).numel(), device=weight.device).reshape(count) * 7 % 5
+    scale = (
+        2.0 ** (power - power.max()).float() * 1.1 * float(weight.abs().max()) / 448
+    )  # behind 448 lies NaN
     narrow = (weight.double() / scale.max()).float().to(torch.float8_e4m3fn)
     return narrow, scale, narrow.double() * spread(scale, n, k)

@@ -63,7 +63,14 @@ def check(call: Product, device: Device | None = None) -> None:
 
     device: lay the launch out as for this device, whatever the tensors are on (meta tensors, say): for tools and tests.
     """
-    x, weight, out, bias, residual, scale = call.x, call.weight, call.out, call.bias, call.residual, call.scale
+    x, weight, out, bias, residual, scale = (
+        call.x,
+        call.weight,
+        call.out,
+        call.bias,
+        call.residual,
+        call.scale,
+    )
     signature = (
         device, call.gated, x.shape, x.stride(), x.dtype, x.device, weight.shape, weight.stride(), weight.dtype,
         weight.device, out.shape, out.stride(), out.dtype, out.device,
@@ -128,7 +135,9 @@ def check_scale(weight: torch.Tensor, scale: torch.Tensor | None) -> None:
     """scale: one number, [N], or [ceil(N / 128), ceil(K / 128)], float32; of an fp8 weight, which has one."""
     if (scale is None) != (weight.dtype != FP8):
         given = "given" if scale is not None else "missing"
-        raise ValueError(f"w_scale is {given} and w is {weight.dtype}; {FP8} needs one, other types take none")
+        raise ValueError(
+            f"w_scale is {given} and w is {weight.dtype}; {FP8} needs one, other types take none"
+        )
     if scale is None:
         return
     if scale.dtype != torch.float32:
@@ -153,10 +162,10 @@ def scale_shapes(n: int, k: int) -> dict[str, tuple[int, ...]]:
 def kind_of(scale: torch.Tensor | None) -> int:
     """What a scale that was checked is of."""
     if scale is None:
-        return NOTHING.value
+        return int(NOTHING.value)
     if scale.numel() == 1 and scale.dim() < 2:
-        return ONE.value
-    return ROW.value if scale.dim() == 1 else BLOCK.value
+        return int(ONE.value)
+    return int(ROW.value if scale.dim() == 1 else BLOCK.value)
 
 
 def layout_of(call: Product, device: Device | None = None) -> ProductLayout:

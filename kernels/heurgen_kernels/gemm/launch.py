@@ -16,7 +16,7 @@ from ..host.dispatch import current_device, hash_in_turn
 from ..host.scratch import counters
 from .call import FP8, Product, ProductLayout
 from .config import Config
-from .device import scales, stream_k, vector, warp_specialized, work
+from .device import narrow, scales, stream_k, vector, warp_specialized, work
 from .device.arguments import Tensors
 from .plan import (
     HALF,
@@ -45,7 +45,7 @@ _launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work]] = shared()
 @cache
 def settle_cache_keys() -> None:
     """See `hash_in_turn`."""
-    hash_in_turn((work, scales, stream_k, vector, warp_specialized))
+    hash_in_turn((work, scales, narrow, stream_k, vector, warp_specialized))
 
 
 def launch(call: Product, config: Config) -> torch.Tensor:

@@ -108,8 +108,18 @@ def describes(call: Product, *tensors: torch.Tensor | None) -> bool:
 
 def adapted(config: Config, call: Product) -> Config:
     """The config, or the nearest one that this call and GPU can run."""
-    if call.scale is not None:
-        config = scaled(config, call)
+    if call.scale is None:
+        return able(config, call)
+    found = able(scaled(config, call), call)
+    if call.gated and call.layout.scaled == BLOCK.value and found.variant != "warp_specialized":
+        if found.BLOCK_M >= 64:  # four sums: more would spill
+            return found._replace(BLOCK_M=64, BLOCK_N=min(64, found.BLOCK_N // 2), num_warps=4)
+        return found._replace(BLOCK_N=min(64, found.BLOCK_N))
+    return found
+
+
+def able(config: Config, call: Product) -> Config:
+    """The config, or the nearest one for which the tensors lie right, on this GPU."""
     if config.variant == "vector":
         return config._replace(num_warps=warps_that_hold(config, call.gated))
     if config.variant == "stream_k_tma":
@@ -130,6 +140,10 @@ def adapted(config: Config, call: Product) -> Config:
     return config
 
 
+# In place of vector, which has no scales of blocks.
+FEW_ROWS_OF_BLOCKS = Config("stream_k", 16, 64, 128, 4, 6, 1, 2)
+
+
 def scaled(config: Config, call: Product) -> Config:
     """The config for a weight of 8 bits: the left operand of warp_specialized, at 128 rows of x in tiles of 128 x 128.
     With scales of blocks a step is inside one, and warp_specialized has as many sums again, of a step.
@@ -138,10 +152,10 @@ def scaled(config: Config, call: Product) -> Config:
     if config.variant == "warp_specialized":
         most = (64 if call.gated else 128) if blocks else 256
         rows = min(config.BLOCK_M, most)
-        return config._replace(BLOCK_M=rows, BLOCK_N=config.BLOCK_N if rows < 128 else 128)
-    if blocks and config.variant == "vector":  # all rows of a tile are of one block
-        return portable(config._replace(BLOCK_M=16)) if call.layout.gate % config.BLOCK_N else config
-    return config._replace(BLOCK_K=min(config.BLOCK_K, SIDE.value)) if blocks else config
+        return config._replace(BLOCK_M=rows, BLOCK_N=config.BLOCK_N if config.BLOCK_M < 128 else 128)
+    if blocks and config.variant == "vector":
+        return FEW_ROWS_OF_BLOCKS
+    return config._replace(BLOCK_K=min(config.BLOCK_K, int(SIDE.value))) if blocks else config
 
 
 def portable(config: Config) -> Config:
@@ -162,7 +176,7 @@ def stages_that_load(config: Config, call: Product) -> int:
     """Steps of stream_k_tma that shared memory has room for, at most num_stages."""
     rows = (2 if call.gated else 1) * config.BLOCK_N
     step = (2 * config.BLOCK_M + call.weight.itemsize * rows) * config.BLOCK_K
-    return max(1, min(config.num_stages, SHARED_MEMORY // step))
+    return max(1, min(config.num_stages, int(SHARED_MEMORY // step)))
 
 
 def stages_that_fit(config: Config, form: Form, call: Product) -> int:

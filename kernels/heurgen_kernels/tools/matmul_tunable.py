@@ -140,7 +140,9 @@ class Matmul:
                     for place, name in enumerate(Config._fields[1:6])
                 },
                 "num_splits": (1,),
-                "programs_per_sm": (0, 1, 2),
+                "programs_per_sm": tuple(
+                    sorted({per for found in self.forms.values() for form in found for per in form[1]})
+                ),
             },
             constraints=(
                 # rows of x: what holds them all, or half of them; of many, one of the large blocks

@@ -35,6 +35,7 @@ from heurgen_kernels.ahead import compiling as ahead  # noqa: E402
 from heurgen_kernels.ahead.compiling import compiling, not_on_disk, share  # noqa: E402
 from heurgen_kernels.ahead.layouts import example  # noqa: E402
 from heurgen_kernels.defaults import GRAPH  # noqa: E402
+from heurgen_kernels.gemm.call import scale_shapes  # noqa: E402
 from heurgen_kernels.host.pages import write_pages  # noqa: E402
 from triton import knobs  # noqa: E402
 
@@ -67,6 +68,7 @@ ROWS = 8192
 LAYERS = (
     Linear(6144, 4096), Linear(2 * 14336, 4096, gated=True, bias=True), Linear(4096, 1792, residual=True),
     Linear(1000, 3000, bias=True, dtype=torch.float16), Linear(77, 52, residual=True, dtype=torch.float16),
+    Linear(4096, 4096, scaled="row"), Linear(2 * 1500, 2056, gated=True, scaled="block"),
 )  # fmt: skip
 
 
@@ -122,11 +124,13 @@ def products(layer, count):
         return torch.empty(shape, dtype=layer.dtype)
 
     width = layer.n // 2 if layer.gated else layer.n
-    w, bias = tensor(layer.n, layer.k), tensor(layer.n) if layer.bias else None
+    w, bias, scale = tensor(layer.n, layer.k), tensor(layer.n) if layer.bias else None, None
+    if layer.scaled:
+        w, scale = w.to(FP8), torch.empty(scale_shapes(layer.n, layer.k)[layer.scaled])
     for _ in range(count):
         rows = rng.choice((_size(rng, ROWS), rng.randint(1, ROWS)))
         residual = tensor(rows, width) if layer.residual else None
-        matmul(tensor(rows, layer.k), w, bias, residual=residual, gated=layer.gated)
+        matmul(tensor(rows, layer.k), w, bias, w_scale=scale, residual=residual, gated=layer.gated)
 
 
 def _size(rng, most):

@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 import torch
-from heurgen_kernels.gemm.call import Product, check
+from heurgen_kernels.gemm.call import FP8, Product, check, scale_shapes
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.defaults import default_config
 from heurgen_kernels.gemm.device.arguments import Tensors
@@ -61,17 +61,20 @@ FEW = [
 ]  # fmt: skip
 
 
-def product_of(rows, width, size, kind, target):
-    """A checked call of tensors without memory; width: of the output."""
+def product_of(rows, width, size, kind, target, scaled=""):
+    """A checked call of tensors without memory; width: of the output; scaled: what the scale of an fp8 weight is of."""
     bias, residual, gated, apart = kind
 
-    def meta(height, columns):
-        return torch.empty((height, columns + apart), dtype=torch.bfloat16, device="meta")[:, :columns]
+    def meta(height, columns, dtype=torch.bfloat16):
+        return torch.empty((height, columns + apart), dtype=dtype, device="meta")[:, :columns]
 
     of_weight = 2 * width if gated else width
+    weight = meta(of_weight, size, FP8 if scaled else torch.bfloat16)
+    shape = scale_shapes(of_weight, size)[scaled] if scaled else ()
     call = Product(
-        meta(rows, size), meta(of_weight, size), meta(1, of_weight)[0] if bias else None,
+        meta(rows, size), weight, meta(1, of_weight)[0] if bias else None,
         meta(rows, width) if residual else None, meta(rows, width), gated,
+        torch.empty(shape, device="meta") if scaled else None,
     )  # fmt: skip
     check(call, DEVICES[target])
     return call
@@ -96,7 +99,8 @@ def fits_the_signature(plan, call, shares):
         assert given[name] == getattr(shares, name)
     tensors = given["tensors"]
     assert type(tensors) is Tensors
-    assert tensors[:5] == (call.x, call.weight, call.bias, call.residual, call.out)
+    assert tensors[:6] == (call.x, tensors.weight, call.bias, call.residual, call.out, call.scale)
+    assert tensors.weight is call.weight or tensors.weight.dtype == torch.uint8 != call.weight.dtype
     assert (tensors.part is None) == (shares.slots == 0)
     if shares.slots:
         assert tensors.part.numel() == shares.slots * plan.slot
@@ -156,14 +160,14 @@ def lay_out(config, call, plans):
     if plan.specialised:
         block, extra, consumers, stages = plan.constants[:4]
         rows, unit = consumers * 64, 64
-        held = stages * ((2 if call.gated else 1) * rows + block + extra) * unit * 2
+        held = stages * ((2 if call.gated else 1) * rows * call.weight.itemsize + 2 * (block + extra)) * unit
         held += rows * (min(block, 128) + extra) * 2
         assert stages >= 2
         assert held <= SHARED_MEMORY
         assert (call.out.shape[1] * 2) % 16 == 0
     elif plan.config.variant == "stream_k_tma":
-        rows = launched.BLOCK_M + (2 if call.gated else 1) * launched.BLOCK_N
-        assert rows * launched.BLOCK_K * 2 * plan.options["num_stages"] <= SHARED_MEMORY
+        column = 2 * launched.BLOCK_M + (2 if call.gated else 1) * launched.BLOCK_N * call.weight.itemsize
+        assert column * launched.BLOCK_K * plan.options["num_stages"] <= SHARED_MEMORY
     elif plan.config.variant == "vector":
         sums = launched.BLOCK_M * launched.BLOCK_N * launched.BLOCK_K * (2 if call.gated else 1)
         assert sums // (32 * plan.options["num_warps"]) <= 128
@@ -195,6 +199,26 @@ def test_every_config_over_layouts(target):
             shape = (ROWS[turn % len(ROWS)], WIDTHS[turn % len(WIDTHS)], SIZES[(turn // 3) % len(SIZES)])
             lay_out(config, product_of(*shape, kind, target), plans)
             lay_out(config, product_of(config.BLOCK_M, 4096, 4096, kind, target), plans)
+            turn += 1
+    assert len(plans) > 100
+
+
+@pytest.mark.parametrize("target", [target for found in TARGETS.values() for target in found])
+def test_fp8_weights_over_layouts(target):
+    """What answers for them, and what is made for 16-bit ones, which a caller may ask for all the same."""
+    vendor = DEVICES[target].vendor
+    plans, turn, chosen = {}, 0, set()
+    for rows, width, size, gated in product(ROWS, (7, 512, 4096, 28672), (24, 3000, 4096), (False, True)):
+        call = product_of(rows, width, size, (False, False, gated, 0), target, "row")
+        chosen.add(choose(call, None, vendor))
+    for config in sorted({*chosen, *map(normalise, FEW), *configs_of(vendor)}, key=str):
+        for kind, scaled in product(KINDS, ("one", "row", "block")):
+            shape = (ROWS[turn % len(ROWS)], WIDTHS[turn % len(WIDTHS)], SIZES[(turn // 3) % len(SIZES)])
+            call = product_of(*shape, kind, target, scaled)
+            lay_out(config, call, plans)
+            launched = adapted(config, call)
+            assert scaled != "block" or (launched.BLOCK_K <= 128 and launched.variant != "vector")
+            lay_out(config, product_of(config.BLOCK_M, 4096, 4096, kind, target, scaled), plans)
             turn += 1
     assert len(plans) > 100
 

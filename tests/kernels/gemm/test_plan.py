@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from heurgen_kernels.gemm import plan
@@ -81,13 +83,17 @@ def test_stages_have_room():
         (32, 64, False), (64, 64, False), (64, 64, True), (128, 96, False), (128, 160, False), (128, 192, False),
     ):  # fmt: skip
         form = form_of(SPECIAL._replace(BLOCK_M=rows, BLOCK_N=width), gated)
-        stages = stages_that_fit(SPECIAL, form, gated)
+        call = SimpleNamespace(gated=gated, weight=torch.empty(1, dtype=torch.bfloat16))
+        stages = stages_that_fit(SPECIAL, form, call)
         step = ((2 * width if gated else width) + rows) * 64 * 2
         stored = 2 * rows * (128 if width == 256 else width)
         assert 2 <= stages <= 12
         assert stages * step + stored < SHARED_LIMIT["sm_90"]
         assert stages == 12 or (stages + 1) * step + stored > SHARED_LIMIT["sm_90"] - 2048
-    assert stages_that_fit(SPECIAL._replace(num_stages=2), form, False) == 2
+    assert stages_that_fit(SPECIAL._replace(num_stages=2), form, call) == 2
+    bytes_ = SimpleNamespace(gated=False, weight=torch.empty(1, dtype=torch.float8_e4m3fn))
+    form = form_of(SPECIAL, True)
+    assert stages_that_fit(SPECIAL, form, bytes_) == 8 > stages_that_fit(SPECIAL, form, call)
 
 
 @pytest.mark.parametrize(

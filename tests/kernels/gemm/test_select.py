@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 from heurgen_kernels.gemm import select
 from heurgen_kernels.gemm.config import Config, normalise
-from heurgen_kernels.gemm.defaults import default_config
+from heurgen_kernels.gemm.defaults import default_config, default_fp8
 from heurgen_kernels.heuristics import matmul as generated
+from heurgen_kernels.heuristics import matmul_fp8
 from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 
 SHAPES = [
@@ -31,6 +32,17 @@ def test_nvidia_takes_what_was_learnt_and_amd_the_default(shape):
     assert call.layout.features == values
     assert select.choose(call, None, "nvidia") == normalise(generated.select(vendor="nvidia", **features))
     assert select.choose(call, None, "amd") == default_config(vendor="amd", **features)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_fp8_weights_have_a_selector_of_their_own(shape, monkeypatch):
+    m, n, k, gated = shape
+    call = meta_product(Shape(m, n, k, gated=gated, scaled="row"), "sm_90")
+    features = dict(zip(select.FEATURES, (*shape, 132), strict=True))
+    assert select.choose(call, None, "nvidia") == normalise(matmul_fp8.select(vendor="nvidia", **features))
+    assert select.choose(call, None, "amd") == default_config(vendor="amd", **features)
+    monkeypatch.setitem(select.SHIPPED_FP8, "nvidia", "absent")
+    assert select.bind(None, "nvidia", True)((*shape, 132)) == default_fp8(vendor="nvidia", **features)
 
 
 def test_without_a_shipped_module_the_default_answers(monkeypatch):

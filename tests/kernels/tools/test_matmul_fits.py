@@ -10,8 +10,8 @@ from itertools import product
 
 import pytest
 from heurgen_kernels.gemm.config import Config, normalise
-from heurgen_kernels.gemm.defaults import default_config
-from heurgen_kernels.heuristics import matmul
+from heurgen_kernels.gemm.defaults import default_config, default_fp8
+from heurgen_kernels.heuristics import matmul, matmul_fp8
 from heurgen_kernels.tools.matmul_tunable import FORMS
 
 ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
@@ -32,17 +32,23 @@ FEATURES = [
 ]  # fmt: skip
 
 
-def shipped():
+FP8 = [
+    {"scaled": "one"}, {"scaled": "row", "bias": True, "residual": True}, {"scaled": "row", "gated": True},
+    {"scaled": "block"}, {"scaled": "block", "gated": True, "bias": True}, {"scaled": "block", "K": 4104, "N": 4093},
+]  # fmt: skip
+
+
+def shipped(module=matmul):
     """How much K is cut in numbers is no part of a kernel: each config whole, cut and streamed as it can come to be."""
-    found = {normalise(value) for name, value in vars(matmul).items() if name.startswith("_CONFIG_")}
+    found = {normalise(value) for name, value in vars(module).items() if name.startswith("_CONFIG_")}
     whole = {config._replace(num_splits=1, programs_per_sm=0) for config in found}
     return sorted(found | whole, key=str)
 
 
-def defaults(vendor, processors):
+def defaults(vendor, processors, guess=default_config):
     sizes = product((1, 17, 33, 100, 300, 5000), (1024, 4096, 28672), (1024, 8192), (False, True))
     found = {
-        default_config(vendor=vendor, M=m, N=n, K=k, gated=gated, multiprocessors=processors)
+        guess(vendor=vendor, M=m, N=n, K=k, gated=gated, multiprocessors=processors)
         for m, n, k, gated in sizes
     }
     return sorted({config._replace(num_splits=min(config.num_splits, 2)) for config in found}, key=str)
@@ -58,11 +64,11 @@ def forms(*variants):
     ]
 
 
-def cases(configs):
+def cases(configs, kinds=FEATURES):
     """Rows that one tile holds and rows of two; every feature."""
     return [
         (config, {"M": config.BLOCK_M + more, **features})
-        for config, more, features in product(configs, (0, 1), FEATURES)
+        for config, more, features in product(configs, (0, 1), kinds)
     ]
 
 
@@ -91,6 +97,18 @@ def test_what_the_selector_returns_fits(target):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90", "sm_80"])
+def test_what_is_chosen_for_fp8_weights_fits(target):
+    assert unfit(target, cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "processors"), [("gfx942", 304), ("gfx90a", 104)])
+def test_fp8_weights_fit_on_amd(target, processors):
+    """e4m3fn, which CDNA 3 has no instructions for (its own numbers are e4m3fnuz): taken apart by the compiler."""
+    assert unfit(target, cases(defaults("amd", processors), FP8)) == ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90", "sm_80", "gfx942", "gfx90a"])
 def test_forms_for_few_rows_fit(target):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.plan import share
 from heurgen_kernels.heuristics import matmul as generated
+from heurgen_kernels.heuristics import matmul_fp8
+from heurgen_kernels.tools import matmul_fp8_tunable as fp8
 from heurgen_kernels.tools.matmul_tunable import FORMS, Inputs, make_inputs, tunable
 
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.space import enumerate_configs
 from heurgen.tune.workloads import make_scenarios
+from tests.kernels.products import error
 
 H200 = DeviceInfo("nvidia", "H200", multiprocessors=132, shared_memory=232448)
 SCENARIOS = make_scenarios(tunable.workload, tunable.features)
@@ -149,3 +154,19 @@ def test_stages_that_have_no_room_are_said():
     edge = big | {"BLOCK_K": 64, "num_stages": 6}
     assert tunable.fits(edge, few, H200) is None
     assert "needs 245760 bytes" in tunable.fits(edge, gated, H200)
+
+
+def test_fp8_weights_are_a_tunable_of_their_own():
+    """Its space, the module made from its log, and inputs that are right against its reference."""
+    found = enumerate_configs(fp8.tunable.space, "nvidia", list(fp8.tunable.features)).configs
+    known = {normalise(dict(config)) for config in found}
+    assert len(known) == sum(len(per) for forms in fp8.FORMS.values() for _, per in forms)
+    named = {normalise(value) for name, value in vars(matmul_fp8).items() if name.startswith("_CONFIG_")}
+    assert named
+    assert named <= known
+    features = {"M": 3, "N": 40, "K": 200, "gated": True, "multiprocessors": 132}
+    inputs = fp8.tunable.inputs(SimpleNamespace(features=features, seed=1), "cpu")
+    assert (inputs.weight.dtype, inputs.scale.shape) == (torch.float8_e4m3fn, (80,))
+    config = Config("stream_k", 16, 32, 64, 4, 3)._asdict()
+    assert error(fp8.tunable.launch(inputs, config), fp8.tunable.reference(inputs)) < 1e-3
+    assert fp8.tunable.name == "matmul_fp8" != tunable.name

@@ -40,7 +40,11 @@ def widened(w, element: tl.constexpr):
 
 @triton.jit
 def scale_of(scale_ptr, w_rows, columns, size, KIND: tl.constexpr):
-    """float32: scales of ROW, or BLOCK's of these rows and columns of the weight."""
+    """float32: the scales of these rows of the weight, of BLOCK those for these columns."""
+    if (
+        KIND == ONE
+    ):  # 0, which the compiler may not see: with one address it stops at 80 registers and spills two
+        w_rows = w_rows >> 30
     if KIND == BLOCK:
         scale_ptr += columns // SIDE
         w_rows = w_rows // SIDE * ((size + SIDE - 1) // SIDE)

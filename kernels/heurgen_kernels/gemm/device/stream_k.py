@@ -129,11 +129,7 @@ def finish(
     if SWAP:
         acc = tl.trans(acc)
         up = tl.trans(up)
-    if SCALED == ONE:
-        scale = tl.load(tensors.scale)
-        acc *= scale
-        up *= scale
-    if SCALED == ROW:
+    if SCALED == ONE or SCALED == ROW:  # noqa: SIM109
         acc *= scale_of(tensors.scale, n_rows % width, 0, 0, SCALED)[None, :]
         if GATED:
             up *= scale_of(tensors.scale, gate + n_rows % width, 0, 0, SCALED)[None, :]

@@ -7,7 +7,7 @@ weight, is read once by many small programs, and K is never cut.
 import triton
 import triton.language as tl
 
-from .scales import BLOCK, halves, scale_of
+from .scales import halves
 from .stream_k import finish
 from .work import NUMBERS, place
 
@@ -39,7 +39,9 @@ def finish_row(
     acc = tl.sum(acc, 1)[None, :]
     up = tl.sum(up, 1)[None, :] if GATED else acc
     m_rows = row + tl.arange(0, 1)
-    finish(acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED, SCALED)
+    finish(
+        acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED, SCALED
+    )
 
 
 @triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["m_tiles"])
@@ -50,7 +52,7 @@ def vector_matmul(
 ):  # fmt: skip
     """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, less those of tiles that are shared.
 
-    A block's scale multiplies x, in float32: sums are of columns of several blocks. All rows of a tile are of one.
+    No scales of blocks: sums are of columns of several.
     """
     x_stride *= COUNTED
     w_stride *= COUNTED
@@ -70,26 +72,14 @@ def vector_matmul(
         columns = unit * BLOCK_K + tl.arange(0, BLOCK_K)
         w = load_weight(tensors.weight, w_rows, columns, w_stride, size, EVEN_K)
         x = load_row(tensors.x, row, columns, x_stride, size, EVEN_K)
-        if SCALED == BLOCK:
-            scale = scale_of(tensors.scale, n * BLOCK_N, tl.minimum(columns, size - 1), size, SCALED)[None, :]
-            acc += w * (x * scale)
-        else:
-            acc += w * x
+        acc += w * x
         if BLOCK_M == 2:
             x_other = load_row(tensors.x, other, columns, x_stride, size, EVEN_K)
-            if SCALED == BLOCK:
-                acc_other += w * (x_other * scale)
-            else:
-                acc_other += w * x_other
+            acc_other += w * x_other
         if GATED:
             w = load_weight(tensors.weight, gate + w_rows, columns, w_stride, size, EVEN_K)
-            if SCALED == BLOCK:
-                scale = scale_of(tensors.scale, gate + n * BLOCK_N, tl.minimum(columns, size - 1), size, SCALED)
-                x *= scale[None, :]
             up += w * x
             if BLOCK_M == 2:
-                if SCALED == BLOCK:
-                    x_other *= scale[None, :]
                 up_other += w * x_other
     finish_row(acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED, SCALED)
     if BLOCK_M == 2:

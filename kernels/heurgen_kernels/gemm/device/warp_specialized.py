@@ -7,6 +7,8 @@ A consumer may have second sums, `more`. With GATED A is the weight's gate and u
 time, and C = silu(gate) * up. With EXTRA, of A = x alone, tiles have BLOCK_B + EXTRA rows of B, both powers of two as
 the compiler wants: 96, 160 and 192 are 64 + 32, 128 + 32 and 128 + 64.
 
+A weight of 8 bits is always A, and goes through registers (`narrow.py`).
+
 Copies of rows behind the end of a tensor are slow: with some 30 such rows of 64 a product took up to twice the time. So
 what would end behind it begins earlier, with rows of the tile before, and stores only the rows that are its own.
 """
@@ -21,10 +23,10 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from .scales import BLOCK, NOTHING, ONE, ROW, SIDE
+from .narrow import HALF, multiply_narrow, scales_of
+from .scales import NOTHING, ONE, ROW
 from .work import gluon_place, gluon_segment, gluon_turns
 
-HALF = gl.constexpr(64)  # rows of a consumer
 UNIT = gl.constexpr(64)  # columns of K in a step: 128 bytes, the widest swizzle
 STORED = gl.constexpr(128)  # columns that are stored at once: more have no room beside the buffers
 
@@ -83,99 +85,6 @@ def produce(
                     extra_desc, [row_b + BLOCK_B, column], bar, extra_buffers.index(slot)
                 )
             done += 1
-
-
-@gluon.jit
-def widened(buffers, index, element: gl.constexpr, LAYOUT: gl.constexpr):
-    """64 rows of a weight of 8 bits as the left operand, in registers; see `scales.widened`."""
-    a = buffers.index(index).load(gl.DotOperandLayout(0, LAYOUT, 2)).to(gl.float16)
-    if element == gl.float16:
-        return a
-    return a.to(gl.float32).to(element)
-
-
-@gluon.jit
-def scales_of(scale_ptr, row, rows, unit, units, SCALED: gl.constexpr, LAYOUT: gl.constexpr):
-    """Scales of the weight's 64 rows from `row` on, of ROW, or BLOCK's for a step. rows: behind them the last one's."""
-    index = gl.minimum(row + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT)), rows - 1)
-    if SCALED == BLOCK:
-        index = index // SIDE * ((units + 1) // 2) + unit // 2
-    return gl.load(scale_ptr + index)[:, None]
-
-
-@gluon.jit
-def loaded(
-    a_buffers, ready, turn, element: gl.constexpr, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
-    GATED: gl.constexpr, LAYOUT: gl.constexpr,
-):  # fmt: skip
-    """(the weight's rows of a step, once it is there; those of the up projection)."""
-    HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
-    slot = turn % STAGES
-    mbarrier.wait(ready.index(slot), turn // STAGES & 1)
-    a = widened(a_buffers, slot * HALVES + WHICH, element, LAYOUT)
-    a_more = a
-    if GATED:
-        a_more = widened(a_buffers, slot * HALVES + CONSUMERS + WHICH, element, LAYOUT)
-    return a, a_more
-
-
-@gluon.jit
-def multiply_narrow(
-    a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first, units, done, count, element: gl.constexpr,
-    WHICH: gl.constexpr, BLOCK_B: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GATED: gl.constexpr,
-    SCALED: gl.constexpr, LAYOUT: gl.constexpr,
-):  # fmt: skip
-    """`multiply` where A is a weight of 8 bits, over at least one step. It goes through registers: those of the next
-    step are filled while this one is multiplied. count: of steps.
-    """
-    acc = gl.zeros([HALF, BLOCK_B], gl.float32, LAYOUT)
-    more = acc
-    a, a_more = loaded(a_buffers, ready, done, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT)
-    for turn in range(done, done + count - 1):
-        acc, more, a, a_more = narrow_step(
-            a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first + turn - done,
-            units, turn, element, False, WHICH, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
-        )  # fmt: skip
-    acc, more, a, a_more = narrow_step(
-        a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first + count - 1, units,
-        done + count - 1, element, True, WHICH, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
-    )  # fmt: skip
-    return acc, more
-
-
-@gluon.jit
-def narrow_step(
-    a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, unit, units, turn,
-    element: gl.constexpr, LAST: gl.constexpr, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
-    GATED: gl.constexpr, SCALED: gl.constexpr, LAYOUT: gl.constexpr,
-):  # fmt: skip
-    """(the sums with this step's products, those of the up projection, the weight's rows of the next step, ...)."""
-    ADD: gl.constexpr = SCALED != BLOCK  # else this step's products are apart until they are scaled
-    slot = turn % STAGES
-    b = b_buffers.index(slot).permute((1, 0))
-    pending = warpgroup_mma(a, b, acc, use_acc=ADD, is_async=True)
-    if GATED:
-        second = warpgroup_mma(a_more, b, more, use_acc=ADD, is_async=True)
-    if SCALED == BLOCK:
-        scale = scales_of(scale_ptr, row, rows, unit, units, SCALED, LAYOUT)
-        if GATED:
-            more_scale = scales_of(scale_ptr, gate + row, gate + rows, unit, units, SCALED, LAYOUT)
-    if not LAST:
-        a, a_more = loaded(a_buffers, ready, turn + 1, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT)
-    if GATED:
-        part, part_more = warpgroup_mma_wait(0, deps=[pending, second])
-    else:
-        part = warpgroup_mma_wait(0, deps=[pending])
-    mbarrier.arrive(empty.index(slot))
-    if SCALED == BLOCK:
-        acc += part * scale
-        if GATED:
-            more += part_more * more_scale
-    else:
-        acc = part
-        if GATED:
-            more = part_more
-    return acc, more, a, a_more
 
 
 @gluon.jit
@@ -399,8 +308,8 @@ def finish(
 
 @gluon.jit
 def consume(
-    out, residual_desc, bias_ptr, scale_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty, arrived,
-    staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits, items, gate,
+    out, residual_desc, bias_ptr, scale_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty,
+    arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits, items, gate,
     WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
     GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
@@ -524,9 +433,9 @@ def warp_specialized_matmul(
     gl.warp_specialize(
         [
             (consume, (
-                out, residual_desc, tensors.bias, tensors.scale, tensors.part, tensors.counters, a_buffers, b_buffers, extra_buffers,
-                ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits,
-                items, gate, which, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE, SCALED,
+                out, residual_desc, tensors.bias, tensors.scale, tensors.part, tensors.counters, a_buffers, b_buffers,
+                extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
+                left, splits, items, gate, which, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE, SCALED,
             )) if which < CONSUMERS else (produce, (
                 a_desc, b_desc, extra_desc, a_buffers, b_buffers, extra_buffers, ready, empty, ends, m_tiles, n_tiles,
                 units, whole, left, splits, items, gate, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE,
