@@ -72,12 +72,21 @@ def pick(job, number: gl.constexpr):
 
 
 @gluon.jit
-def row_places(head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr,
-               LAYOUT: gl.constexpr):  # fmt: skip
-    """(token in the batch, query head, row is real) of a consumer's rows."""
+def row_places(
+    ptr, head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr,
+    D: gl.constexpr, S_TOK: gl.constexpr, S_HEAD: gl.constexpr, WHOLE: gl.constexpr,
+):  # fmt: skip
+    """(places [HALF, D], which are real) of a consumer's rows in q or the output."""
+    LAYOUT: gl.constexpr = gl.SliceLayout(1, WHOLE)
     rows = WHICH * HALF + numbers_below(HALF, LAYOUT)
     token = block * BLOCK_Q + rows // G
-    return token0 + token, head * G + rows % G, (token < q_len) & (rows < BLOCK_Q * G)
+    tokens, heads, row_ok = token0 + token, head * G + rows % G, (token < q_len) & (rows < BLOCK_Q * G)
+    columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
+    keep = row_ok[:, None]
+    if HEAD != D:
+        keep = keep & (columns < HEAD)[None, :]
+    offsets = tokens.to(gl.int64) * S_TOK + heads * S_HEAD
+    return ptr + offsets[:, None] + columns[None, :], keep
 
 
 @gluon.jit
@@ -154,15 +163,10 @@ def deliver(
                 q.slice(FIRST, FIRST // 2, 1).store(rest.to(q.dtype))
             else:
                 q.store(rows)
-        tokens, heads, row_ok = row_places(
-            head, token0, block, q_len, WHICH, G, BLOCK_Q, gl.SliceLayout(1, WHOLE)
+        places, keep = row_places(
+            out_ptr, head, token0, block, q_len, WHICH, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE
         )
-        columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
-        keep = row_ok[:, None]
-        if HEAD != D:
-            keep = keep & (columns < HEAD)[None, :]
-        offsets = tokens.to(gl.int64) * O_TOK + heads * O_HEAD
-        gl.store(out_ptr + offsets[:, None] + columns[None, :], q.load(WHOLE), mask=keep)
+        gl.store(places, q.load(WHOLE), mask=keep)
 
 
 @gluon.jit
@@ -194,15 +198,10 @@ def consume(
         if (count >= 0) & (block * BLOCK_Q + WHICH * HALF // G >= q_len):
             pass_tiles(barriers, done, count, STAGES)
         elif count >= 0:
-            tokens, heads, row_ok = row_places(
-                head, token0, block, q_len, WHICH, G, BLOCK_Q, gl.SliceLayout(1, WHOLE)
+            places, keep = row_places(
+                q_ptr, head, token0, block, q_len, WHICH, G, BLOCK_Q, HEAD, D, Q_TOK, Q_HEAD, WHOLE
             )
-            columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
-            keep = row_ok[:, None]
-            if HEAD != D:
-                keep = keep & (columns < HEAD)[None, :]
-            offsets = tokens.to(gl.int64) * Q_TOK + heads * Q_HEAD
-            q.store(gl.load(q_ptr + offsets[:, None] + columns[None, :], mask=keep, other=0.0))
+            q.store(gl.load(places, mask=keep, other=0.0))
             fence_async_shared()
             score_rows = WHICH * HALF + numbers_below(HALF, gl.SliceLayout(1, S_LAYOUT))
             tiles = tile_counts(
