@@ -16,7 +16,8 @@ class Config(NamedTuple):
 
     variant       naive | q_block | split_kv | static_grid | mixed | warp_specialized
     BLOCK_M       rows (query token, query head) of a Q block; raised to the query heads per KV head where smaller;
-                  warp_specialized alone has 192; 64 rows are one of its two or three consumers'
+                  warp_specialized alone has 192; 64 rows are one of its two or three consumers'; more than 64 of mixed
+                  are warp_specialized's over fp8 pages on Hopper (`host/apart.py`), 64 elsewhere
     TILE_SIZE     keys per step, independent of the page size
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
     num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid, warp_specialized,

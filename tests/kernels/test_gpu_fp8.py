@@ -18,6 +18,7 @@ from tests.kernels.gpu_cases import CHOSEN_FP8, E4M3, SEQUENCES, WIDENED, WIDENE
 pytestmark = pytest.mark.gpu
 LENGTHS = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000), (300, 1600), (128, 256)]
 SPECIALISED = Config("warp_specialized", 128, 128, 4, 2)
+APART = Config("mixed", 128, 128, 4, 2, 1, 4)
 
 
 def poisoned(case, fresh, device, lengths=LENGTHS):
@@ -71,6 +72,17 @@ def test_against_the_reference(gpu, case):
             assert error_of(halves(batch), config_of(case), **given) < LIMITS[case[4]]
 
 
+@pytest.mark.parametrize("case", some(WIDENED, 2), ids=str)
+def test_prompts_apart_from_decodes(gpu, case):
+    lengths = [*LENGTHS, (1, 2000), (5, 700), (3, 40)]
+    config = Config("mixed", 128, 64, 4, 3, 1, 4) if case[1] > 96 else Config("mixed", 128, 128, 4, 2, 1, 6)
+    for number, features in enumerate(features_of(case)):
+        batch, given = poisoned(case, number == 1, gpu, lengths)
+        given |= {k: v.to(gpu) if k == "sinks" else v for k, v in features.items()}
+        for setting in (config, with_segments(config, 3)):
+            assert error_of(halves(batch), setting, **given) < LIMITS[case[4]]
+
+
 @pytest.mark.parametrize("case", WIDENED[:2], ids=str)
 def test_prompts_read_no_pages(gpu, case):
     batch, scales = poisoned(case, True, gpu, [(700, 700), (64, 64), (0, 0), (129, 129)])
@@ -79,12 +91,13 @@ def test_prompts_read_no_pages(gpu, case):
     assert error_of(batch, config_of(case), has_prefix=False, **scales) < LIMITS[case[4]]
 
 
-def test_repeated_recorded_and_on_two_streams(gpu, monkeypatch):
+@pytest.mark.parametrize("config", [SPECIALISED, APART], ids=lambda c: c.variant)
+def test_repeated_recorded_and_on_two_streams(gpu, monkeypatch, config):
     """The same bits each time; graphs own their copies; nothing is left of launches that were forgotten."""
     batch, scales = poisoned(WIDENED[0], False, gpu)
     other, _ = poisoned(WIDENED[0], False, gpu, [(200, 4000), (50, 60)])
     expected, different = (
-        paged_attention(**given, **scales, config=SPECIALISED).clone() for given in (batch, other)
+        paged_attention(**given, **scales, config=config).clone() for given in (batch, other)
     )
     assert not expected.isnan().any()
     streams, results = [torch.cuda.Stream() for _ in range(2)], ([], [])
@@ -92,22 +105,22 @@ def test_repeated_recorded_and_on_two_streams(gpu, monkeypatch):
     for _ in range(5):
         for stream, given, kept in zip(streams, (batch, other), results, strict=True):
             with torch.cuda.stream(stream):
-                kept.append(paged_attention(**given, **scales, config=SPECIALISED))
+                kept.append(paged_attention(**given, **scales, config=config))
     torch.cuda.synchronize()
     assert all(torch.equal(out, expected) for out in results[0])
     assert all(torch.equal(out, different) for out in results[1])
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        out = paged_attention(**batch, **scales, config=SPECIALISED)
+        out = paged_attention(**batch, **scales, config=config)
     caches.forget()
     torch.cuda.empty_cache()
     out.zero_()
-    paged_attention(**other, **scales, config=SPECIALISED)
+    paged_attention(**other, **scales, config=config)
     graph.replay()
     assert torch.equal(out, expected)
-    # too large a copy: q_block answers
+    # too large a copy: q_block and mixed answer
     monkeypatch.setattr(widen, "COPY_LIMIT", 1 << 20)
-    assert error_of(batch, SPECIALISED, **scales) < LIMITS[torch.bfloat16]
+    assert error_of(batch, config, **scales) < LIMITS[torch.bfloat16]
 
 
 def test_many_sequences(gpu):
@@ -116,6 +129,6 @@ def test_many_sequences(gpu):
     heads = ((8, 2), 128, 16, E4M3, torch.bfloat16)
     batch, scales = poisoned(heads, False, gpu, lengths)
     told = batch | {"total_seqlen_k": sum(k for _, k in lengths)}
-    config = Config("warp_specialized", 128, 64, 4, 3)
-    assert error_of(told, config, **scales) < LIMITS[torch.bfloat16]
-    assert error_of(batch, config, **scales) < LIMITS[torch.bfloat16]
+    for config in (Config("warp_specialized", 128, 64, 4, 3), APART):
+        assert error_of(told, config, **scales) < LIMITS[torch.bfloat16]
+        assert error_of(batch, config, **scales) < LIMITS[torch.bfloat16]

@@ -14,6 +14,7 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
+from ..host.apart import prompts_alone
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
 from ..host.pages import write_pages
@@ -167,9 +168,14 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
             for config in divided(answer.config, features):
                 for max_q in steps(config, group, int(low), int(high)):
                     kinds[max_q, config] = None
-                    if config.variant == "warp_specialized" and features["dtype"].startswith("float8"):
-                        # fp8 pages of which a copy would be too large
+                    if not features["dtype"].startswith("float8"):
+                        continue
+                    # fp8 pages of which a copy would be too large, and prompts without any
+                    if config.variant == "warp_specialized":
                         kinds[max_q, unspecialised(features["head_size"])] = None
+                    elif config.variant == "mixed" and config.BLOCK_M > 64:
+                        kinds[max_q, config._replace(BLOCK_M=64)] = None
+                        kinds[max_q, prompts_alone(config)] = None
     return list(dict.fromkeys((*kinds, *recorded(graphs, features))))
 
 

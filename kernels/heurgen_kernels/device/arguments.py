@@ -40,7 +40,9 @@ class Tensors(NamedTuple):
 
 
 class WideTensors(NamedTuple):
-    """Pointers of `widen_kernel`: fp8 pages, their 16-bit copy, the block table of each; lengths and scales."""
+    """Pointers of `widen_kernel`: fp8 pages, their 16-bit copy, the block table of each; lengths and scales; where the
+    Q blocks of each sequence begin, None where nobody asks.
+    """
 
     k: Any
     v: Any
@@ -52,6 +54,7 @@ class WideTensors(NamedTuple):
     lens: Any
     k_scale: Any
     v_scale: Any
+    blocks: Any
 
 
 # Arguments between the tensors and the constants, in the order of every kernel; then those of a variant's own.
@@ -100,7 +103,8 @@ class Features(NamedTuple):
     """FRESH: new K and V are at hand; WRITE: they are, and are written to the pages (static_grid with DECODE alone);
     PREFIX: pages are read; TMA, TMA_NEW: pages, new tokens through descriptors; COMPUTE: type of the products;
     HALF: products with fp8 pages in float16; WORDS: their rows can be read as 16-bit words; FP8_MAX: largest number of
-    an fp8 output, 0 for others.
+    an fp8 output, 0 for others; APART: sequences of at most so many new tokens are the ones of a launch of split_kv
+    and are left out by warp_specialized, 0: each launch has all.
     """
 
     FRESH: bool
@@ -116,3 +120,4 @@ class Features(NamedTuple):
     WORDS: bool
     COMPUTE: Any
     FP8_MAX: float
+    APART: int = 0

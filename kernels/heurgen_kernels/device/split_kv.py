@@ -38,7 +38,10 @@ def split_kv_kernel(
     sequence, block, token0, q_len, k_len = locate(
         tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q, DECODE
     )  # fmt: skip
-    if block * BLOCK_Q < q_len:
+    here = block * BLOCK_Q < q_len
+    if features.APART > 0:
+        here = here & (q_len <= features.APART)
+    if here:
         segment_tiles = tiles_per_segment(
             longest(tensors.lens, num_seqs, 256), max_segments, left, right, BLOCK_Q, TILE, features.CAUSAL,
             features.WINDOW,

@@ -61,7 +61,9 @@ class Call:
     """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None.
 
     total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it; told: the caller said it.
-    slots: `slot_mapping`.
+    slots: `slot_mapping`. apart: not 0 where sequences of at most so many new tokens are split_kv's, others
+    warp_specialized's, see `host/apart.py`. wide: a `widen.Wide`, whose addresses stand for those of k, v, table
+    and, with apart, blocks, until `place` makes these tensors.
     """
 
     q: torch.Tensor
@@ -94,7 +96,17 @@ class Call:
     told: bool = True
     prefix: bool = True
     fused: bool = True
+    apart: int = 0
+    wide: Any = None
     layout: CallLayout = field(init=False)  # set by `validate.check`
+
+    def place(self) -> None:
+        """Where the call is over a copy of fp8 pages: makes tensors of it. A bound launch needs addresses alone."""
+        if self.wide is not None and not self.wide.placed:
+            self.wide.placed = True
+            self.k, self.v, self.table, blocks = self.wide.tensors(self.q.dtype)
+            if self.apart:
+                self.blocks = blocks
 
 
 _kinds: Cache[tuple[Any, ...], int] = shared()
@@ -148,8 +160,13 @@ def layout_of(call: Call, device: Device | None = None) -> CallLayout:
         tokens, num_seqs, heads // heads_kv, heads, heads_kv, pages, call.table.shape[1] * page_size,
         call.table.stride(0), q.device, q.get_device() if q.is_cuda else -1, device, call.lens.device.type == "cpu",
         _kinds.keep(kind, next(_numbers)) if number is None else number, features, k.dtype in FP8,
-        k.dtype in FP8_NVIDIA and specialisable(call, device, q.dtype),
+        k.dtype in FP8_NVIDIA and specialisable(call, device, q.dtype) and (new is None or in_rows(call)),
     )  # fmt: skip
+
+
+def in_rows(call: Call) -> bool:
+    """Whether descriptors can read the new tokens' K and V."""
+    return all(tensor is not None and tensor.stride(0) * 2 % 16 == 0 for tensor in (call.new_k, call.new_v))
 
 
 def specialisable(call: Call, device: Device, pages: torch.dtype) -> bool:

@@ -10,7 +10,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..config import Config
-from .call import Call
+from .call import Call, in_rows
 from .hardware import FP8
 
 SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
@@ -46,14 +46,13 @@ def descriptor_sources(call: Call, config: Config, d_pad: int, rows: int) -> tup
         return False, False
     same = call.k.stride() == call.v.stride()
     pages = call.prefix and same and call.k.shape[1] % rows == 0 and row_view(call.k) is not None
-    new = call.slots is None and all(
-        tensor is not None and tensor.stride(0) * 2 % 16 == 0 for tensor in (call.new_k, call.new_v)
-    )
+    new = call.slots is None and in_rows(call)
     return pages and row_view(call.v) is not None, new
 
 
 def page_descriptors(plan: Any, call: Call) -> tuple[Any, Any]:
     """Of K's and V's cached pages."""
+    call.place()
 
     def over(cache: torch.Tensor) -> Any:
         rows, columns, stride = row_view(cache)  # type: ignore[misc]

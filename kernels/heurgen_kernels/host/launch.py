@@ -21,6 +21,7 @@ from ..device.arguments import Tensors
 from ..device.split_kv import reduce_kernel, split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
 from . import plan as plan_module
+from .apart import apart, prompts_alone, separable
 from .bound import Bound, Slots, run
 from .call import Call
 from .descriptors import new_descriptors, page_descriptors
@@ -67,14 +68,24 @@ def launch(call: Call, config: Config) -> torch.Tensor:
             return launch(call, config)
     if layout.tokens == 0 or layout.num_seqs == 0:
         return call.out
+    if separable(call, config):
+        if not call.prefix:
+            return launch(call, prompts_alone(config))
+        parts = apart(call, config)
+        if parts is not None:
+            (copy, prompts), (decodes, rest) = parts
+            settle_cache_keys()
+            widen(call, copy)
+            launch(copy, prompts)
+            return launch(decodes, rest)
     if config.programs_per_sm:
         config = cut(config, call)
     if layout.copied and config.variant == "warp_specialized":
-        copy = widened(call)
-        if copy is not None:
+        whole = widened(call)
+        if whole is not None:
             settle_cache_keys()
-            widen(call, copy)
-            return launch(copy, config)
+            widen(call, whole)
+            return launch(whole, config)
     addresses = addresses_of(call)
     key = plan_key(call, config, addresses)
     plan = _plans.get(key)
@@ -174,6 +185,7 @@ def tensors_of(call: Call, rest: tuple[Any, ...]) -> Tensors:
 
 def dispatched(plan: Plan, call: Call, rest: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
     """All arguments of the plan's kernel, in the order of its signature."""
+    call.place()
     pages = page_descriptors(plan, call) if plan.tma[0] else (None, None)
     new = new_descriptors(plan, call) if plan.tma[1] else (None, None)
     return (tensors_of(call, rest), *pages, *new, *numbers, *plan.constants)

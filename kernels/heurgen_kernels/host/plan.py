@@ -76,11 +76,14 @@ class Plan:
 
 def addresses_of(call: Call) -> tuple[int, ...]:
     """Of q, K's and V's pages, the new K and V (0 for None), out, table, cu_seqlens_q, seq_lens."""
-    new_k, new_v = call.new_k, call.new_v
+    new_k, new_v, wide = call.new_k, call.new_v, call.wide
+    if wide is None:
+        k, v, table = call.k.data_ptr(), call.v.data_ptr(), call.table.data_ptr()
+    else:
+        k, v, table, _ = wide.at
     return (
-        call.q.data_ptr(), call.k.data_ptr(), call.v.data_ptr(), 0 if new_k is None else new_k.data_ptr(),
-        0 if new_v is None else new_v.data_ptr(), call.out.data_ptr(), call.table.data_ptr(), call.cu.data_ptr(),
-        call.lens.data_ptr(),
+        call.q.data_ptr(), k, v, 0 if new_k is None else new_k.data_ptr(), 0 if new_v is None else new_v.data_ptr(),
+        call.out.data_ptr(), table, call.cu.data_ptr(), call.lens.data_ptr(),
     )  # fmt: skip
 
 
@@ -103,7 +106,7 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
-        call.prefix, call.fused, aligned,
+        call.prefix, call.fused, call.apart, aligned,
     )  # fmt: skip
 
 
@@ -111,6 +114,8 @@ def adapted(config: Config, call: Call) -> Config:
     """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `before_hopper`."""
     if config.variant == "warp_specialized" and not specialises(config, call):
         config = unspecialised(call.q.shape[2])
+    if config.variant == "mixed" and config.BLOCK_M > 64:
+        config = config._replace(BLOCK_M=64, TILE_SIZE=64 if call.q.shape[2] <= 128 else 32, num_stages=2)
     both = call.new_k is not None and call.prefix
     config = unspilled(config, call.q.shape[2], both, call.left >= 0, call.softcap > 0)
     capability = call.layout.device.capability
@@ -170,7 +175,12 @@ def make_plan(call: Call, config: Config) -> Plan:
     """The plan of a call that was checked, for the device of its layout. ValueError where the call asks for new K and V
     to be written, which the config's launch does not do.
     """
+    call.place()
     config = adapted(config, call)
+    if (
+        call.apart and config.variant == "q_block"
+    ):  # split_kv with one part: q_block has no decodes of its own
+        config = config._replace(variant="split_kv")
     variant, tile, group = config.variant, config.TILE_SIZE, call.layout.group
     block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
     d_pad = padded(call.q.shape[2])
@@ -234,6 +244,7 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
             WORDS=words,
             COMPUTE=compute,
             FP8_MAX=fp8_max,
+            APART=call.apart,
         ),
     )
 

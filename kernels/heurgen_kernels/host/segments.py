@@ -11,7 +11,8 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable
 from itertools import pairwise
-from math import inf
+from math import ceil, inf
+from typing import Any
 
 from ..caches import Cache, shared
 from ..config import Config
@@ -71,6 +72,41 @@ def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Calla
         return choices[bisect(_EDGES, wanted if wanted < most else most)]
 
     return choose
+
+
+_prompts: Cache[tuple[Any, ...], int] = shared()
+# What each part of a block's keys costs beside them, in keys, where there are so many parts: (constant, of each part).
+PART_COST = (680, 130)
+
+
+def prompt_segments(call: Call, block_q: int) -> int:
+    """Parts that warp_specialized cuts the keys of prompts into where the batch's decodes are another launch's, so that
+    its rounds end together: a chunk of 700 tokens has 176 blocks of 128 rows at 32/8 heads, for 132 processors.
+    """
+    layout = call.layout
+    key = (layout, call.max_q, call.max_k, call.left)
+    return _prompts.get(key) or _prompts.keep(key, _prompt_segments(call, block_q))
+
+
+def _prompt_segments(call: Call, block_q: int) -> int:
+    """As if the longest sequence were a prompt; where a decode is, the kernel cuts prompts into fewer parts."""
+    layout = call.layout
+    rest = max(layout.tokens - call.max_q - (layout.num_seqs - 1), 0)  # new tokens of further prompts
+    rounds = (-(-call.max_q // block_q) + -(-rest // block_q)) * layout.heads_kv / layout.device.processors
+    far, near = (
+        call.max_k,
+        call.max_k - call.max_q,
+    )  # keys of the longest prompt's last block, and of its first
+    if call.left >= 0:
+        far, near = min(far, call.left + 1 + block_q), min(near, call.left + 1)
+
+    def cost(parts: int) -> float:
+        more = PART_COST[0] + PART_COST[1] * parts if parts > 1 else 0
+        return max(
+            ceil(rounds * parts) * (near / parts + more) + rounds * (far - near) / 2, far / parts + more
+        )
+
+    return min(SEGMENTS[:7], key=cost)
 
 
 def seen_keys(tile: int, left: int, num_seqs: int, max_k: int, total_k: int) -> tuple[int, int]:

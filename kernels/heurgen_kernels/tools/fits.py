@@ -10,7 +10,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from ..config import normalise
+from ..config import Config, normalise
 from ..device.widen import widen_kernel
+from ..host.apart import apart, separable
 from ..host.call import Call
 from ..host.hardware import Device
 from ..host.launch import arguments_of, dispatched
@@ -154,10 +155,23 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     """Compile what a launch of the config would run on a target of TARGETS, and read what it uses. 0.5 to 5 s.
 
     Of fp8 pages under warp_specialized: the kernel that reads their copy; `compile_widening` is of the one before it.
+    Where `mixed` takes prompts and decodes apart: the most that either kernel uses.
     """
     call, config = meta_call(shape or Shape(), target), normalise(config)
+    found = [_compile(part, given, target) for part, given in launched(call, config)]
+    return Resources(*(max(numbers) for numbers in zip(*map(astuple, found), strict=True)))
+
+
+def launched(call: Call, config: Config) -> Sequence[tuple[Call, Config]]:
+    """The calls, with their configs, that a launch over fp8 pages makes after their copy; the call alone elsewhere."""
+    if separable(call, config):
+        return apart(call, config) or [(call, config)]
     if call.layout.copied and config.variant == "warp_specialized":
-        call = widened(call) or call
+        return [(widened(call) or call, config)]
+    return [(call, config)]
+
+
+def _compile(call: Call, config: Config, target: str) -> Resources:
     plan = make_plan(call, config)
     _, items, blocks = launch_grid(plan, call)
     arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
@@ -165,11 +179,15 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
 
 
 def compile_widening(target: str, shape: Shape) -> Resources:
-    """Compile the kernel that copies a layout's fp8 pages to 16-bit ones."""
+    """Compile the kernel that copies a layout's fp8 pages to 16-bit ones, of all sequences and of prompts alone: the
+    most that it uses.
+    """
     call = meta_call(shape, target)
-    copy = widened(call)
-    assert copy is not None
-    return resources(widen_kernel, widening_arguments(call, copy), WIDENING, target)
+    found = []
+    for copy in (widened(call), widened(call, 4, 32)):
+        assert copy is not None
+        found.append(resources(widen_kernel, widening_arguments(call, copy), WIDENING, target))
+    return Resources(*(max(numbers) for numbers in zip(*map(astuple, found), strict=True)))
 
 
 def resources(kernel: Any, arguments: Sequence[Any], options: dict[str, Any], target: str) -> Resources:

@@ -193,9 +193,12 @@ class Tunable:
                 "BLOCK_M != 64 or (num_warps == 4 and TILE_SIZE in (32, 64) and num_stages <= 3)",
                 "BLOCK_M != 64 or variant != 'split_kv' or TILE_SIZE == 64",
                 "BLOCK_M != 64 or variant != 'mixed' or num_stages == 2",
-                # 64 rows are a consumer's of the warp-specialised kernel, num_warps its warps
-                "(BLOCK_M >= 128) == (variant == 'warp_specialized')",
-                "BLOCK_M < 128 or (num_warps == 4 and programs_per_sm in (0, 1, 2, 4))",
+                # 64 rows are a consumer's of the warp-specialised kernel, num_warps its warps; over fp8 pages mixed has
+                # it for prompts, and programs_per_sm is of the decodes
+                "BLOCK_M < 128 or variant in ('warp_specialized', 'mixed')",
+                "variant != 'warp_specialized' or BLOCK_M >= 128",
+                "variant != 'mixed' or BLOCK_M < 128 or (BLOCK_M == 128 and programs_per_sm in (4, 6))",
+                "BLOCK_M < 128 or (num_warps == 4 and (variant == 'mixed' or programs_per_sm in (0, 1, 2, 4)))",
                 "BLOCK_M != 128 or (TILE_SIZE == 64 and num_stages == 3) or (TILE_SIZE == 128 and num_stages == 2)",
                 "BLOCK_M != 192 or (TILE_SIZE == 128 and num_stages == 3 and programs_per_sm < 4)",
             ),
@@ -275,6 +278,12 @@ class Tunable:
             return False
         if block == 192 and rows < 192:
             return False
+        if (
+            variant == "mixed"
+            and block == 128
+            and not (f["dtype"].startswith("float8") and f["head_size"] >= 64)
+        ):
+            return False
         if f["head_size"] > 128 and (block, config["TILE_SIZE"]) in ((64, 64), (128, 128), (16, 16)):
             return False  # spills, or the launch takes tiles of 64
         return not (variant == "mixed" and (f["max_seqlen_q"] == 1 or f["num_seqs"] == 1))
@@ -289,6 +298,9 @@ class Tunable:
         left = window - 1 if window < NO_WINDOW else -1
         keys = seen_keys(config["TILE_SIZE"], left, f["num_seqs"], f["max_seqlen_k"], f["total_seqlen_k"])
         taken = choose(f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], *keys)
+        if config["variant"] == "mixed" and config["BLOCK_M"] > 64:
+            # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
+            taken = taken._replace(num_segments=config["programs_per_sm"])
         both = f["fresh"] and f["max_seqlen_k"] > f["max_seqlen_q"]
         given = unspilled(taken, f["head_size"], both, left >= 0, f.get("softcap", False))._asdict()
         return {name: given[name] for name in (*config, "num_segments") if name != "programs_per_sm"}

@@ -24,11 +24,12 @@ from heurgen_kernels.device.arguments import (
     Tensors,
 )
 from heurgen_kernels.host import validate
+from heurgen_kernels.host.apart import apart, prompts_alone, separable
 from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
-from heurgen_kernels.host.segments import SEGMENTS, block_count, cut
+from heurgen_kernels.host.segments import SEGMENTS, block_count, block_rows, cut
 from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
 from heurgen_kernels.host.widen import pages_for, widened
 
@@ -113,6 +114,14 @@ def lay_out(config, call, plans):
     """What a launch does before it launches; plans: those that were made and examined."""
     device = call.layout.device
     assert normalise(config) == config
+    if separable(call, config):
+        parts = apart(call, config) if call.prefix else ((call, prompts_alone(config)),)
+        few = block_rows(16, call.layout.group) // call.layout.group
+        assert (parts is None) == (call.prefix and pages_for(call, few) == 0)
+        for part in parts or ():
+            lay_out(part[1], part[0], plans)
+        if parts:
+            return
     if config.programs_per_sm:
         config = cut(config, call)
         assert config.num_segments in SEGMENTS

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
+from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.plan import launch_grid, make_plan
 from heurgen_kernels.host.segments import (
     SEGMENTS,
@@ -15,6 +17,7 @@ from heurgen_kernels.host.segments import (
     block_rows,
     cut,
     cutter,
+    prompt_segments,
     seen_keys,
     with_segments,
 )
@@ -204,3 +207,22 @@ def test_the_tuner_launches_what_a_launch_would():
         launched = tunable.launched(setting, scenario, device)
         assert Config(**launched) == cut(Config(**setting), call)
         assert list(launched) == [*list(setting)[:-1], "num_segments"]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "left", "parts"),
+    [
+        ([(1, 900)] * 40 + [(700, 6900)], -1, 2),  # 176 blocks on 132 processors
+        ([(1, 900)] * 40 + [(92, 16_000)], -1, 5),  # 24 blocks
+        ([(1, 900)] * 40 + [(470, 2400)], -1, 1),  # 120 blocks, few keys: parts cost more than they save
+        ([(1, 900)] * 24 + [(1400, 1400), (1200, 1200)], -1, 1),
+        ([(1, 900)] * 40 + [(700, 6900)], 511, 1),
+    ],
+)
+def test_prompts_are_cut_so_that_rounds_end_together(lengths, left, parts):
+    queries, keys = zip(*lengths, strict=True)
+    layout = namedtuple("Layout", "tokens num_seqs heads_kv device")(
+        sum(queries), len(lengths), 8, Device("nvidia", (9, 0), 132)
+    )
+    call = SimpleNamespace(layout=layout, max_q=max(queries), max_k=max(keys), left=left)
+    assert prompt_segments(call, 32) == parts

@@ -9,9 +9,11 @@ from heurgen_kernels.config import Config
 from heurgen_kernels.device import widen as kernels
 from heurgen_kernels.host import launch as launching
 from heurgen_kernels.host import widen as widening
+from heurgen_kernels.host.apart import apart
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import launch
 from heurgen_kernels.host.plan import make_plan
+from heurgen_kernels.host.segments import with_segments
 from heurgen_kernels.host.widen import PAGE, pages_for, widen, widened
 from heurgen_kernels.tools.reference import reference_attention
 
@@ -40,6 +42,7 @@ def error(batch, left=-1, total=None):
     call = checked(batch | {"out": torch.full_like(batch["q"], float("nan"))}, H200)
     call.left, call.prefix = left, True
     copy = widened(call)
+    copy.place()
     for tensor in (copy.k, copy.v):
         tensor.fill_(float("nan"))
     copy.table.fill_(-1)
@@ -78,6 +81,7 @@ def test_what_is_copied(fresh):
     batch = batch_of([(3, 203 if fresh else 200)], heads=(2, 1), fresh=fresh, dtype=torch.bfloat16)
     call = checked(batch, H200)
     copy = widened(call)
+    copy.place()
     copy.k.fill_(7.0)
     widen(call, copy)
     pages = batch["block_table"][0, : -(-200 // 16)].long()
@@ -142,6 +146,86 @@ def test_numbers_that_float16_holds_without_their_scales_alone():
     alone = checked(beside, H200)
     alone.prefix = False
     assert widened(alone) is not None
+
+
+APART = Config("mixed", 128, 64, 4, 3, 1, 4)
+
+
+def error_apart(batch, left=-1, explicit=0):
+    """As `error`, of a batch that is taken apart; q_block in place of warp_specialized, which is not interpreted. The
+    last sequence must be a prompt, as q_block does not read how many Q blocks there are.
+    """
+    call = checked(batch | {"out": torch.full_like(batch["q"], float("nan"))}, H200)
+    call.left = left
+    (copy, prompts), (decodes, rest) = apart(call, with_segments(APART, explicit) if explicit else APART)
+    copy.place()
+    for tensor in (copy.k, copy.v):
+        tensor.fill_(float("nan"))
+    copy.table.fill_(-1)
+    widen(call, copy)
+    copy.apart = 0  # with which q_block is split_kv
+    launch(copy, prompts._replace(variant="q_block", TILE_SIZE=32))
+    launch(decodes, rest._replace(num_stages=2))
+    given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
+    given |= {k: 1.0 if batch[k] is None else float(batch[k]) for k in ("k_scale", "v_scale")}
+    expected = reference_attention(**given, window=(left, -1), dtype=torch.float64)
+    return float((call.out.double() - expected).norm() / expected.norm())
+
+
+UNEVEN = [(1, 40), (20, 280), (1, 21), (0, 9), (30, 30), (4, 60), (9, 131)]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("left", [-1, 40])
+def test_prompts_apart_from_decodes(fresh, left):
+    scales = {"k_scale": None, "v_scale": None} if fresh else {}  # numbers times these are no float16's
+    assert error_apart(batch_of(UNEVEN, heads=(4, 1), fresh=fresh) | scales, left) < LIMITS[torch.float16]
+
+
+@pytest.mark.parametrize(("heads", "size", "cache"), [
+    ((5, 1), 64, E4M3), ((16, 1), 64, E4M3), ((1, 1), 128, torch.float8_e5m2), ((32, 1), 80, E4M3), ((2, 1), 256, E4M3),
+])  # fmt: skip
+def test_prompts_apart_of_any_layout(monkeypatch, heads, size, cache):
+    monkeypatch.setattr(widening, "PROGRAMS", 2)
+    monkeypatch.setattr(kernels, "WIDTH", tl.constexpr(2))
+    batch = batch_of([(1, 30), (33, 50), (1, 140), (1, 9), (18, 18)], heads=heads, size=size, cache=cache)
+    assert error_apart(halves(batch)) < LIMITS[torch.float16]
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_prompts_apart_cut_as_asked(segments):
+    assert error_apart(batch_of(UNEVEN), explicit=segments) < LIMITS[torch.float16]
+
+
+def test_copies_without_decodes_have_less_room():
+    lengths = [(1, 1000)] * 40 + [(90, 1000)]
+    call = checked(batch_of(lengths, heads=(4, 1)) | {"total_seqlen_k": 41_000}, H200)
+    assert pages_for(call, 4) == 8 * (1 + 40 // 5)
+    assert pages_for(call) == 8 * 41
+
+
+def test_what_is_taken_apart(monkeypatch):
+    made, launched = [], []
+    monkeypatch.setattr(launching, "widen", lambda call, copy: made.append(copy))
+    monkeypatch.setattr(launching, "_run", lambda plan, call, *_: launched.append((plan.variant, call.apart)))
+
+    def variants(device=H200, config=APART, **more):
+        made.clear()
+        launched.clear()
+        call = checked(batch_of(UNEVEN, fresh=True, dtype=torch.bfloat16) | more, device)
+        call.prefix = prefix
+        launch(call, config)
+        return len(made), launched
+
+    prefix = True
+    assert variants() == (1, [("warp_specialized", 8), ("split_kv", 8)])
+    assert variants(Device("nvidia", (8, 9), 142)) == (0, [("mixed", 0)])
+    assert variants(alibi_slopes=torch.ones(2)) == (0, [("mixed", 0)])
+    assert variants(config=APART._replace(BLOCK_M=64)) == (0, [("mixed", 0)])
+    monkeypatch.setattr(widening, "COPY_LIMIT", 0)
+    assert variants() == (0, [("mixed", 0)])
+    prefix = False
+    assert variants()[1] == [("warp_specialized", 0)]
 
 
 @pytest.mark.parametrize("name", ["q_scale", "k_scale", "v_scale"])

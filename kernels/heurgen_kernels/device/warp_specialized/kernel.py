@@ -38,6 +38,7 @@ def warp_specialized_kernel(
     SOFTCAP: gl.constexpr = features.SOFTCAP
     FRESH: gl.constexpr = features.FRESH
     PREFIX: gl.constexpr = features.PREFIX
+    APART: gl.constexpr = features.APART
     BLOCK_Q: gl.constexpr = BLOCK_M // G
     CONSUMERS: gl.constexpr = BLOCK_M // HALF
     SHARED: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
@@ -82,7 +83,7 @@ def warp_specialized_kernel(
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
                 tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
                 num_seqs, max_segments, numbers, HKV, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE,
-                D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX,
+                D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, APART,
             ))
             for which in ((0, 1, 2, 3) if THREE else (0, 1, 2))
         ],

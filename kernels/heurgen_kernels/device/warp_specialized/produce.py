@@ -77,7 +77,7 @@ def produce(
     blocks_ptr, lens_ptr, count_ptr, left, right, table_stride, num_seqs, max_segments, numbers, HKV: gl.constexpr,
     BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr,
     NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
-    CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+    CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr, APART: gl.constexpr,
 ):  # fmt: skip
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them."""
     k_ready, k_empty, v_ready, v_empty = barriers
@@ -90,6 +90,9 @@ def produce(
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
     decodes = gl.where(decodes_are_long, decodes, 0)
+    if APART > 0:  # `blocks` has none of the small sequences
+        numbers = uniform(gl.load(blocks_ptr + num_seqs))
+        decodes = decodes * 0
     loaded = 0
     item = 0
     work = gl.program_id(0)

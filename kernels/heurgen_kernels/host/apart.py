@@ -1,0 +1,81 @@
+"""Mixed batches over fp8 pages on Hopper: prompts and decodes in launches of their own.
+
+warp_specialized is the fastest for prompts but reads 16-bit pages, of which a copy is made; for decodes, which read
+each key once, that would cost more than they take: split_kv reads fp8 pages as they are. The host does not know which
+sequences are decodes: each kernel leaves the others out, by what it reads of cu_seqlens_q, and the copy's kernel
+numbers the prompts' Q blocks for warp_specialized.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..caches import Cache, shared
+from ..config import Config
+from .call import Call
+from .segments import SEGMENTS, block_rows, prompt_segments
+from .widen import widened
+
+# Of decodes, by head size up to so many: (keys of a tile, warps, stages). One H200, 32/8 heads of 128, best of three.
+DECODES = {128: (16, 1, 5), 256: (32, 2, 3)}
+# Where the query heads of a KV head are more than a small block's rows.
+MANY_HEADS = (64, 4, 2)
+
+
+class Parts(NamedTuple):
+    """few: new tokens of a decode at the most; block_q: of a prompt's Q block; prompts: configs by num_segments."""
+
+    few: int
+    block_q: int
+    prompts: dict[int, Config]
+    decodes: Config
+
+
+_parts: Cache[tuple[Config, int], Parts] = shared()
+
+
+def separable(call: Call, config: Config) -> bool:
+    """Whether `mixed` takes the prompts and the decodes of a call apart."""
+    return config.variant == "mixed" and config.BLOCK_M > 64 and call.layout.copied
+
+
+def prompts_alone(config: Config) -> Config:
+    """What a separable config is where no pages are read."""
+    return Config("warp_specialized", 128, config.TILE_SIZE, 4, config.num_stages)
+
+
+def apart(call: Call, config: Config) -> tuple[tuple[Call, Config], tuple[Call, Config]] | None:
+    """((the call over a copy of the prompts' keys, which `widen` fills, its config), (the decodes' call, its config))
+    of a separable call that reads pages; None where the copy would be too large.
+
+    config: of the prompts, whose keys are cut as `prompt_segments` says, but for programs_per_sm, which is the
+    decodes'; without it both are cut into num_segments parts.
+    """
+    layout = call.layout
+    key = (config, layout.kind)
+    few, block_q, prompts, rest = _parts.get(key) or _parts.keep(
+        key, parts_of(config, layout.group, call.q.shape[2])
+    )
+    copy = widened(call, few, block_q)
+    if copy is None:
+        return None
+    segments = prompt_segments(call, block_q) if config.programs_per_sm else config.num_segments
+    decodes = Call(
+        call.q, call.k, call.v, call.table, call.cu, call.lens, call.out, few, call.max_k, call.scale, call.new_k,
+        call.new_v, call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, call.k_scale,
+        call.v_scale, call.out_scale, total_k=call.total_k, apart=few,
+    )  # fmt: skip
+    decodes.layout = layout
+    return (copy, prompts[segments]), (decodes, rest)
+
+
+def parts_of(config: Config, group: int, head_size: int) -> Parts:
+    rows = block_rows(16, group)
+    tile, warps, stages = DECODES[128 if head_size <= 128 else 256] if rows == 16 else MANY_HEADS
+    prompts = prompts_alone(config)
+    return Parts(
+        rows // group,
+        128 // group,
+        {segments: prompts._replace(num_segments=segments) for segments in {*SEGMENTS, config.num_segments}},
+        Config("split_kv", 16, tile, warps, stages, config.num_segments, config.programs_per_sm),
+    )
