@@ -63,6 +63,9 @@ def check_all(call: Call) -> None:
         alibi_slopes=call.alibi, sinks=call.sinks, q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale,
         output_scale=call.out_scale,
     )  # fmt: skip
+    check_scales(
+        q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale, output_scale=call.out_scale
+    )
 
 
 def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor) -> None:
@@ -243,4 +246,15 @@ def check_heads(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
         if tensor is not None and not (tuple(tensor.shape) == (q.shape[1],) and tensor.is_contiguous()):
             raise ValueError(
                 f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, ({q.shape[1]},)"
+            )
+
+
+def check_scales(**scales: torch.Tensor | None) -> None:
+    """One number for all tokens and heads; vLLM repeats it for each sequence and head without a copy."""
+    for name, scale in scales.items():
+        if scale is not None and any(
+            n > 1 and stride for n, stride in zip(scale.shape, scale.stride(), strict=True)
+        ):
+            raise ValueError(
+                f"{name} has shape {tuple(scale.shape)}; expected one number for all tokens and heads"
             )

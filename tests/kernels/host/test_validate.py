@@ -71,6 +71,12 @@ def test_new_tokens(device):
     refused("value is torch.float32 and q is torch.float16", device, key=key, value=key.float())
 
 
+def test_a_scale_that_is_repeated_for_each_head_is_one_number(device):
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 2), device=device)
+    whole = paged_attention(**batch, k_scale=torch.full((1, 1), 0.5, device=device).expand(2, 2))
+    assert torch.equal(whole, paged_attention(**batch, k_scale=torch.tensor(0.5, device=device)))
+
+
 def test_numbers(device):
     refused("scale is 0.0; expected a positive number", device, scale=0)
     refused("scale is nan; expected a positive number", device, scale=float("nan"))
@@ -201,6 +207,8 @@ BAD_AFTER_GOOD = [
     ("out is on meta", lambda b: {"out": b["q"].to("meta")}),
     *((f"{name} is on meta", lambda b, name=name: {name: torch.ones(4, device="meta")})
       for name in ("alibi_slopes", "sinks", "q_scale", "k_scale", "v_scale")),
+    *((f"{name} has shape (2,); expected one number", lambda b, name=name: {name: torch.ones(2)})
+      for name in ("q_scale", "k_scale", "v_scale")),
     ("max_seqlen_q is -1", lambda b: {"max_seqlen_q": -1}),
     ("max_seqlen_q = 2 hold fewer", lambda b: {"max_seqlen_q": 2}),
     ("max_seqlen_k is -1", lambda b: {"max_seqlen_k": -1}),
