@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from inspect import signature
 from typing import Any
 
@@ -23,8 +24,8 @@ from ..api import paged_attention
 from ..host.hardware import device_of
 
 logger = logging.getLogger("transformers.heurgen")
-CONTINUOUS = "heurgen_flash"
-NAMES = ("heurgen", "paged|heurgen", CONTINUOUS)
+CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
+NAMES = ("heurgen", PAGED, CONTINUOUS)
 DTYPES = (torch.float16, torch.bfloat16)
 # Compute capabilities from this one on are measured; bfloat16's matrix products came with it.
 CAPABILITY = (8, 0)
@@ -33,6 +34,8 @@ SILENT = ("position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "m
 # Tokens of a page that K and V of `generate` are cut into.
 PAGE = 16
 _told: set[str] = set()
+# Whether a model computes a batch of `generate_batch` now.
+_batching: ContextVar[bool] = ContextVar("_batching", default=False)
 
 
 def register() -> None:
@@ -41,7 +44,7 @@ def register() -> None:
     from transformers.masking_utils import sdpa_mask
 
     for name in NAMES:
-        AttentionInterface.register(name, attention)
+        AttentionInterface.register(name, paged if name == PAGED else attention)
         # no mask where a batch has no padding; where there is one `sdpa` needs it
         AttentionMaskInterface.register(name, sdpa_mask)
 
@@ -56,7 +59,19 @@ def continuous(model: Any) -> Any:
         config: Any = getattr(module, "config", None)
         if hasattr(config, "_attn_implementation"):
             config._attn_implementation = CONTINUOUS
+    if not getattr(model, "_heurgen_batches", False):
+        model._heurgen_batches = True
+        model.register_forward_pre_hook(_begins, with_kwargs=True)
+        model.register_forward_hook(_ends, always_call=True)
     return model
+
+
+def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+    _batching.set(kwargs.get("cache") is not None)
+
+
+def _ends(model: Any, args: Any, output: Any) -> None:
+    _batching.set(False)
 
 
 def attention(
@@ -88,6 +103,8 @@ def attention(
             return _continuous(query, key, value, cache, module.layer_idx, features, kwargs), None
         _tell(reason)
         return _gathered_elsewhere(module, query, key, value, cache, features, kwargs)
+    if _batching.get():
+        raise _dropped(module)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
         attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
@@ -104,6 +121,23 @@ def _tell(reason: str) -> None:
     if reason not in _told:
         _told.add(reason)
         logger.info("heurgen leaves attention to Transformers: %s", reason)
+
+
+def paged(
+    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+    attention_mask: torch.Tensor | None, cache: Any = None, **kwargs: Any,
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """`attention` under the name that is for continuous batching alone."""
+    if cache is None:
+        raise _dropped(module)
+    return attention(module, query, key, value, attention_mask, cache=cache, **kwargs)
+
+
+def _dropped(module: torch.nn.Module) -> NotImplementedError:
+    """Requests of a batch lie one behind the other: without its cache they would see each other."""
+    return NotImplementedError(
+        f"{type(module).__name__} is not handed the cache of generate_batch by its model"
+    )
 
 
 def why_not(

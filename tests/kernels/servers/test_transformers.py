@@ -252,6 +252,24 @@ def test_continuous_batching_of_what_the_kernels_lack(made, device, launches, ca
     assert len(said) == 1
 
 
+def test_a_layer_that_is_not_handed_the_cache_of_a_batch_says_so(device):
+    """StableLM drops it on the way: requests, one behind the other, would see each other."""
+
+    class Model(torch.nn.Module):
+        def forward(self, cache=None):
+            states = torch.randn(1, 2, 5, 16, device=device).half()
+            return ours.attention(self, states, states, states, None)[0]
+
+    dropping = ours.continuous(Model())
+    for _ in range(2):
+        with pytest.raises(NotImplementedError, match="Model is not handed the cache of generate_batch"):
+            dropping(cache=object())
+        assert dropping().shape == (1, 5, 2, 16)
+    states = torch.randn(1, 2, 5, 16, device=device).half()
+    with pytest.raises(NotImplementedError, match="Module is not handed the cache"):
+        ours.paged(torch.nn.Module(), states, states, states, None, scaling=1.0)
+
+
 @pytest.mark.slow
 def test_the_example_runs(capsys):
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 32
