@@ -91,8 +91,8 @@ def pages_for(call: Call, apart: int = 0) -> int:
     if not call.prefix:
         return 1
     num_seqs, most = layout.num_seqs, -(-call.max_k // PAGE)
-    if apart:  # so many have more new tokens than that
-        num_seqs = min(num_seqs, 1 + (layout.tokens - call.max_q) // (apart + 1))
+    if apart:  # no more have more new tokens than that
+        num_seqs = max(min(num_seqs, layout.tokens // (apart + 1)), 1)
     if call.left >= 0:
         seen = call.left + (0 if call.new_k is not None else call.max_q)
         most = min(most, -(-seen // PAGE) + 1)
