@@ -200,7 +200,7 @@ def test_prompts_apart_cut_as_asked(segments):
 def test_copies_without_decodes_have_less_room():
     lengths = [(1, 1000)] * 40 + [(90, 1000)]
     call = checked(batch_of(lengths, heads=(4, 1)) | {"total_seqlen_k": 41_000}, H200)
-    assert pages_for(call, 4) == 8 * (1 + 40 // 5)
+    assert pages_for(call, 4) == 8 * (130 // 5)
     assert pages_for(call) == 8 * 41
 
 
