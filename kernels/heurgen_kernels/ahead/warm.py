@@ -18,7 +18,7 @@ from ..host.apart import prompts_alone
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
 from ..host.pages import write_pages
-from ..host.plan import SCRATCH_LIMIT, kept_rows, padded, unspecialised
+from ..host.plan import SCRATCH_LIMIT, in_one_launch, kept_rows, padded, unspecialised
 from ..host.segments import SEGMENTS, block_rows, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from .answers import Range, answers
@@ -174,7 +174,7 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
                     if config.variant == "warp_specialized":
                         kinds[max_q, unspecialised(features["head_size"])] = None
                     elif config.variant == "mixed" and config.BLOCK_M > 64:
-                        kinds[max_q, config._replace(BLOCK_M=64)] = None
+                        kinds[max_q, in_one_launch(config, features["head_size"])] = None
                         kinds[max_q, prompts_alone(config)] = None
     return list(dict.fromkeys((*kinds, *recorded(graphs, features))))
 

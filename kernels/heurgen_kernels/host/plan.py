@@ -115,11 +115,16 @@ def adapted(config: Config, call: Call) -> Config:
     if config.variant == "warp_specialized" and not specialises(config, call):
         config = unspecialised(call.q.shape[2])
     if config.variant == "mixed" and config.BLOCK_M > 64:
-        config = config._replace(BLOCK_M=64, TILE_SIZE=64 if call.q.shape[2] <= 128 else 32, num_stages=2)
+        config = in_one_launch(config, call.q.shape[2])
     both = call.new_k is not None and call.prefix
     config = unspilled(config, call.q.shape[2], both, call.left >= 0, call.softcap > 0)
     capability = call.layout.device.capability
     return before_hopper(config) if capability is not None and capability < (9, 0) else config
+
+
+def in_one_launch(config: Config, head_size: int) -> Config:
+    """What `mixed` is where it does not take prompts and decodes apart."""
+    return config._replace(BLOCK_M=64, TILE_SIZE=64 if head_size <= 128 else 32, num_stages=2)
 
 
 def unspecialised(head_size: int) -> Config:
