@@ -181,6 +181,7 @@ SELECTORS = (
     ("attention, 16-bit caches", "H100", ("paged_attention",), H100_TEST, ATTENTION),
     ("linear layers", "H200", ("matmul",), "h200_matmul_test.csv.gz", PRODUCTS),
     ("linear layers", "H100", ("matmul",), "h100_matmul_test.csv.gz", PRODUCTS),
+    ("linear layers, fp8 weights", "H200", ("matmul_fp8",), "h200_matmul_fp8_test.csv.gz", PRODUCTS),
 )
 
 
@@ -189,8 +190,10 @@ def chosen(model: str, log: str) -> tuple[Choice, ...]:
     """What a shipped selector chooses in a log, of the caches that launches ask it about."""
     module = read_model(HEURISTICS / f"{model}.json")
     choices = replay(module, packaged(f"hopper_{model}.toml", log))
+    if not model.startswith("paged_attention"):
+        return tuple(choices)
     fp8 = model.endswith("fp8")
-    return tuple(c for c in choices if str(c.features.get("dtype")).startswith("float8") == fp8)
+    return tuple(c for c in choices if c.features["dtype"].startswith("float8") == fp8)
 
 
 def selectors() -> str:
@@ -298,6 +301,24 @@ def matmul_lines(device: str) -> dict[tuple[str, str], str]:
     }  # fmt: skip
 
 
+def fp8_weights() -> str:
+    """bf16 weights' time, and cuBLAS's, over that of fp8 weights: benchmarks/matmul_fp8.py."""
+    rows = []
+    for device in DEVICES:
+        found = read(device, "matmul_fp8")["cells"]
+        for m in dict.fromkeys(cell["M"] for cell in found):
+            group = [cell for cell in found if cell["M"] == m]
+            ratios = [
+                [c[b] / c[a] for c in group]
+                for a, b in (("row", "bf16"), ("row", "cublas"), ("block", "bf16"))
+            ]
+            rows.append((device.upper(), m, len(group), *(f"{mean(r):.2f} ({min(r):.2f})" for r in ratios)))
+    head = (
+        "device | rows | layers | a scale a row: beside bf16 | beside cuBLAS | a scale a block: beside bf16"
+    )
+    return markdown(head, rows)
+
+
 # The host: benchmarks/host.py
 
 PARTS = {
@@ -321,11 +342,12 @@ def host() -> str:
 
 def llama() -> str:
     rows = []
-    for line in sorted(read("h200", "llama")["summary"], key=lambda line: line["batch"]):
+    lines = ((device, line) for device in DEVICES for line in read(device, "llama")["summary"])
+    for device, line in sorted(lines, key=lambda found: (DEVICES.index(found[0]), found[1]["batch"])):
         times = (f"{line['token_ms'][backend]:.2f}" for backend in ("heurgen", "sdpa", "fa3"))
         ratios = [f"{line[f'{name}, best other / ours']:.3f}" for name in ("token_ms", "first_token_ms")]
-        rows.append((line["batch"], *times, *ratios))
-    head = "batch | ms a token: ours | cuBLAS, PyTorch's attention | cuBLAS, FlashAttention-3"
+        rows.append((device.upper(), line["batch"], *times, *ratios))
+    head = "device | batch | ms a token: ours | cuBLAS, PyTorch's attention | cuBLAS, FlashAttention-3"
     return markdown(f"{head} | best other / ours | first token, best other / ours", rows)
 
 
@@ -396,6 +418,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "matmul h100": lambda: matmul_classes("h100"),
     "matmul lines": lambda: by_device(matmul_lines),
     "matmul rows": matmul_rows,
+    "matmul fp8": fp8_weights,
     "host": host,
     "llama": llama,
     "llama kernels": llama_kernels,
