@@ -48,8 +48,8 @@ import triton
 from heurgen_kernels.config import Config
 from heurgen_kernels.tools import fits
 ((config, shape),) = json.load(sys.stdin)
-kept = []
-fits._nvidia_resources = lambda compiled, target: kept.append(compiled.asm["cubin"])
+kept, read = [], fits._nvidia_resources
+fits._nvidia_resources = lambda compiled, target: kept.append(compiled.asm["cubin"]) or read(compiled, target)
 fits.compile_config(Config(*config), sys.argv[1], fits.Shape(**shape))
 tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
