@@ -17,6 +17,7 @@ _MEBI = 2**20
 _BOM = b"\xef\xbb\xbf"
 # What a compressed file begins with.
 GZIP, BZIP2 = b"\x1f\x8b", b"BZh"
+_OTHERS = {b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 
 def read_bytes(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> bytes:
@@ -70,8 +71,11 @@ def unpacked(file: str, data: bytes, error: type[HeurgenError], limit: int) -> b
     It is measured before it is kept: five megabytes may stand for five gigabytes.
 
     Raises:
-        error: it is broken, or stands for more than `limit` bytes.
+        error: it is broken, of another kind of compression, or stands for more than `limit` bytes.
     """
+    if (other := next((name for magic, name in _OTHERS.items() if data.startswith(magic)), None)) is not None:
+        hint = "unpack it first; gzip and bzip2 are read as they are"
+        raise error(f"this is {other} data, expected text", file=file, hint=hint)
     if not data.startswith((GZIP, BZIP2)):
         return data
     try:

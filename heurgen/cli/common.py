@@ -19,6 +19,7 @@ from heurgen.base.reading import reason
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 FINDINGS = 1
 BAD_INPUT = 2
+INTERRUPTED = 130  # as a shell says it of Ctrl-C
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,6 +63,10 @@ class Group(click.Group):
             _complain("the input nests too deeply")
         except MemoryError:
             _complain("the input does not fit into this machine's memory")
+        except KeyboardInterrupt:  # click would end with 1, which means findings
+            with contextlib.suppress(OSError):
+                click.echo("\ninterrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         raise click.exceptions.Exit(BAD_INPUT)
 
     def main(self, *arguments: Any, **options: Any) -> Any:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from heurgen.base.errors import UsageError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.cli.common import (
+    INTERRUPTED,
     examples,
     finish,
     json_option,
@@ -25,8 +27,6 @@ from heurgen.cli.common import (
 if TYPE_CHECKING:
     from heurgen.tune.run import SweepSummary, TuneOptions
     from heurgen.tune.timing import Mode
-
-INTERRUPTED = 130  # as a shell says it of Ctrl-C
 
 
 @click.command(
@@ -138,7 +138,7 @@ def tune(
 def _tell(done: SweepSummary, as_json: bool) -> None:
     if done.dropped_line:
         note(["the last line of the log was torn by the interruption; its config is measured again"])
-    note(f"{count} configs failed: {reason}" for reason, count in done.failures.items())
+    note(f"{counted(count, 'measurement')} failed: {reason}" for reason, count in done.failures.items())
     note(done.notes)
     if as_json:
         print_json(done.to_dict())

@@ -246,6 +246,8 @@ def _text(name: str, data: bytes) -> str:
 
 def _read_bytes(path: str) -> bytes:
     if path == STDIN:
+        if sys.stdin is None:
+            raise LogError("the standard input is closed", file="<stdin>")
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise too_large("<stdin>", LogError, MAX_BYTES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 import os
 from pathlib import Path
 
@@ -100,6 +101,18 @@ def test_half_a_packed_file_is_broken(data: bytes, name: str) -> None:
         unpacked("f", data[:-9], LogError, 100)
     assert str(caught.value).startswith(f"f: broken {name} data: ")
     assert str(caught.value).endswith(" (is the file complete?)")
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [(lzma.compress(b"a,b\n"), "xz"), (b"\x28\xb5\x2f\xfd\x04", "zstd"), (b"PK\x03\x04\x14\0", "zip")],
+    ids=["xz", "zstd", "zip"],
+)
+def test_what_is_packed_in_another_way_says_so(data: bytes, name: str) -> None:
+    with pytest.raises(LogError) as caught:
+        unpacked("f", data, LogError, 100)
+    hint = "unpack it first; gzip and bzip2 are read as they are"
+    assert str(caught.value) == f"f: this is {name} data, expected text ({hint})"
 
 
 @pytest.mark.parametrize(

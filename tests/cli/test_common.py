@@ -65,6 +65,26 @@ def test_a_pipe_that_nobody_reads_is_an_error(folder: Path, words: tuple[str, ..
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["validate - --spec kernel.toml", "init - -o new.toml", "audit model.json - --spec kernel.toml"],
+)
+def test_a_standard_input_that_is_closed_is_an_error(folder: Path, command: str) -> None:
+    done = shell(folder, f"{command} <&-")
+    assert done.returncode == 2
+    assert "error: <stdin>: the standard input is closed\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupted_is_neither_done_nor_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("heurgen.spec.kernel_spec.read_spec", interrupted)
+    done = run("validate", "log.csv", "--spec", "kernel.toml")
+    assert (done.exit_code, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
+
+
 HOSTILE = "x\x1b[2J\u202e\u200b\x07\u3164y"
 
 

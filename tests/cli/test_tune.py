@@ -66,7 +66,7 @@ def test_a_sweep_is_told_in_two_lines(asked: list[TuneOptions]) -> None:
         ({"gpus": 2}, 0, " on 2 x NVIDIA H200 in "),
         ({"state": "interrupted"}, 130, "interrupted: 10"),
         ({"dropped_line": True}, 0, "note: the last line of the log was torn"),
-        ({"failures": {"oom": 3}, "reason": "oom"}, 0, "note: 3 configs failed: oom"),
+        ({"failures": {"oom": 3}, "reason": "oom"}, 0, "note: 3 measurements failed: oom"),
         ({"succeeded": False, "reason": "o\x1bm"}, 1, "no config succeeded; the commonest reason: o\\x1bm"),
         ({"notes": ("throttled",)}, 0, "note: throttled"),
     ],
