@@ -45,21 +45,11 @@ def _has_gpu() -> bool:
 if not _MISSING and not _has_gpu() and "triton" not in sys.modules:
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+if not _MISSING and os.environ.get("TRITON_INTERPRET") == "1":
+    from tests.kernels import interpreter
 
-def _mend_interpreter() -> None:
-    """NumPy 2.4 turns no array of one element into an int; the interpreter of Triton 3.6 expects it to."""
-    import numpy
-    from triton.runtime import interpreter
-
-    if tuple(int(part) for part in numpy.__version__.split(".")[:2]) < (2, 4):
-        return
-    original = interpreter._patch_lang_tensor
-
-    def patch(tensor, *scope):
-        original(tensor, *scope)
-        tensor.__index__ = lambda self: int(self.handle.data.item())
-
-    interpreter._patch_lang_tensor = patch
+    interpreter.mend()
+    interpreter.hasten()
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +61,6 @@ def device() -> str:
         pytest.skip(
             "no GPU, and Triton was imported before the interpreter could be chosen (TRITON_INTERPRET=1)"
         )
-    _mend_interpreter()
     return "cpu"
 
 

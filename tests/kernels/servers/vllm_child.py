@@ -17,8 +17,10 @@ from types import SimpleNamespace
 
 os.environ["TRITON_INTERPRET"] = "1"
 
+from tests.kernels import interpreter
 from tests.kernels.servers import vllm_wheels
 
+interpreter.hasten()
 VERSION = sys.argv[1]
 vllm_wheels.enter(VERSION)
 
