@@ -103,7 +103,7 @@ def train(
     from heurgen.logs.card import read_devices, read_tools
     from heurgen.logs.costs import cost_tables
     from heurgen.logs.tuning_log import read_logs
-    from heurgen.ship.remarks import beyond, curve, device_forms, grouping, held_out, warnings
+    from heurgen.ship.remarks import beyond, curve, device_forms, estimates, grouping, held_out, warnings
     from heurgen.ship.training import from_tables
     from heurgen.spec.kernel_spec import read_spec
     from heurgen.trees import FitOptions
@@ -131,7 +131,8 @@ def train(
     for selector in module.selectors:
         table = table_of[selector.vendor, selector.device]
         note((*warnings(selector), *filter(None, [beyond(selector)])))
-        lines = (*grouping(table), *curve(selector), *held_out(selector, table), *device_forms(selector))
+        figures = (*curve(selector), *held_out(selector, table), *device_forms(selector))
+        lines = (*grouping(table), *estimates(selector), *figures)
         say("\n".join((selector_title(selector), *lines)))
     for text in suggestions:
         say(text)

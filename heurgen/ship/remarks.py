@@ -81,6 +81,17 @@ def _share(value: float) -> str:
     return percent(value) if value >= 0.0005 else "under 0.1 %"
 
 
+def estimates(selector: Selector) -> list[str]:
+    """That costs were estimated, in one line."""
+    share = selector.choice.get("estimated_cells")
+    if not share:
+        return []
+    return [
+        f"  {percent(share)} of the cells were not measured, by chance as it looks: learnt from estimates; figures are "
+        "of measured choices"
+    ]
+
+
 def curve(selector: Selector) -> list[str]:
     """The held-out slowdown against number of configs and leaves, in at most three lines."""
     told: list[Mapping[str, Any]] = list(selector.choice.get("curve", ()))

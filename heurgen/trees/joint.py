@@ -8,6 +8,7 @@ import numpy as np
 
 from heurgen.trees import constants
 from heurgen.trees.bins import binned
+from heurgen.trees.chance import tried
 from heurgen.trees.configs import choose, region_costs
 from heurgen.trees.coverage import settling_cut
 from heurgen.trees.grow import grow
@@ -173,7 +174,7 @@ def finish(p: Problem, g: Grown, s: Settings, known: list[Limit]) -> Tree:
     price = price_units(s.price, p.n_real)
     tree = _finished(g, price, s.max_leaves)
     tree = with_max_leaves(p, tree, s.max_leaves) if g.settled else tree
-    return guarded(p, tree, known, price, s.depth + s.spare, s.max_leaves)
+    return tried(p, guarded(p, tree, known, price, s.depth + s.spare, s.max_leaves))
 
 
 def _finished(g: Grown, units: float, max_leaves: int) -> Tree:

@@ -70,7 +70,8 @@ class Problem:
     X        float64 [N, F]
     cost     float64 [N, C]  whole numbers: weight x log-slowdown x UNIT. Where not `covered` so much that one such
                              scenario outweighs all slowdowns together (see `_uncovered`): coverage comes first
-    covered  bool [N, C]     measured and did not fail
+    covered  bool [N, C]     measured and did not fail (or would not have, see `chance.estimated`)
+    untried  bool [N, C]     never measured
     real     bool [N]        False for a point between scenarios (see `between`)
     noise    float64 [N]     whole numbers, as `cost`: a lead up to this is within the noise
     index    int64 [N]       row of the table; of a point between, one of its ends
@@ -87,6 +88,7 @@ class Problem:
     X: Floats
     cost: Floats
     covered: Bools
+    untried: Bools
     real: Bools
     noise: Floats
     index: Ints
@@ -128,6 +130,7 @@ def problem(table: CostTable, rows: Ints | None = None) -> Problem:
     X = table.X[np.ix_(rows, order)]
     log = table.log_slowdown[np.ix_(rows, configs)]
     covered = np.isfinite(log)
+    untried = np.isnan(log) if table.costs_known else np.zeros_like(covered)
     if table.costs_known:
         known = np.minimum(np.where(covered, log, 0.0), constants.LEARNER.uncovered - 1)
         cost = np.where(covered, np.rint(known * UNIT), _uncovered(np.rint(known * UNIT)))
@@ -141,6 +144,7 @@ def problem(table: CostTable, rows: Ints | None = None) -> Problem:
         X=X[sort],
         cost=cost[sort],
         covered=covered[sort],
+        untried=untried[sort],
         real=np.ones(len(rows), dtype=bool),
         noise=np.rint(np.log1p(table.noise[rows][sort]) * UNIT),
         index=rows[sort].astype(np.int64),
@@ -208,6 +212,7 @@ def with_configs(p: Problem, chosen: Ints) -> Problem:
         p,
         cost=np.ascontiguousarray(p.cost[:, chosen]),
         covered=np.ascontiguousarray(p.covered[:, chosen]),
+        untried=np.ascontiguousarray(p.untried[:, chosen]),
         configs=p.configs[chosen],
         leaf_price=p.leaf_price[chosen],
     )
@@ -220,6 +225,7 @@ def subset(p: Problem, rows: Bools) -> Problem:
         X=p.X[rows],
         cost=p.cost[rows],
         covered=p.covered[rows],
+        untried=p.untried[rows],
         real=p.real[rows],
         noise=p.noise[rows],
         index=p.index[rows],
@@ -295,6 +301,7 @@ def between(p: Problem, neighbours: int, share: float, fading: bool = False) -> 
         X=X,
         cost=np.vstack([p.cost, *cost]),
         covered=np.vstack([p.covered, *[p.covered[a]] * steps]),
+        untried=np.vstack([p.untried, np.zeros((n, p.untried.shape[1]), dtype=bool)]),
         real=np.concatenate([p.real, np.zeros(n, dtype=bool)]),
         noise=np.concatenate([p.noise, np.zeros(n)]),
         index=ends,
@@ -311,6 +318,14 @@ def _scaled(p: Problem) -> tuple[Floats, Bools]:
     return Z, logs
 
 
+def standardised(p: Problem, columns: list[int]) -> Floats:
+    """Some columns as distances see them: logs where positive, of unit spread."""
+    Z = _scaled(p)[0][:, columns]
+    spread = Z.std(axis=0)
+    found: Floats = np.round((Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0), 9)
+    return found
+
+
 def _pairs(p: Problem, neighbours: int) -> tuple[Ints, Floats]:
     """Pairs (i < j) of a row and one of its nearest neighbours, with equal categories and coverage [P, 2].
 
@@ -318,9 +333,7 @@ def _pairs(p: Problem, neighbours: int) -> tuple[Ints, Floats]:
     """
     given = [i for i, c in enumerate(p.columns) if not c.derived and c.type in ("int", "float")]
     kinds = [i for i, c in enumerate(p.columns) if c.type in ("category", "bool")]
-    Z = _scaled(p)[0][:, given]
-    spread = Z.std(axis=0)
-    Z = np.round((Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0), 9)
+    Z = standardised(p, given)
     kind = np.unique(np.hstack([p.X[:, kinds], p.covered]), axis=0, return_inverse=True)[1].reshape(-1)
     near = p.shared.nearest(Z)
     same = (kind[near] == kind[:, None]) & (near >= 0)

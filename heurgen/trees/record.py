@@ -19,7 +19,7 @@ WORST = 12
 
 
 def record(choice: Contest, table: CostTable, p: Problem, r: Regime) -> dict[str, Any]:
-    """The choice as JSON data; held-out figures of the chosen candidate where costs are known.
+    """The choice as JSON data; held-out figures where costs are known, of launches that had no say in the sizes.
 
     `curve` has, for every number of configs, the best held-out mean over prices and the leaves it took.
     """
@@ -28,7 +28,8 @@ def record(choice: Contest, table: CostTable, p: Problem, r: Regime) -> dict[str
         return {"note": f"fewer than {few} groups of scenarios: no cross-validation, a small default"}
     chosen = choice.chosen
     told: dict[str, Any] = {
-        "held_out": _described(chosen) | ({} if p.labels_only else _held_out(chosen, table, p)),
+        "held_out": _described(chosen)
+        | ({} if p.labels_only else _held_out(choice.unseen or chosen, table, p)),
         "alternatives": [_described(c) for c in choice.compared],
         "curve": [_described(c) for c in curve(choice.compared)],
         "folds": constants.LEARNER.folds,
@@ -39,6 +40,8 @@ def record(choice: Contest, table: CostTable, p: Problem, r: Regime) -> dict[str
             "max_configs": r.counts[-1],
         },
     }
+    if r.by_chance:
+        told["estimated_cells"] = round(float(p.untried.mean()), 6)
     if choice.beyond is not None and choice.beyond.mean < chosen.mean - r.tolerance:
         told["beyond"] = _described(choice.beyond) | {"max_depth": choice.beyond.settings.depth}
     return told

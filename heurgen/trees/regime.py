@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
+from heurgen.trees.chance import estimated, gaps_by_chance
 from heurgen.trees.coverage import sparse
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Ints, Problem, groups, problem, steep
@@ -24,6 +25,7 @@ class Regime:
     max_depth, max_leaves   the caller's limits, else the defaults for so many scenarios
     prices       prices of a leaf that are compared, ascending
     patience     numbers of configs in a row that must fail to pay before the search ends
+    by_chance    whether what was not measured is estimated, see `chance.gaps_by_chance`
     sparse       whether many cells are missing, see `coverage.sparse`
     careful      whether regions that come near what a config was never covered on are bounded: in a sparse table whose
                  scenarios suffice to tell
@@ -48,6 +50,7 @@ class Regime:
     max_leaves: int
     prices: tuple[float, ...]
     patience: int
+    by_chance: bool
     sparse: bool
     careful: bool
     between: bool
@@ -69,7 +72,8 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     """The regime of a whole table (never of a fold's part)."""
     c = constants.LEARNER
     n, n_groups = p.n_real, int(groups(p).max()) + 1
-    few, many_missing = n <= c.small and not p.labels_only, sparse(p)
+    by_chance = gaps_by_chance(p)
+    few, many_missing = n <= c.small and not p.labels_only, not by_chance and sparse(p)
     between = n <= c.interpolated and not p.labels_only and not many_missing
     named = bool(options.max_depth or options.max_leaves)
     counts = _counts(n, min(options.max_configs or c.pool, c.pool, len(p.configs)))
@@ -82,6 +86,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         max_leaves=options.max_leaves or _leaves(n, options.max_depth),
         prices=c.few_prices if few and options.prefer != "small" else c.prices,
         patience=len(counts) if few else c.patience,
+        by_chance=by_chance,
         sparse=many_missing,
         careful=many_missing and n > c.small,
         between=between,
@@ -98,6 +103,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
 def ruled(table: CostTable, rows: Ints, r: Regime) -> Problem:
     """The problem of some of a table's rows by the rules of the whole table."""
     p = problem(table, rows)
+    p = estimated(p) if r.by_chance else p
     return steep(p) if r.sparse else p
 
 

@@ -68,6 +68,29 @@ def test_an_invalid_choice_counts_as_twenty_times_in_the_error_not_as_growth_pri
     assert auto.error(best.cost, best.cost, 1) == 0.0
 
 
+def test_reported_costs_had_no_say_in_the_sizes() -> None:
+    """Thirty candidates that differ by luck alone: the luckiest promises 0.41 where each costs 0.5."""
+    r = regime(problem(surface(120, 12, 3)), FitOptions())
+    rng, rows = np.random.RandomState(0), np.arange(60)
+    promised, told = [], []
+    for _ in range(20):
+        sizes = [
+            Candidate("joint", Settings(k, 0.03, 8, 24), 0.0, 8.0, 8.0, rng.rand(60), rows, np.full(60, k))
+            for k in range(1, 31)
+        ]
+        sizes = [replace(c, mean=float(c.cost.mean())) for c in sizes]
+        chosen = auto.preferred(sizes, r)
+        found = auto.unseen(chosen, chosen, sizes, np.split(rows, 5), r)
+        # Every row is what the candidate costs there that is said to have answered it.
+        assert (found.cost == [sizes[k - 1].cost[i] for i, k in enumerate(found.chosen.tolist())]).all()
+        promised.append(chosen.mean)
+        told.append(found.cost.mean())
+    assert np.mean(promised) < 0.46
+    assert abs(np.mean(told) - 0.5) < 0.02
+    one = replace(candidate(0.05, 10), strategy="per-parameter")
+    assert auto.unseen(one, one, [one], [rows], r) is one
+
+
 def test_too_few_groups_are_not_divided() -> None:
     t = surface(5, 3, 2)
     p = problem(t)

@@ -1,0 +1,161 @@
+"""Cells that were not measured by chance: a random search, an interrupted sweep, lost lines.
+
+A cell without a measurement mostly says that the config does not apply: a block that does not fit, a solver that was
+not worth listing. So coverage comes first, and of a config that was measured in half of a region nobody knows whether
+it runs in the other half. In a log of random samples that rule leaves nothing to choose from: every config lacks cells
+everywhere, and the one that was drawn most often ships for all. There the gaps say nothing, and what the config would
+have cost is estimated from the scenarios around. A cell that failed is never such a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from heurgen.trees import constants
+from heurgen.trees.node import Branch, Tip, Tree, goes_left
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, standardised
+
+# Scenarios with gaps, weighed by how much they tell, from which on chance can be told from kind.
+ENOUGH = 30
+# See `gaps_by_chance`: of gaps by chance the first two are 0.7 to 1.6 and the last 0.03 at most, on other logs 5 to
+# 2,600 and 0.2 to 1.0.
+UNEVEN, TOGETHER, NEAR = 3.0, 2.5, 0.1
+# Nearest scenarios that a cell is estimated from.
+NEIGHBOURS = 8
+# Scenarios, spread over the log, that may be the nearest of one.
+ASKED = 4000
+# Distances, or cells of nearest scenarios, that are held at once.
+CELLS = 2**24
+PASSES = 2
+
+
+def gaps_by_chance(p: Problem) -> bool:
+    """Whether which cells were not measured follows neither from the config, nor the others, nor the features.
+
+    A scenario that lacks a share of its cells would lack each with that probability. Beyond this, of the cells:
+
+    - uneven: do some configs lack more than others? (mean square over configs, of one by chance 1)
+    - together: do two configs lack the same scenarios? (mean square over pairs, by chance 1)
+    - near: do scenarios lack what the nearest one lacks? (correlation, by chance 0)
+
+    A limit of size shows in all three; that a size is no multiple of 8, which neighbours do not share, in the first
+    two.
+    """
+    if p.labels_only or not p.untried.any():
+        return False
+    share = p.untried.mean(axis=1)
+    rows = np.flatnonzero((share > 0) & (share < 1))
+    weight = share[rows] * (1 - share[rows])
+    if not len(rows) or weight.sum() ** 2 < ENOUGH * (weight**2).sum():
+        return False
+    gaps = p.untried[rows] - share[rows][:, None]
+    n = gaps.shape[1]
+    if n < 2:
+        return False
+    uneven = (gaps.sum(axis=0) ** 2).mean() / weight.sum()
+    pairs = gaps.T @ gaps
+    together = ((pairs**2).sum() - (np.diag(pairs) ** 2).sum()) / (n * (n - 1) * (weight**2).sum())
+    if not (uneven < UNEVEN and together < TOGETHER):
+        return False
+    nearest = np.concatenate(list(_nearest(_features(p)[rows], 1)))[:, 0]
+    return bool((gaps * gaps[nearest]).sum() < NEAR * n * weight.sum())
+
+
+def estimated(p: Problem) -> Problem:
+    """The problem with a cost in every cell that was not measured; `untried` still tells them.
+
+    A measured cost is what its scenario costs more than others, plus what its config does, plus what it does here. The
+    last is taken from the nearest scenarios where the config was measured. All are whole numbers of cost units: sums of
+    them are exact, so the estimates are the same on every processor.
+    """
+    known = p.covered
+    cost = np.where(known, p.cost, 0.0)
+    row, column = np.zeros((len(cost), 1)), np.zeros((1, cost.shape[1]))
+    for _ in range(8):
+        column = _mean(np.where(known, cost - row, 0.0), known, 0)
+        row = _mean(np.where(known, cost - column, 0.0), known, 1)
+    per_config = max(float(known.mean()), 0.01)
+    near = np.concatenate(list(_nearest(_features(p), int(2 * NEIGHBOURS / per_config) + 1)))
+    here = np.zeros_like(cost)
+    for _ in range(PASSES):
+        here = _around(np.where(known, cost - row - column, 0.0), known, near)
+        row = _mean(np.where(known, cost - column - here, 0.0), known, 1)
+    filled = np.where(known, cost, row + column + here)
+    filled -= np.where(known | p.untried, filled, np.inf).min(axis=1, keepdims=True)
+    limit = np.rint((constants.LEARNER.uncovered - 1) * UNIT)
+    return replace(
+        p,
+        cost=np.where(known | p.untried, np.minimum(filled, limit), p.cost),
+        covered=known | p.untried,
+    )
+
+
+def tried(p: Problem, tree: Tree) -> Tree:
+    """The tree with no config in a leaf that was measured on none of its scenarios: estimates alone ship nothing.
+
+    A leaf in whose scenarios no config was measured gives way to its sibling.
+    """
+    known = p.covered & ~p.untried
+
+    def walk(node: Tree, rows: Ints) -> Tree:
+        measured: Bools = np.asarray(known[rows].any(axis=0))
+        if isinstance(node, Tip):
+            if not measured.any() or measured[node.config]:
+                return node
+            return Tip(int(np.where(measured, p.cost[rows].sum(axis=0), np.inf).argmin()))
+        left = goes_left(p, rows, node.cut)
+        for side, other in ((left, node.right), (~left, node.left)):
+            if side.any() and not known[rows[side]].any():
+                return walk(other, rows)
+        return Branch(node.cut, walk(node.left, rows[left]), walk(node.right, rows[~left]))
+
+    return walk(tree, np.flatnonzero(p.real)) if (p.covered & p.untried).any() else tree
+
+
+def _mean(cost: Floats, known: Bools, axis: int) -> Floats:
+    """Means of the known cells along an axis, rounded to whole units; 0 where none is known."""
+    count = known.sum(axis=axis, keepdims=True)
+    found: Floats = np.rint(cost.sum(axis=axis, keepdims=True) / np.maximum(count, 1))
+    return found
+
+
+def _around(cost: Floats, known: Bools, near: Ints) -> Floats:
+    """The mean cost [N, C] of a config in the first NEIGHBOURS of each row's nearest rows [N, K] where it is known."""
+    found = np.empty_like(cost)
+    step = max(1, CELLS // (near.shape[1] * cost.shape[1]))
+    for start in range(0, len(cost), step):
+        own = near[start : start + step]
+        used: Bools = np.asarray(known[own])
+        used &= np.cumsum(used, axis=1) <= NEIGHBOURS
+        sums = np.where(used, cost[own], 0.0).sum(axis=1)
+        found[start : start + step] = np.rint(sums / np.maximum(used.sum(axis=1), 1))
+    return found
+
+
+def _features(p: Problem) -> Floats:
+    """All given features as distances see them; a category is as far from every other as two units."""
+    given = [i for i, c in enumerate(p.columns) if not c.derived]
+    kinds = [i for i in given if p.columns[i].type == "category"]
+    numbers = standardised(p, [i for i in given if i not in kinds])
+    own = [(p.X[:, [i]] == np.unique(p.X[:, i])).astype(np.float64) for i in kinds]
+    return np.hstack([numbers, *own])
+
+
+def _nearest(Z: Floats, count: int) -> Iterator[Ints]:
+    """The `count` nearest other rows of each row of Z, nearest first, of ASKED; in parts."""
+    asked = np.unique(np.linspace(0, len(Z) - 1, min(len(Z), ASKED)).astype(np.int64))
+    count = min(count, len(asked) - 1)
+    step = max(1, CELLS // len(asked))
+    for start in range(0, len(Z), step):
+        own = np.arange(start, min(start + step, len(Z)))
+        distance = np.zeros((len(own), len(asked)))
+        for column in Z.T:
+            distance += (column[own, None] - column[asked]) ** 2
+        distance = np.round(distance, 9)
+        distance[own[:, None] == asked] = np.inf
+        part = np.sort(np.argpartition(distance, count, axis=1)[:, :count], axis=1)
+        order = np.argsort(np.take_along_axis(distance, part, axis=1), axis=1, kind="stable")
+        yield asked[np.take_along_axis(part, order, axis=1)]
