@@ -41,8 +41,11 @@ _OWN = ("time", "kernel_type", *_FLEX)
 _TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
 _DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+)")
 _CHOICE = re.compile(
-    r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) ([0-9.]+|inf|nan) ms(?: [0-9.]+%)?( .*|)\s*$"
+    r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) {1,16}([0-9.]+|inf|nan) ms(?: {1,16}[0-9.]+%)?( .*|)\s*$"
 )
+# Parameters that stand on lines of their own below their choice, as pages show them.
+_CONTINUED = re.compile(r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_]*=[^=].*)$")
+_TAKES = re.compile(r"AUTOTUNE (benchmarking )?takes")
 _SYMBOL = re.compile(r"\bs[0-9]+\b")
 _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=('[^']*'|\"[^\"]*\"|[^,]+)(?:, |$)")
 _MM_NAMES = ("mm", "addmm", "bmm", "baddbmm", "int_mm", "scaled_mm", "_scaled_mm", "_int_mm")
@@ -180,24 +183,45 @@ def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[tuple[di
 def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
     """Blocks of `AUTOTUNE mm(64x4096, 4096x128)`, `strides: ...`, `dtypes: ...` and a line for each choice."""
     kind, features, any_choice, unread = "", dict[str, str](), False, 0
-    for row, line in enumerate(file.text.split("\n"), 1):
+    lines = file.text.split("\n")
+    for row, line in enumerate(lines, 1):
         text = line[:4000]
         if "AUTOTUNE " in text:
             title = _TITLE.search(text)
             kind, features = (title[1], _shape(file, row, title[1], title[2])) if title else ("", {})
-            unread += title is None and "AUTOTUNE benchmarking" not in text
+            unread += title is None and _TAKES.search(text) is None
         elif kind and (dtypes := _DTYPES.search(text)):
             features["dtype"] = cell(file, dtypes[1].removeprefix("torch."), f"line {row}: dtypes")
         elif kind and (choice := _CHOICE.search(text)):
             any_choice = True
-            config = {"type": "triton" if choice[1].startswith("triton_") else choice[1]}
-            config |= {f[1]: f[2].strip("'\" ") for f in _FIELD.finditer(choice[3].strip())}
+            config = _described(file, choice, lines, row)
             time = time_of(file, csv_number(file, choice[2], row, choice[1]), f"line {row}")
-            yield kind, features, {k: v for k, v in config.items() if v != "None"}, time
+            yield kind, features, config, time
     if unread:
         found.notes.append(f"{counted(unread, 'tuning')} of symbolic sizes left out")
     if not any_choice:
         raise file.error("found no block that max-autotune prints", hint="AUTOTUNE mm(...), then its choices")
+
+
+def _described(file: Foreign, choice: re.Match[str], lines: Sequence[str], row: int) -> dict[str, str]:
+    """The config of a choice on line `row` (from 1): its parameters stand behind it, or on the lines below it.
+
+    Raises:
+        LogError: a template of Triton has none. Its name is numbered anew in every tuning, so that all would be one.
+    """
+    said = choice[3].strip()
+    while row < len(lines) and (more := _CONTINUED.search(lines[row][:4000])):
+        said, row = f"{said.rstrip(',')}, {more[1].strip()}".removeprefix(", "), row + 1
+    triton = choice[1].startswith("triton_")
+    config = {f[1]: f[2].strip("'\" ") for f in _FIELD.finditer(said)}
+    if triton and not config:
+        raise file.error(
+            f"the choice {quoted(choice[1])} names no parameter",
+            row=row,
+            hint="older versions of torch print names alone; log with TORCHINDUCTOR_MM_LOGGING_FILE",
+        )
+    config = {"type": "triton" if triton else choice[1]} | config
+    return {k: v for k, v in config.items() if v != "None"}
 
 
 def _shape(file: Foreign, row: int, kind: str, text: str) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """vLLM's and SGLang's tuned JSON (fused MoE, block fp8, Mamba's state update, LoRA) -> winners.
 
 The file's name says device and problem: `E=8,N=3584,device_name=NVIDIA_H200,dtype=fp8_w8a8.json`,
-`N=..,K=..,device_name=..`, `headdim=..,dstate=..,device_name=..,cache_dtype=..`. The body maps a number of tokens (of
-a state update: batch times heads) to the winner. A LoRA file is `<device>_SHRINK.json` or `<device>_EXPAND_TRUE.json`,
-its body nested by max_loras, num_slices, m, k, n. SGLang's folder says the Triton version.
+`N=..,K=..,device_name=..` (SGLang ships some with no device behind it),
+`headdim=..,dstate=..,device_name=..,cache_dtype=..`. The body maps a number of tokens (of a state update: batch times
+heads) to the winner. A LoRA file is `<device>_SHRINK.json` or `<device>_EXPAND_TRUE.json`, its body nested by
+max_loras, num_slices, m, k, n. SGLang's folder says the Triton version.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from heurgen.base.errors import quoted
+from heurgen.base.errors import printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
 
-_PAIR = re.compile(r"([A-Za-z_]+)=((?:\[[^\]]*\]|[^,\[\]])+)(?:,|$)")
+_PAIR = re.compile(r"([A-Za-z_]+)=((?:\[[^\]]*\]|[^,\[\]])+|(?<=device_name=))(?:,|$)")
+_PROBLEM = re.compile(r"(?:E|N|K|headdim)=[0-9].*device_name=")
 _LORA = re.compile(r"(.+?)_((?:FUSED_MOE_LORA_W(?:13|2)_)?(?:SHRINK|EXPAND)(?:_TRUE|_FALSE)?)\.json")
 _LORA_LEVELS = ("max_loras", "num_slices", "m", "k", "n", "i")
 _SUFFIX = re.compile(r"(_down)?\.json$")
@@ -32,21 +35,28 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 def recognises(file: Foreign) -> bool:
-    return "device_name=" in file.name or _LORA.fullmatch(file.name) is not None
+    return _PROBLEM.match(file.name) is not None or _LORA.fullmatch(file.name) is not None
 
 
 def import_vllm(files: Sequence[Foreign], options: Options) -> Imported:
-    found = Collected("vllm", winners_only=True)
+    found, blank = Collected("vllm", winners_only=True), 0
     named = [(file, *_name(file)) for file in files]
     found.kernel = one_kernel((kind for _, kind, _, _ in named), options.kernel)
+    named = [of for of in named if of[1] == found.kernel]
+    any_placed = any(device for _, _, device, _ in named)
     for file, kind, device, features in named:
-        if kind != found.kernel:
+        if any_placed and not (device or options.device):
+            found.notes.append(f"{printable(file.file)}: left out, it does not say the device")
             continue
         place = device_and_vendor(file.file, device, options.device, options.vendor)
-        data = a(file, parse_json(file), dict, "")
+        body = a(file, parse_json(file), dict, "")
+        data = {key: config for key, config in body.items() if config is not None}
+        blank += len(body) - len(data)
         rows = _nested(file, data, (), 0) if kind.startswith("lora") else _flat(file, data, kind)
         for size, config in rows:
             found.add(found.scenario(place[1], place[0], {**features, **size}), config, None)
+    if blank:
+        found.notes.append(f"{counted(blank, 'size')} without a config left out")
     return found.imported(options)
 
 

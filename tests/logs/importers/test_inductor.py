@@ -49,6 +49,8 @@ WRONG: Wrong = {
         ("mm.json", H, mm(choices=[{"time": 1.0}]), "FILE:1: column '[1].(8, 16, 32)[0]': the choice names no parameter"),
         ("mm.json", H, mm(choices=[None]), "the files hold no measurement that inductor wrote"),
         ("mm.json", Options(), mm(), "FILE does not say the device (say which: --device NAME)"),
+        ("log.txt", H, "AUTOTUNE mm(64x32, 32x16)\n  mm 0.2 ms 100.0%\n  triton_mm_3 0.4 ms 50.0%\n", "FILE:3: the choice 'triton_mm_3' names "
+         "no parameter (older versions of torch print names alone; log with TORCHINDUCTOR_MM_LOGGING_FILE)"),
         ("log.txt", H, "nothing here\n", "FILE: found no block that max-autotune prints (AUTOTUNE mm(...), then its choices)"),
     ],
 }  # fmt: skip
@@ -134,6 +136,24 @@ def test_what_max_autotune_prints(tmp_path: Path) -> None:
         ("64", "4096", "128", "bfloat16", "mm", "", "0.0312"),
         ("64", "4096", "128", "bfloat16", "triton", "64", "0.0297"),
     ]
+
+
+def test_printed_choices_whose_parameters_are_wrapped(tmp_path: Path) -> None:
+    head, _, tail = PRINTED.partition("  triton_mm_12")
+    wrapped = """\
+triton_mm_12  0.0297 ms  100.0%
+  ACC_TYPE='tl.float32', ALLOW_TF32=False, BLOCK_K=64,
+  num_stages=3, num_warps=4
+
+"""
+    for block in (head + wrapped + tail.partition("\n")[2], PRINTED.replace("12 0", "12  0")):
+        text = block.replace("AUTOTUNE benchmarking takes", "AUTOTUNE takes")
+        imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+        assert columns(imported, "type", "ALLOW_TF32", "BLOCK_K", "num_stages", "num_warps", "time_ms") == [
+            ("mm", "", "", "", "", "0.0312"),
+            ("triton", "False", "64", "3", "4", "0.0297"),
+        ]
+        assert imported.notes == ("inductor files", "2 rows, 0 of them failures")
 
 
 @pytest.mark.parametrize(

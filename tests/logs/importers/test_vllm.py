@@ -42,7 +42,8 @@ WRONG: Wrong = {
         (SGLANG, H, "3", "FILE: found a number, expected an object"),
         (SGLANG, H, '{"M=1": {}}', "FILE:1: found the key 'M=1', expected a number of tokens"),
         (SGLANG, H, '{"-1": {"B": 1}}', "FILE:1: found the key '-1', expected a number of tokens"),
-        (SGLANG, H, '{"1": null}', "FILE:1: column '1': found null, expected an object"),
+        (SGLANG, H, '{"1": null}', "the files hold no measurement that vllm wrote"),
+        ("E=8,N=64,device_name=.json", Options(), '{"1": {"B": 1}}', "FILE does not say the device (say which: --device NAME)"),
         (SGLANG, H, '{"1": {"B": null}}', "FILE:1: column '1': the config is empty"),
         (SGLANG, H, '{"1": {"B": NaN}}', "FILE:1: column '1.B': found 'nan', expected a number or text"),
         (SGLANG, H, '{"1": {"B": {"C": 1}}}', "FILE:1: column '1.B': found \"{'C': 1}\", expected a number or text"),
@@ -107,3 +108,19 @@ def test_one_kernel_of_a_folder(tmp_path: Path) -> None:
         UsageError, match=r"no file is of the kernel 'moe' \(found: fused_moe, fused_moe_down\)"
     ):
         import_logs("vllm", [str(tmp_path)], Options(kernel="moe"))
+
+
+def test_a_folder_as_sglang_ships_it(tmp_path: Path) -> None:
+    """One file without a device, a size without a config, files of other kernels under names like these."""
+    body = '{"1": {"BLOCK_SIZE_M": 16}, "64": null}'
+    for name in (MOE, "E=8,N=128,device_name=.json", "provider=x,E=8,device_name=NVIDIA_H200.json"):
+        write(tmp_path, name, body)
+    for kind in ("auto", "sglang"):
+        found = import_logs(kind, [str(tmp_path)], Options())
+        assert columns(found, "N", "M", "BLOCK_SIZE_M") == [("64", "1", "16")]
+        notes = "\n".join(found.notes)
+        assert "E=8,N=128,device_name=.json: left out, it does not say the device" in notes
+        assert "1 size without a config left out" in notes
+        assert "left out, the first: " in notes
+    found = import_logs("sglang", [str(tmp_path)], Options(device="NVIDIA H20"))
+    assert columns(found, "device", "N") == [("NVIDIA H20", "64"), ("NVIDIA H20", "128")]
