@@ -15,7 +15,7 @@ test: $(STAMPS)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cluster and not browser"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cluster and not browser"
 	@echo "not run: tests that start a Ray cluster (make test-cluster), a browser (make test-browser), and what was skipped above"
 
 # Sweeps on a Ray cluster whose nodes come and go: a minute and more.

@@ -1,8 +1,6 @@
 """Cross-compilation without a GPU: what the selectors can return fits shared memory and registers, no spills.
 
-In processes of their own, since the interpreter and the compiler exclude each other within one; one process a
-target, and each distinct kernel is compiled once in it. `make fits` compiles all cases and records the hash of the
-code; otherwise every fortieth is compiled.
+`make fits` compiles all cases and records the hash of the code; otherwise every fortieth is compiled.
 """
 
 from __future__ import annotations
@@ -10,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +18,7 @@ from heurgen_kernels.heuristics import paged_attention, paged_attention_amd, pag
 from heurgen_kernels.host.segments import with_segments
 
 from benchmarks.gpu_check import code_hash
+from tests.kernels.tools.compiling import asked
 
 ROOT = Path(__file__).parents[3]
 ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
@@ -29,50 +26,6 @@ STEP = 1 if ALL else 40
 by_make_fits = pytest.mark.skipif(
     not ALL, reason="compiled by `make fits`, which records the hash of the code"
 )
-SCRIPT = """
-import json, sys
-from heurgen_kernels.config import Config, normalise
-from heurgen_kernels.tools.fits import Shape, compile_config, compile_widening
-target = sys.argv[1]
-for config, shape in json.load(sys.stdin):
-    found = compile_config(Config(*config), target, Shape(**shape))
-    print(json.dumps([found.shared, found.registers, found.spills, found.reason(target)]))
-"""
-
-
-# The instructions of the one case's kernel.
-SASS = """
-import json, subprocess, sys, tempfile
-from pathlib import Path
-import triton
-from heurgen_kernels.config import Config
-from heurgen_kernels.tools import fits
-((config, shape),) = json.load(sys.stdin)
-kept, read = [], fits._nvidia_resources
-fits._nvidia_resources = lambda compiled, target: kept.append(compiled.asm["cubin"]) or read(compiled, target)
-fits.compile_config(Config(*config), sys.argv[1], fits.Shape(**shape))
-tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-    file.write(kept[0])
-    file.flush()
-    subprocess.run([tool, "-sass", file.name], check=True)
-"""
-
-
-def run(script, target, cases):
-    """What a script of the above writes, given (config, shape) of each case."""
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "kernels"}
-    found = subprocess.run(
-        [sys.executable, "-c", script, target], input=json.dumps(cases),
-        capture_output=True, text=True, env=environment, timeout=3000,
-    )  # fmt: skip
-    assert found.returncode == 0, found.stderr[-2000:]
-    return found.stdout
-
-
-def compiled(target, cases, script=SCRIPT):
-    """(shared, registers, spills, why it does not fit or None) of each (config, shape)."""
-    return [json.loads(line) for line in run(script, target, cases).splitlines()]
 
 
 def configs_of(module):
@@ -110,8 +63,7 @@ def cases(configs, pages=(16,), decodes=(False, True), **more):
 def unfit(target, found):
     """Lines that say which config fails where, and why; "" where all fit."""
     found = found[::STEP]
-    results = compiled(target, found)
-    assert len(results) == len(found) > 0
+    results = asked("attention", target, found)
     return "\n".join(
         f"{' '.join(map(str, config))} {shape}: {reason}"
         for (config, shape), (shared, registers, _, reason) in zip(found, results, strict=True)
@@ -150,7 +102,8 @@ def test_fp8_caches_fit_but_for_two_words(target, module):
     """
     configs = [config for config in configs_of(module) if config.variant != "warp_specialized"]
     found = [(config, shape) for config, shape in cases(configs, fp8=True) if not shape["fresh"]]
-    for (config, _), (shared, _, spills, reason) in zip(found, compiled(target, found), strict=True):
+    results = asked("attention", target, found)
+    for (config, _), (shared, _, spills, reason) in zip(found, results, strict=True):
         assert shared > 0
         few = (config.BLOCK_M, config.TILE_SIZE) == (64, 32) and 0 < spills <= 2
         assert few or reason is None, (config, reason)
@@ -179,16 +132,16 @@ def test_warp_specialized_fits_with_each_feature():
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "gfx90a"])
 def test_fp8_caches_compile_where_there_is_one_type_of_them_or_none_of_amds(target):
-    found = compiled(target, [(Config("q_block", 64, 32, 4, 2), {"fp8": True}),
-                              (Config("split_kv", 16, 32, 4, 2, 4), {"fp8": True, "decode": True})])  # fmt: skip
+    prompt = Config("q_block", 64, 32, 4, 2), {"fp8": True}
+    decode = Config("split_kv", 16, 32, 4, 2, 4), {"fp8": True, "decode": True}
+    found = asked("attention", target, [prompt, decode])
     assert [spills for _, _, spills, _ in found] == [0, 0]
 
 
 def test_the_copy_of_fp8_pages_fits():
     shapes = [{"head_size": size, "page_size": page, "fp8": True, "window": size == 96, "fresh": page == 16,
                "halves": size == 128} for size, page in ((64, 16), (96, 48), (128, 16), (256, 128))]  # fmt: skip
-    script = SCRIPT.replace("compile_config(Config(*config), target", "compile_widening(target")
-    for _, registers, spills, reason in compiled("sm_90", [(None, shape) for shape in shapes], script):
+    for _, registers, spills, reason in asked("widening", "sm_90", [(None, shape) for shape in shapes]):
         assert reason is None
         assert spills == 0
         assert registers <= 64
@@ -199,7 +152,9 @@ def test_the_copy_of_fp8_pages_fits():
 def test_three_consumers_fit_but_for_a_few_words(segments, fresh):
     """Outside the loop over keys but for two loads where they are cut: a thread's addresses, 3 words of a consumer."""
     config = Config("warp_specialized", 192, 128, 4, 3, segments)
-    ((shared, registers, spills, _),) = compiled("sm_90", [(config, {"head_size": 64, "fresh": fresh})])
+    ((shared, registers, spills, _),) = asked(
+        "attention", "sm_90", [(config, {"head_size": 64, "fresh": fresh})]
+    )
     assert shared <= 232448
     assert registers == 128
     assert spills <= 28
@@ -210,7 +165,7 @@ def test_three_consumers_fit_but_for_a_few_words(segments, fresh):
 def test_the_softmax_of_a_tile_comes_before_the_wait_for_the_values_of_the_last(tile, head_size):
     """The assembler is free to wait first, and has done so: then nothing overlaps within a consumer."""
     config = Config("warp_specialized", 128, tile, 4, 2, 1)
-    code = run(SASS, "sm_90", [(config, {"head_size": head_size})])
+    (code,) = asked("instructions", "sm_90", [(config, {"head_size": head_size})])
     # Code lies as it is written: the wait for the scores of a turn, the softmax, the wait for all that was begun.
     _, *turns = re.split(r"DEPBAR.LE gsb0, 0x1", code)
     assert len(turns) == 2  # of each consumer
@@ -235,9 +190,8 @@ def test_split_blocks_of_64_rows_fit_at_speculation():
 @pytest.mark.slow
 def test_heads_of_256_fit_but_for_a_few_words():
     """Outside the loop over keys: 4 words an item, 20 where keys are cut."""
-    found = compiled(
-        "sm_90", [(Config("warp_specialized", 128, 64, 4, 2, n), {"head_size": 256}) for n in (1, 2)]
-    )
+    cut = [(Config("warp_specialized", 128, 64, 4, 2, n), {"head_size": 256}) for n in (1, 2)]
+    found = asked("attention", "sm_90", cut)
     assert all(shared <= 232448 and spills <= 28 for shared, _, spills, _ in found)
 
 
@@ -258,9 +212,9 @@ def test_recorded_decodes_that_write_new_tokens_fit(target):
 def test_what_does_not_fit_says_why():
     wide = Config("q_block", 16, 128, 4, 8), {"page_size": 128}
     dropped = Config("q_block", 32, 256, 4, 1), {"fresh": True}  # a published winner, see heurgen.toml
-    ((_, _, _, reason),) = compiled("sm_90", [wide])
+    ((_, _, _, reason),) = asked("attention", "sm_90", [wide])
     assert reason is not None
     assert "bytes of shared memory, sm_90 has 232448" in reason
-    ((_, _, spills, reason),) = compiled("gfx90a", [dropped])
+    ((_, _, spills, reason),) = asked("attention", "gfx90a", [dropped])
     assert spills > 0
     assert reason == f"spills {spills} registers"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from itertools import product
 
 import pytest
@@ -14,17 +11,10 @@ from heurgen_kernels.gemm.defaults import default_config, default_fp8
 from heurgen_kernels.heuristics import matmul, matmul_fp8
 from heurgen_kernels.tools.matmul_tunable import FORMS
 
+from tests.kernels.tools.compiling import asked
+
 ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
 STEP = 1 if ALL else 40
-SCRIPT = """
-import json, sys
-from heurgen_kernels.gemm.config import Config
-from heurgen_kernels.tools.matmul_fits import Shape, compile_config
-target = sys.argv[1]
-for config, shape in json.load(sys.stdin):
-    found = compile_config(Config(*config), target, Shape(**shape))
-    print(json.dumps([found.shared, found.registers, found.reason(target)]))
-"""
 # N 4093: rows of the output that are not aligned, which no descriptor can write.
 FEATURES = [
     {}, {"bias": True, "residual": True}, {"gated": True, "bias": True}, {"K": 4104},
@@ -75,17 +65,10 @@ def cases(configs, kinds=FEATURES):
 def unfit(target, found):
     """Lines that say which config fails where, and why; "" where all fit."""
     found = found[::STEP]
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "kernels"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, target], input=json.dumps(found),
-        capture_output=True, text=True, env=environment, timeout=3000,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    results = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(results) == len(found) > 0
+    results = asked("product", target, found)
     return "\n".join(
         f"{' '.join(map(str, config))} {shape}: {reason}"
-        for (config, shape), (shared, registers, reason) in zip(found, results, strict=True)
+        for (config, shape), (shared, registers, _, reason) in zip(found, results, strict=True)
         if reason is not None or not registers or shared < 0
     )
 
