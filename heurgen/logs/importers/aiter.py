@@ -4,7 +4,7 @@ A CSV has a row a shape: arch or gfx (with cu_num: the device), the shape, the w
 `duration` in microseconds, and what followed (kernelName, tflops, bw, errRatio). From the first column known to be
 a parameter to the time all are parameters; kernelName is one where no number says the kernel. Lines that begin with #
 are comments. A JSON file `<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for each bound of M: `M_LEQ_64`,
-`M_GEQ_4096`, `any`.
+`M_GEQ_4096`, `any`; of older versions `small`, `medium_M32`, `medium_M64`, `medium_M128`, `large`, `xlarge`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,19 @@ _PARAMETER = re.compile(r"(?:tile|wave|warp|block)_[a-z]+|(?!T_FLAT)[A-Z][A-Z0-9
 _COMMENT = re.compile(r"^#[^\r\n]*", re.MULTILINE)
 _PLACE = ("gfx", "arch", "cu_num")
 _BOUND = re.compile(r"M_(LEQ|GEQ)_([0-9]{1,9})|any")
-_NAME = re.compile(r"(?:([A-Za-z0-9]+)-)?([A-Z].*?)((?:-[A-Z]+=[0-9]{1,9})*)\.json")
+# What older versions call their bounds.
+_OLD = {"small": "M_LEQ_15", "large": "M_LEQ_256", "xlarge": "M_GEQ_257"}
+_OLD_BOUND = re.compile(r"(?:small|medium|xlarge)_M([0-9]{1,9})")
+_NAME = re.compile(r"(?:([A-Za-z0-9]+)-)?([A-Z].*?)((?:-[A-Z]+[0-9]*=[0-9]{1,9})*)\.json")
 _FOLDER = re.compile(r"gfx[0-9a-f]{3,4}")
 
 
 def recognises(file: Foreign) -> bool:
     if _is_json(file):
-        return re.search(r'"(M_LEQ_[0-9]+|M_GEQ_[0-9]+|any)"\s*:\s*\{', file.text[:65536]) is not None
+        return (
+            re.search(r'"(M_LEQ_[0-9]+|M_GEQ_[0-9]+|medium_M[0-9]+|any)"\s*:\s*\{', file.text[:65536])
+            is not None
+        )
     header = _COMMENT.sub("", file.text[:65536]).strip().partition("\n")[0].strip().split(",")
     return any(t in header for t in _TIMES) and any(n in header for n in (*_PLACE, *_PARAMETERS))
 
@@ -75,7 +81,7 @@ def _told(file: Foreign) -> tuple[str, str | None, dict[str, str]]:
     folders = re.split(r"[/\\]", file.file)[:-1]
     architecture = next((p for p in reversed(folders) if _FOLDER.fullmatch(p)), None)
     name = _NAME.fullmatch(file.name)
-    sizes = {n: str(int(v)) for n, v in re.findall(r"-([A-Z]+)=([0-9]+)", name[3])} if name else {}
+    sizes = {n: str(int(v)) for n, v in re.findall(r"-([A-Z]+[0-9]*)=([0-9]+)", name[3])} if name else {}
     if name and vendor_of(name[1] or ""):
         return name[2], name[1], sizes
     return ("kernel", None, {}) if architecture is None else (folders[-1], architecture, sizes)
@@ -161,11 +167,7 @@ def _json(file: Foreign, options: Options, found: Collected) -> None:
     _, told, shape = _told(file)
     device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
     data = a(file, parse_json(file), dict, "")
-    bounds: dict[str, Any] = {}
-    for key, config in data.items():
-        if not _BOUND.fullmatch(key):
-            raise file.error(f"found the key {quoted(key)}, expected M_LEQ_<M>, M_GEQ_<M> or any", at=key)
-        bounds[key] = config
+    bounds = _bounds(file, data)
     largest = max((int(k.split("_")[2]) for k in bounds if k.startswith("M_LEQ")), default=0)
     if any(int(k.split("_")[2]) <= largest + 1 for k in bounds if k.startswith("M_GEQ")):
         bounds.pop("any", None)
@@ -180,3 +182,26 @@ def _json(file: Foreign, options: Options, found: Collected) -> None:
             raise file.error("the config is empty", at=key)
         features = {"M": str(max(m, 1)), **shape}
         found.add(found.scenario(vendor, device, features), cells, None)
+
+
+def _bounds(file: Foreign, data: dict[str, Any]) -> dict[str, Any]:
+    """`M_LEQ_<M>`, `M_GEQ_<M>` and `any` -> config.
+
+    Older versions round M up to a power of two; what they call small ends below 16 or below 32, by the kernel, or
+    where `small_M16` begins. Without a `medium` small and large are of other sizes than M.
+
+    Raises:
+        LogError: a key is none of these.
+    """
+    old = any(key.startswith("medium_M") for key in data)
+    bounds: dict[str, Any] = {}
+    for key, config in data.items():
+        name = key
+        if old and (rounded := _OLD_BOUND.fullmatch(key)):
+            name = f"M_LEQ_{int(rounded[1])}"
+        elif old and key in _OLD:
+            name = "M_LEQ_8" if key == "small" and "small_M16" in data else _OLD[key]
+        if not _BOUND.fullmatch(name) or name in bounds:
+            raise file.error(f"found the key {quoted(key)}, expected M_LEQ_<M>, M_GEQ_<M> or any", at=key)
+        bounds[name] = config
+    return bounds

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from heurgen.base.errors import UsageError
+from heurgen.base.errors import LogError, UsageError
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import import_logs
 from tests.logs.importers.helpers import Case, H, Wrong, cases, check_refusal, columns, winners, write
@@ -81,6 +81,35 @@ def test_any_that_no_size_reaches_is_left_out(tmp_path: Path) -> None:
         ("64", "16"),
         ("65", "64"),
     ]
+
+
+def test_bounds_as_older_versions_name_them(tmp_path: Path) -> None:
+    sizes = ("small", "medium_M32", "medium_M64", "medium_M128", "large", "xlarge")
+    body = {key: {"BLOCK_SIZE_M": i} for i, key in enumerate(sizes)}
+    name = "MI350X-FUSED-GEMM-A8W8-N8=512-N16=256-K=64.json"
+
+    def read(body: object) -> list[tuple[str, ...]]:
+        imported = import_logs("auto", [write(tmp_path, name, json.dumps(body))], Options())
+        return columns(imported, "N8", "N16", "K", "M", "BLOCK_SIZE_M")
+
+    bounds = ("15", "32", "64", "128", "256", "257")
+    assert read(body) == [("512", "256", "64", m, str(i)) for i, m in enumerate(bounds)]
+    finer = body | {"small_M16": {"BLOCK_SIZE_M": 6}, "xlarge_M512": {"BLOCK_SIZE_M": 7}}
+    assert [row[3:] for row in read(finer)] == [
+        *(
+            ("8", "0"),
+            ("16", "6"),
+            ("32", "1"),
+            ("64", "2"),
+            ("128", "3"),
+            ("256", "4"),
+            ("512", "7"),
+            ("513", "5"),
+        )
+    ]
+    # Of batched products these words are sizes of M + N.
+    with pytest.raises(LogError, match="is of no kind that is known"):
+        read({"small": {"BLOCK_SIZE_M": 1}, "large": {"BLOCK_SIZE_M": 2}})
 
 
 # The columns of AITER's tables, of one row each: what its launch is told, and what the winner sets.
