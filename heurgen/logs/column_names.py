@@ -78,7 +78,7 @@ _LABEL = re.compile(
 _RESULT = re.compile(
     r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
     r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples|"
-    r"err_?[0-9]?|err_?ratio|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
+    r"err_?[0-9]?|err_?ratio|disposition|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
     r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|shared_bytes|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean"
 )
@@ -93,7 +93,7 @@ _SUCCESS = frozenset(
 )
 FAILURES = frozenset(
     "nan inf -inf infinity oom error failed fail failure timeout invalid none n/a na crash crashed oor -1 wrong "
-    "incorrect unsupported skipped exception abort aborted mismatch unfit".split()
+    "incorrect unsupported skipped exception abort aborted mismatch unfit - --".split()
 )
 # Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
 _SUCCEEDED = re.compile(r"(is_)?(ok|success|successful|succeeded|pass|passed|valid|correct|result)")
@@ -137,6 +137,11 @@ def is_status(name: str, texts: Sequence[str]) -> bool:
         return bool(others) and not any(re.fullmatch(r"[-+.0-9e]+", t) for t in others)
     known = FAILURES | ({"false", "0", "no"} if _SUCCEEDED.fullmatch(name.lower()) else set())
     return all(t in known or known.intersection(re.split(r"[\W_]+", t)) for t in others)
+
+
+def is_failure(text: str) -> bool:
+    """Whether a text in lower case that stands for a time says that there is none: no number, with or without a unit."""
+    return text in FAILURES or re.fullmatch(r"[^\W\d][^\d]*", text) is not None
 
 
 def is_label(name: str) -> bool:

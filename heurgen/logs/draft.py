@@ -30,6 +30,8 @@ from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit
 _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
 # Times that do not say that they are, where no other column is one.
 _MIDDLES = ("p50", "median", "mean", "avg", "average", "q50")
+# A time column with more texts than these holds something else.
+_MOST_WORDS = 32
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
 # Times of the host, where there is one of the device.
 _HOST = re.compile(r"(^|[^a-z])(cpu|host|wall)([^a-z]|$)")
@@ -203,10 +205,10 @@ def _of_winners(table: Cells, path: str, log: LogColumns) -> LogColumns:
 
 
 def _failure_words(table: Cells, log: LogColumns) -> tuple[str, ...]:
-    texts = {t.strip().lower() for t in table.texts[log.time] if t and number(t) is None} | (
-        {"-1"} & set(table.texts[log.time])
-    )
-    return tuple(sorted(t for t in texts if t in column_names.FAILURES))
+    """Texts of the time column that stand for a failure: 0, -1, nan and a few words ("OutOfResources")."""
+    texts = {t.strip().lower() for t in table.texts[log.time] if t.strip()}
+    words = {t for t in texts if number(t) in (0.0, -1.0) or column_names.is_failure(t)}
+    return tuple(sorted(words)) if len(words) <= _MOST_WORDS else ()
 
 
 def _bookkeeping_remark(table: Cells, key: str, name: str) -> str:

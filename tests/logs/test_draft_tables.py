@@ -48,6 +48,11 @@ KINDS: dict[str, tuple[Values, Values, Values, str, str, dict[str, Any]]] = {
         {"m": [1, 512], "n": [64, 4096]}, {"block_m": [16, 64, 128, 256], "num_warps": [4, 8]},
         {"device": ["NVIDIA H100 80GB HBM3"]}, "time", ",", {"failures": ("-1", "nan", "oom")},
     ),
+    "failures of Triton": (
+        {"m": [1, 512], "n": [64, 4096]}, {"block_m": [16, 64, 128, 256], "num_warps": [4, 8]},
+        {"device": ["NVIDIA H100 80GB HBM3"]}, "ms", ",",
+        {"failures": ("0.0", "compilationerror", "out of resource: shared memory", "outofresources")},
+    ),
     "semicolon": (
         {"n_rows": [1, 512], "n_cols": [64, 4096]}, {"BLOCK": [16, 64], "num_warps": [4, 8]},
         {"device": ["NVIDIA H100"]}, "mean_time", ";", {},
@@ -79,6 +84,9 @@ def table(kind: str) -> str:
         value: Any = dice.uniform(1.0, 9.0)
         if kind == "failures":
             value = dice.choice([value] * 4 + ["OOM", "-1", "nan"])
+        if kind == "failures of Triton":
+            words = ["OutOfResources", "CompilationError", "out of resource: shared memory", "0.0"]
+            value = dice.choice([value] * 4 + words)
         writer.writerow([*row, *(dice.choice(v) for v in others.values()), value])
     return out.getvalue()
 
