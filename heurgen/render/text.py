@@ -11,10 +11,12 @@ import math
 from typing import Any
 
 from heurgen.base.errors import EmitError, quoted
-from heurgen.ir import MAX_NAME, NAME
+from heurgen.ir import MAX_NAME, MAX_TEXT, NAME
 
 MAX_DIGITS = 400
 MAX_NESTING = 20
+# A name joins up to three: a vendor, a device, a parameter.
+MAX_JOINED = 2 * MAX_TEXT + MAX_NAME + 40
 
 
 class Code(str):
@@ -32,9 +34,9 @@ def identifier(name: object) -> Code:
     """A name as it stands in code.
 
     Raises:
-        EmitError: the name is not an ASCII identifier, is a keyword or a dunder, or is very long.
+        EmitError: the name is not an ASCII identifier, is a keyword or a dunder, or is longer than MAX_JOINED.
     """
-    if type(name) not in (str, Code) or not NAME.fullmatch(str(name)) or len(str(name)) > MAX_NAME:
+    if type(name) not in (str, Code) or not NAME.fullmatch(str(name)) or len(str(name)) > MAX_JOINED:
         raise EmitError(f"{quoted(name)} cannot be a name in generated code")
     if keyword.iskeyword(str(name)) or str(name).startswith("__"):
         raise EmitError(f"{quoted(name)} cannot be a name in generated code")

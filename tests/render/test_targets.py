@@ -128,6 +128,21 @@ def without_floats(module: ir.HeuristicModule) -> ir.HeuristicModule:
 # --- the registry -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("target", ["python", "cpp", "triton", "json"])
+def test_the_longest_names_that_a_spec_takes_are_rendered(target: str) -> None:
+    feature, parameter, vendor, device = "f" * ir.MAX_NAME, "p" * ir.MAX_NAME, "v" * 1000, "D" * ir.MAX_TEXT
+    tree = ir.Split(feature, 8, ir.Leaf(0, 1), ir.Leaf(1, 1))
+    selectors = tuple(
+        ir.Selector(vendor, (parameter,), ((16,), (64,)), tree, device=of, n_scenarios=2)
+        for of in (None, device)
+    )
+    module = ir.HeuristicModule(
+        "k" * ir.MAX_NAME, (ir.Feature(feature, "int"),), (ir.Parameter(parameter, "int"),), selectors
+    )
+    text = registry.emit(module, target, Request(device=device if target == "triton" else None)).files[""]
+    assert parameter in text
+
+
 @pytest.mark.parametrize(
     ("target", "request_", "message"),
     [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from heurgen.base.errors import EmitError, quoted
 from heurgen.render import layout
-from heurgen.render.text import comment, identifier, literal, prose
+from heurgen.render.text import MAX_JOINED, comment, identifier, literal, prose
 from tests.support.hostile import PAYLOADS
 
 any_text = st.text(st.characters()) | st.sampled_from(PAYLOADS)
@@ -75,7 +75,7 @@ def test_invisible_characters_are_spelled_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "1x", "x y", "caf\xe9", "class", "__x", "x\n", "x" * 161, None, 3, "\uff53"]
+    "name", ["", "1x", "x y", "caf\xe9", "class", "__x", "x\n", "x" * (MAX_JOINED + 1), None, 3, "\uff53"]
 )
 def test_what_is_no_name(name: object) -> None:
     with pytest.raises(EmitError) as caught:
