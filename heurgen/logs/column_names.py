@@ -140,7 +140,7 @@ def is_status(name: str, texts: Sequence[str]) -> bool:
 
 
 def is_failure(text: str) -> bool:
-    """Whether a text in lower case that stands for a time says that there is none: no number, with or without a unit."""
+    """Whether a text in lower case that stands for a time says that there is none: a word, no number with a unit."""
     return text in FAILURES or re.fullmatch(r"[^\W\d][^\d]*", text) is not None
 
 

@@ -51,7 +51,11 @@ class _Tuning:
 
 
 def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
-    tunings = [_read(f) for f in files]
+    tunings = [_read(f) for f in files if options.kernel in (None, _kernel(f))] or [_read(f) for f in files]
+    timed = [t for t in tunings if t.timings]
+    if not timed:
+        raise LogError("no config was timed", file=tunings[0].file, column="configs_timings")
+    empty, tunings = len(tunings) - len(timed), timed
     if options.keys and options.key_from:
         raise UsageError("--keys and --key-from say the same", hint="give one of them")
     said = split_place(options.key_from)[1] if options.key_from else None
@@ -72,6 +76,8 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
         own = merged.setdefault(tuning.key, {})
         replaced += len(own.keys() & tuning.timings.keys())
         own.update(tuning.timings)
+    if empty:
+        found.notes.append(f"{counted(empty, 'file')} without a timed config left out")
     if replaced:
         found.notes.append(f"{counted(replaced, 'measurement')} of older files gave way to newer ones")
     dropped = _left_off(tunings)
@@ -104,7 +110,12 @@ def _left_off(tunings: Sequence[_Tuning]) -> set[str]:
 # --- one file ---------------------------------------------------------------------------------------------
 
 
+def _kernel(file: Foreign) -> str:
+    return file.name.removesuffix(_ENDING) if file.name.endswith(_ENDING) else "kernel"
+
+
 def _read(file: Foreign) -> _Tuning:
+    """Triton leaves out configs with hooks: a file may have no timings."""
     data = a(file, parse_json(file), dict, "")
     for name in ("key", "configs_timings"):
         if name not in data:
@@ -119,14 +130,11 @@ def _read(file: Foreign) -> _Tuning:
         kwargs, own = _config(file, entry[0], path)
         fields.update(own)
         timings[tuple({**kwargs, **own}.items())] = _timing(file, entry[1], path)
-    if not timings:
-        raise file.error("no config was timed", path="configs_timings")
-    name = file.name.removesuffix(_ENDING) if file.name.endswith(_ENDING) else "kernel"
     try:
         changed = os.stat(file.file).st_mtime
     except OSError:
         changed = 0.0
-    return _Tuning(file.file, (changed, file.digest), name, key, frozenset(fields), timings)
+    return _Tuning(file.file, (changed, file.digest), _kernel(file), key, frozenset(fields), timings)
 
 
 def _config(file: Foreign, data: Any, path: str) -> tuple[dict[str, str], dict[str, str]]:

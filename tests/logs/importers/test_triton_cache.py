@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ WRONG: Wrong = {
         ("k.autotune.json", KEYS, "[]", "FILE: found a list, expected an object"),
         ("k.autotune.json", KEYS, '{"key": []}', "FILE: the key 'configs_timings' is missing (expected Triton's *.autotune.json)"),
         ("k.autotune.json", KEYS, '{"key": 1, "configs_timings": []}', "FILE: column 'key': found a number, expected a list"),
+        ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": []}', "FILE: column 'configs_timings': no config was timed"),
         ("k.autotune.json", KEYS, triton(key=[8]), "FILE: column 'key': its key (8) is not M, N, then dtypes: it is too short "
          "(--keys names the decorator's key in its order)"),
         ("k.autotune.json", KEYS, triton(key=[8, 16, 3.5]), "FILE: column 'key': its key (8, 16, 3.5) is not M, N, then dtypes: "
@@ -98,6 +100,20 @@ def test_newer_files_of_a_triton_cache_win(tmp_path: Path) -> None:
     imported = import_logs("triton", [str(tmp_path)], Options(device="NVIDIA H200", keys=("n",)))
     assert columns(imported, "time_ms") == [("1.0",)]
     assert "2 measurements of older files gave way to newer ones" in imported.notes
+
+
+def test_files_without_timings_and_of_other_kernels_hold_nothing_up(tmp_path: Path) -> None:
+    """Triton leaves configs with hooks out of the file, at times all of them; a cache holds many kernels."""
+    for name, text in (
+        ("k", triton()),
+        ("k", '{"key": [16, 16], "configs_timings": []}'),
+        ("other", '{"key": [8], "configs_timings": [["BLOCK: 16", [1.0]]]}'),
+    ):
+        (tmp_path / text[-12:]).mkdir()
+        write(tmp_path, f"{text[-12:]}/{name}.autotune.json", text)
+    imported = import_logs("auto", [str(tmp_path)], replace(KEYS, kernel="k"))
+    assert columns(imported, "M", "N", "BLOCK") == [("8", "16", "16")]
+    assert "1 file without a timed config left out" in imported.notes
 
 
 def test_noise_is_taken_from_the_quantiles(tmp_path: Path) -> None:
