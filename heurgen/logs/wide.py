@@ -33,14 +33,8 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
         LogError: fewer than two columns can be configs, or none a feature.
         UsageError: `vendor` is neither a column nor a vendor.
     """
-    place = {
-        key: next((c for c in table.texts if set(spellings(c)) & set(column_names.BOOKKEEPING[key])), None)
-        for key in ("vendor", "device", "scenario")
-    }
-    if vendor in table.texts:
-        place["vendor"] = vendor
-    taken = {c for c in place.values() if c is not None}
-    rest = [c for c in table.texts if c not in taken]
+    place = _places(table, vendor)
+    rest = [c for c in table.texts if c not in place.values()]
     configs = [
         c for c in rest if c not in features and (features or not _is_input(table, c)) and _times(table, c)
     ]
@@ -54,15 +48,12 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     names_of = names_for(inputs, table.texts)
     parameters = list(dict.fromkeys(name for _, values in wide for name, _ in values))
     values = {p: {dict(v).get(p, "") for _, v in wide} for p in parameters}
-    names: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     words = sorted({t for c in configs for t in _words(table.texts[c])})
-    devices = table.texts.get(place["device"] or "", [])
-    guess = None if place["vendor"] else guessed_vendor(devices, vendor)
-    log, remarks = _vendor_and_device(guess, has_device=place["device"] is not None)
-    # Cells are throughputs where the columns' names say so: "Triton (TFLOPS)".
-    read: Any = {"time": "throughput", "objective": "max"} if all(map(is_throughput, configs)) else {}
-    if not read and (units := {unit_of(c) for c in configs} - {None}):
-        read = {"unit": units.pop()} if len(units) == 1 else {}
+    guess = (
+        None if "vendor" in place else guessed_vendor(table.texts.get(place.get("device", ""), []), vendor)
+    )
+    log, remarks = _vendor_and_device(guess, has_device="device" in place)
+    read = _cells_by_name(configs)
     if not read and not any(map(names_time, configs)):
         remarks = (*remarks, ("objective", _LESS))
     return Draft(
@@ -71,11 +62,30 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
         parameters=tuple(
             Entry(described(p, v, optional="" in v), "guess; confirm") for p, v in values.items()
         ),
-        log=replace(log, **names, failures=tuple(words), wide=wide, **read),
+        log=replace(log, failures=tuple(words), wide=wide, **place, **read),
         log_remarks=remarks,
         header=(f"Drafted by heurgen init --wide from {counted(len(wide), 'config')}.",),
         left_out=tuple((c, "no number and no feature") for c in rest if c not in configs and c not in inputs),
     )
+
+
+def _places(table: Cells, vendor: str | None) -> dict[str, Any]:
+    """The columns of "vendor", "device" and "scenario", of those that the table has."""
+    found = {
+        key: next((c for c in table.texts if set(spellings(c)) & set(column_names.BOOKKEEPING[key])), None)
+        for key in ("vendor", "device", "scenario")
+    }
+    if vendor in table.texts:
+        found["vendor"] = vendor
+    return {key: column for key, column in found.items() if column is not None}
+
+
+def _cells_by_name(configs: list[str]) -> dict[str, Any]:
+    """What [log] says of the cells, where the columns' names say it: "Triton (TFLOPS)", or one unit of all."""
+    if all(map(is_throughput, configs)):
+        return {"time": "throughput", "objective": "max"}
+    units = {unit_of(c) for c in configs} - {None}
+    return {"unit": units.pop()} if len(units) == 1 else {}
 
 
 def _vendor_and_device(
