@@ -70,10 +70,9 @@ $(STAMPS)/run: $(VENV)/bin/pip $(SETUP)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	mkdir -p $(STAMPS) && touch $@
 
-# The CPU build of torch, by its exact version: a plain `torch` would pull gigabytes of CUDA packages. Bytecode is left to
-# what imports: half of the time would go into modules that nothing does.
+# The CPU build of torch, by its exact version: a plain `torch` would pull gigabytes of CUDA packages.
 $(STAMPS)/test: $(VENV)/bin/pip $(SETUP)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev,docs,optimal]' torch triton
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,optimal]' torch triton
 	mkdir -p $(STAMPS) && touch $(STAMPS)/run $@
 
 # On a GPU machine, with torch, triton and pytest but no network: writes benchmarks/gpu_check.json.
