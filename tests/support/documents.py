@@ -26,6 +26,8 @@ PUBLISHED = ROOT.parent / "shared" / "data" / "published"
 _APART = ("record",)
 # The log that the quick start learns from: a reader here has every third of its scenarios.
 _LOG = "data/h200_unified_attention.csv"
+# Of the project's heuristics: one of several logs, for Triton, and one of one log.
+_KEPT = ("data/static_grid.toml", "data/hopper_matmul_fp8.toml")
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<reason>not run: [^\n]+) -->\n\n?)?"
     r"(?:^```(?P<info>[^\n]*)\n(?P<fenced>.*?)^```$|^(?P<indented>(?:    [^\n]*\n)+))",
@@ -85,15 +87,16 @@ def steps(page: str) -> list[Step]:
 
 
 def reader_folder(folder: Path) -> Path:
-    """What a reader of the repository has, without its caches, and less of the log that the pages train on, over and
-    over: of the project there is what other logs give. That all of it is current, tests/ship/test_project.py says.
+    """What a reader of the repository has, without its caches, with less of the log that the pages train on, over and
+    over, and with two of the project's heuristics. That all of it is current, tests/ship/test_project.py says.
     """
     for name in ("data", "kernels", "examples"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "heurgen.lock", folder)
     head, *heuristics = (ROOT / "heurgen.toml").read_text(encoding="utf-8").split("[[heuristic]]")
-    others = [head, *(text for text in heuristics if _LOG not in text)]
-    (folder / "heurgen.toml").write_text("[[heuristic]]".join(others), encoding="utf-8")
+    kept = [text for text in heuristics if any(spec in text for spec in _KEPT)]
+    assert len(kept) == len(_KEPT)
+    (folder / "heurgen.toml").write_text("[[heuristic]]".join([head, *kept]), encoding="utf-8")
     _shorten(folder / _LOG)
     if PUBLISHED.is_dir():
         (folder / "published").symlink_to(PUBLISHED)
