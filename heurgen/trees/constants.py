@@ -35,7 +35,7 @@ class Constants:
     # apply there (see `guards.limits`). `constants.py guard_evidence 5.0 20.0 1e9`
     guard_evidence: float = 20.0
     # Launches beyond a limit that are expected in a region whose scenarios come near it and are all within, in a sparse
-    # table of more than `small` scenarios (see `guards._saved`). `constants.py guard_near 0.0 0.1 0.3`
+    # table (see `guards._saved`). `constants.py guard_near 0.0 0.1 0.3`
     guard_near: float = 0.1
     # Tests that guards may add to a path of the default depth: in a tree that has it there would be no room for them.
     # `constants.py guard_tests 0 2 4`

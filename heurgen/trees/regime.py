@@ -27,8 +27,8 @@ class Regime:
     patience     numbers of configs in a row that must fail to pay before the search ends
     by_chance    whether what was not measured is estimated, see `chance.gaps_by_chance`
     sparse       whether many cells are missing, see `coverage.sparse`
-    careful      whether regions that come near what a config was never covered on are bounded: in a sparse table whose
-                 scenarios suffice to tell
+    careful      whether regions that come near what a config was never covered on are bounded: in every sparse table,
+                 but where a strategy is named in none of few scenarios
     between      whether points between scenarios are added
     compares_points  whether light points between are compared with the usual ones
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
@@ -37,8 +37,7 @@ class Regime:
                  choose among many by held-out means and the caller named no number; else None
     compares_tails  whether the scenarios are many enough for a held-out p95 to say something
     every_depth  whether every depth up to the limit is fitted
-    widens       whether cross-validation may go beyond the default limits: few scenarios do not tell, and of many every
-                 try takes seconds
+    widens       whether cross-validation may go beyond the default limits: of many scenarios every try takes seconds
     tolerance    mean log-slowdown within which fewer configs and leaves win
     """
 
@@ -88,14 +87,14 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         patience=len(counts) if few else c.patience,
         by_chance=by_chance,
         sparse=many_missing,
-        careful=many_missing and n > c.small,
+        careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
         compares_points=between and few and n >= c.trusted,
         few=few,
         usual=_usual(n, counts, options) if few else None,
         compares_tails=n >= c.trusted and not p.labels_only,
         every_depth=n <= c.every_depth,
-        widens=c.small < n <= c.abundant and options.prefer != "small" and not named,
+        widens=n <= c.abundant and options.prefer != "small" and not named,
         tolerance=_tolerance(n, options),
     )
 

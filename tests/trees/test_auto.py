@@ -179,4 +179,4 @@ def test_default_limits_give_way_where_twice_the_leaves_pay_and_nobody_named_one
     assert found.choice["limits"]["max_leaves"] == 16
     for options in (FitOptions(max_leaves=8), FitOptions(prefer="small"), FitOptions(max_depth=8)):
         assert not regime(problem(t), options).widens
-    assert not regime(problem(surface(500, 2, 1)), FitOptions()).widens
+    assert regime(problem(surface(60, 2, 1)), FitOptions()).widens

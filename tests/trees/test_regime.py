@@ -8,6 +8,7 @@ from heurgen.trees import constants, fit
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import problem
 from heurgen.trees.regime import USUAL, regime
+from tests.trees.modelled import matmul
 from tests.trees.synthetic import surface, winners_only
 
 
@@ -17,6 +18,14 @@ def test_logs_whose_folds_lie_on_both_sides_of_a_rule_train(n: int) -> None:
     """610 to 640 scenarios crashed: their folds had other candidates than the whole."""
     found = fit(surface(n, 3, 2), FitOptions(max_configs=2))
     assert found.choice["held_out"]["n_scenarios"] % n == 0
+
+
+def test_care_near_limits_is_for_sparse_logs_of_any_size_but_small_ones_of_a_named_strategy() -> None:
+    small, large = problem(matmul(150)), problem(matmul(600))
+    joint = FitOptions(strategy="joint")
+    assert regime(small, FitOptions()).careful
+    assert [regime(p, joint).careful for p in (small, large)] == [False, True]
+    assert not regime(problem(surface(150, 3, 2)), FitOptions()).careful
 
 
 def test_limits_are_the_callers_where_given() -> None:
