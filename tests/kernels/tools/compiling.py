@@ -29,7 +29,8 @@ ROOT = Path(__file__).parents[3]
 
 
 @cache
-def _compiler(target: str) -> subprocess.Popen[str]:
+def _compiler(target: str, process: int) -> subprocess.Popen[str]:
+    """The one of a process of tests: a fork of it (tests.mutation) has code of its own."""
     environment = {
         **os.environ,
         "TRITON_INTERPRET": "0",
@@ -43,7 +44,7 @@ def _compiler(target: str) -> subprocess.Popen[str]:
 
 def asked(what: str, target: str, cases: Sequence[tuple[Any, dict[str, Any]]]) -> list[Any]:
     """The answer to each (config, shape): see `WAYS`."""
-    child = _compiler(target)
+    child = _compiler(target, os.getpid())
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(json.dumps([what, cases]) + "\n")
