@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
 
 COLUMN = "default"
-_TRUE = frozenset(("true", "True", "1", "yes"))
-_FALSE = frozenset(("false", "False", "0", "no", ""))
+_TRUE = frozenset(("true", "True", "TRUE", "1", "yes"))
+_FALSE = frozenset(("false", "False", "FALSE", "0", "no", ""))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,11 @@ T = TypeVar("T")
 MAX_EXACT_INT = 2**53
 _INT = re.compile(r"-?[0-9]+")
 NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
+# TRUE and FALSE: spreadsheets and R write them so.
+_BOOLS = {
+    "true": True, "True": True, "TRUE": True, "1": True,
+    "false": False, "False": False, "FALSE": False, "0": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ FREE = Column("c", "category")
         (B, "false", False),
         (B, "False", False),
         (B, "0", False),
+        (B, "TRUE", True),
+        (B, "FALSE", False),
         (C, "float16", "float16"),
         (FREE, "a, b\n\u202e", "a, b\n\u202e"),
         (FREE, "None", "None"),

@@ -19,7 +19,7 @@ from heurgen.spec.kernel_spec import MAX_EXACT_INT, Column
 
 INT = re.compile(r"-?[0-9]{1,16}")
 FLOAT = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
-BOOLS = frozenset(("True", "False", "true", "false"))
+BOOLS = frozenset(("True", "False", "true", "false", "TRUE", "FALSE"))
 # Columns of an imported log that are neither feature nor parameter.
 BOOKKEEPING = ("scenario", "vendor", "device", "status", "time_ms")
 _OPERATORS = (("*", "_times_"), ("/", "_over_"), ("+", "_plus_"))

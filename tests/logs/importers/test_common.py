@@ -33,6 +33,7 @@ from heurgen.spec.draft_toml import Draft
         (["1e999"], "category"),
         ([".5"], "category"),
         (["True", "false"], "bool"),
+        (["TRUE", "FALSE"], "bool"),
         (["True", "1"], "category"),
         (["bf16", "1"], "category"),
         (["", ""], "category"),
