@@ -23,13 +23,15 @@ ENOUGH = 30
 # See `gaps_by_chance`: of gaps by chance the first two are 0.7 to 1.6 and the last 0.03 at most, on other logs 5 to
 # 2,600 and 0.2 to 1.0.
 UNEVEN, TOGETHER, NEAR = 3.0, 2.5, 0.1
-# Nearest scenarios that a cell is estimated from.
-NEIGHBOURS = 8
+# Nearest scenarios that a cell is estimated from, and how often effects are taken in turn. Estimates of tests' surfaces
+# (400 x 20; 30 and 70 % missing; without noise and with 10 %) are off by 0.15, 0.25, 0.22, 0.30 of what configs differ
+# by. From 4 scenarios: 0.15, 0.22, 0.28, 0.32; from 16: 0.18, 0.31, 0.22, 0.34. One pass: 0.16, 0.30, 0.23, 0.34; four
+# passes, 2 or 16 rounds: the same.
+NEIGHBOURS, ROUNDS, PASSES = 8, 8, 2
 # Scenarios, spread over the log, that may be the nearest of one.
 ASKED = 4000
 # Distances, or cells of nearest scenarios, that are held at once.
 CELLS = 2**24
-PASSES = 2
 
 
 def gaps_by_chance(p: Problem) -> bool:
@@ -44,8 +46,6 @@ def gaps_by_chance(p: Problem) -> bool:
     A limit of size shows in all three; that a size is no multiple of 8, which neighbours do not share, in the first
     two.
     """
-    if p.labels_only or not p.untried.any():
-        return False
     share = p.untried.mean(axis=1)
     rows = np.flatnonzero((share > 0) & (share < 1))
     weight = share[rows] * (1 - share[rows])
@@ -53,8 +53,6 @@ def gaps_by_chance(p: Problem) -> bool:
         return False
     gaps = p.untried[rows] - share[rows][:, None]
     n = gaps.shape[1]
-    if n < 2:
-        return False
     uneven = (gaps.sum(axis=0) ** 2).mean() / weight.sum()
     pairs = gaps.T @ gaps
     together = ((pairs**2).sum() - (np.diag(pairs) ** 2).sum()) / (n * (n - 1) * (weight**2).sum())
@@ -74,7 +72,7 @@ def estimated(p: Problem) -> Problem:
     known = p.covered
     cost = np.where(known, p.cost, 0.0)
     row, column = np.zeros((len(cost), 1)), np.zeros((1, cost.shape[1]))
-    for _ in range(8):
+    for _ in range(ROUNDS):
         column = _mean(np.where(known, cost - row, 0.0), known, 0)
         row = _mean(np.where(known, cost - column, 0.0), known, 1)
     per_config = max(float(known.mean()), 0.01)
@@ -125,7 +123,8 @@ def _mean(cost: Floats, known: Bools, axis: int) -> Floats:
 def _around(cost: Floats, known: Bools, near: Ints) -> Floats:
     """The mean cost [N, C] of a config in the first NEIGHBOURS of each row's nearest rows [N, K] where it is known."""
     found = np.empty_like(cost)
-    step = max(1, CELLS // (near.shape[1] * cost.shape[1]))
+    # A scenario alone has none near it.
+    step = max(1, CELLS // max(1, near.shape[1] * cost.shape[1]))
     for start in range(0, len(cost), step):
         own = near[start : start + step]
         used: Bools = np.asarray(known[own])

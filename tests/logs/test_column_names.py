@@ -6,6 +6,7 @@ import pytest
 
 from heurgen.logs.column_names import (
     BOOKKEEPING,
+    is_failure,
     is_feature,
     is_label,
     is_parameter,
@@ -47,6 +48,16 @@ def test_labels(name: str) -> None:
 @pytest.mark.parametrize("name", ["tflops", "achieved_gbps", "p95", "time_std", "speedup", "GB/s"])
 def test_results(name: str) -> None:
     assert is_result(name)
+
+
+@pytest.mark.parametrize("text", ["nan", "-1", "--", "outofresources", "out of memory", "n/a"])
+def test_texts_in_place_of_a_time(text: str) -> None:
+    assert is_failure(text)
+
+
+@pytest.mark.parametrize("text", ["1.5", "1.5 ms", "12us", "0x1f", "fp8"])
+def test_numbers_with_a_unit_are_no_failures(text: str) -> None:
+    assert not is_failure(text)
 
 
 def test_capitals_and_counts_look_like_knobs() -> None:

@@ -101,3 +101,32 @@ def test_tables_that_are_not_wide(tmp_path: Path, text: str, said: dict[str, str
     with pytest.raises(HeurgenError) as error:
         drafted(tmp_path, text, **said)
     assert message in str(error.value)
+
+
+def test_what_a_draft_says_beside_its_columns(tmp_path: Path) -> None:
+    """Where it is from, what was guessed, and which columns have no role."""
+    text = drafted(tmp_path, "gpu,n_rows,lib,fast,slow\nNVIDIA H200,1,,2,4\nNVIDIA H200,64,b,8,5\n")[1]
+    for line in (
+        "# Drafted by heurgen init --wide from 2 configs.",
+        'name = "wide"',
+        'n_rows = { type = "int" }  # guess; confirm',
+        'config = { type = "category" }  # guess; confirm',
+        'vendor = { const = "nvidia" }  # guess: NVIDIA H200 is of nvidia; confirm',
+        "#   lib: no number and no feature",
+    ):
+        assert line in text.splitlines()
+    assert 'objective = "min"  # guess: the cells are times, less is better' in text
+    assert text.count("no number and no feature") == 1
+    text = drafted(tmp_path, "n,fast_us,slow_us\n1,2,4\n64,8,5\n", vendor="nvidia")[1]
+    assert 'device = { const = "unknown" }  # the table has no such column; say which' in text.splitlines()
+    assert 'unit = "us"' in text
+    assert "objective" not in text
+
+
+def test_one_config_is_no_choice(tmp_path: Path) -> None:
+    with pytest.raises(HeurgenError) as error:
+        drafted(tmp_path, "M,a\n1,2.5\n")
+    assert str(error.value) == (
+        f"{tmp_path / 'wide.csv'}: fewer than two columns look like configs (say which columns are the features: "
+        "--features NAME,...)"
+    )

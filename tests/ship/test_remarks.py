@@ -8,7 +8,7 @@ from typing import Any
 
 from heurgen.ir import Leaf, Selector, Split
 from heurgen.logs.costs import TableColumn
-from heurgen.ship.remarks import beyond, curve, device_forms, grouping, held_out, warnings
+from heurgen.ship.remarks import beyond, curve, device_forms, estimates, grouping, held_out, warnings
 from tests.trees.synthetic import np, table
 
 TREE = Split("x", 4, Leaf(0, 6, 1.0, 6), Leaf(0, 4, 2.0, 1))
@@ -34,6 +34,14 @@ def test_a_region_whose_config_failed_is_warned_of_with_its_share() -> None:
 def test_what_devices_disagree_in_is_warned_of_under_the_selectors_name() -> None:
     told = selector({"devices": ["A and B want opposite configs"]}, tree=Leaf(0), device="NVIDIA H200")
     assert list(warnings(told)) == ["nvidia, NVIDIA H200: A and B want opposite configs"]
+
+
+def test_estimates_are_told() -> None:
+    assert estimates(selector({"estimated_cells": 0.25})) == [
+        "  25.0 % of the cells were not measured, by chance as it looks: learnt from estimates; figures are of "
+        "measured choices"
+    ]
+    assert estimates(selector()) == []
 
 
 def test_the_curve_is_three_aligned_lines() -> None:

@@ -56,6 +56,51 @@ def test_few_scenarios_with_gaps_tell_nothing() -> None:
     assert not chance.gaps_by_chance(problem(with_gaps(full, largest & (np.arange(20) < 10))))
 
 
+@pytest.mark.parametrize("count", [chance.ENOUGH - 1, chance.ENOUGH])
+def test_how_many_are_enough(count: int) -> None:
+    """Scenarios that lack half of their cells each; the others lack none."""
+    half, rng = np.arange(40) < 20, np.random.RandomState(0)
+    gaps = np.zeros((200, 40), dtype=bool)
+    gaps[:: 200 // count][:count] = [rng.permutation(half) for _ in range(count)]
+    found = chance.gaps_by_chance(problem(with_gaps(surface(200, 40, 3), gaps)))
+    assert found == (count >= chance.ENOUGH)
+
+
+@pytest.mark.parametrize(
+    ("name", "below", "above"), [("UNEVEN", 0.8, 1.2), ("TOGETHER", 0.9, 1.1), ("NEAR", -0.02, 0.02)]
+)
+def test_by_chance_all_figures_are_near_what_they_should_be(
+    monkeypatch: pytest.MonkeyPatch, name: str, below: float, above: float
+) -> None:
+    p = problem(by_chance(surface(200, 100, 3), 0.3))
+    monkeypatch.setattr(chance, name, above)
+    assert chance.gaps_by_chance(p)
+    monkeypatch.setattr(chance, name, below)
+    assert not chance.gaps_by_chance(p)
+
+
+def test_scenarios_that_lack_what_their_nearest_lacks() -> None:
+    """Twins lack the same; a scenario without gaps between them says nothing."""
+    twin = np.repeat(np.random.RandomState(0).rand(100, 40) < 0.5, 2, axis=0)
+    gaps = np.zeros((300, 40), dtype=bool)
+    gaps[np.arange(300) % 3 != 1] = twin
+    x = (10.0 * np.repeat(np.arange(100), 3) + np.tile([0, 1, 2], 100))[:, None]
+    times = np.where(gaps, np.nan, 1 + np.random.RandomState(1).rand(300, 40))
+    assert not chance.gaps_by_chance(problem(table([TableColumn("x", "int")], x, times)))
+    apart = np.random.RandomState(2).permutation(twin)
+    times[np.arange(300) % 3 != 1] = np.where(apart, np.nan, 1.0)
+    assert chance.gaps_by_chance(problem(table([TableColumn("x", "int")], x, times)))
+
+
+def test_a_scenario_alone_has_none_near_it() -> None:
+    """A fold of a device with two scenarios trains on one."""
+    log = by_chance(surface(60, 12, 3), 0.5)
+    p = problem(log, np.arange(1))
+    filled = chance.estimated(p)
+    assert filled.covered.all()
+    assert (filled.cost[p.covered] == p.cost[p.covered]).all()
+
+
 def test_failures_are_no_gaps() -> None:
     full = surface(200, 20, 3)
     failed = np.random.RandomState(0).rand(*full.times.shape) < 0.1
@@ -79,6 +124,29 @@ def test_estimates_are_near_what_was_not_measured() -> None:
     apart = (found - true) - (found - true).mean(axis=1, keepdims=True)
     spread = true - true.mean(axis=1, keepdims=True)
     assert np.sqrt((apart[gaps] ** 2).mean()) < 0.35 * np.sqrt((spread[gaps] ** 2).mean())
+
+
+def test_estimates_are_exact_where_nothing_depends_on_the_region() -> None:
+    """What a scenario costs and what a config does; some scenarios have one measurement."""
+    rng = np.random.RandomState(0)
+    times = np.exp(rng.rand(80, 1) + 2 * rng.rand(1, 10))
+    full = table([TableColumn("x", "int")], np.arange(80.0)[:, None], times)
+    p = problem(by_chance(full, 0.6))
+    assert (p.covered.sum(axis=1) == 1).any()
+    apart = chance.estimated(p).cost / UNIT - full.log_slowdown[p.index][:, p.configs]
+    assert np.abs(apart).max() < 0.02
+
+
+def test_estimates_follow_the_nearest_scenarios() -> None:
+    """A config leads below a size and loses above it."""
+    x, rng = np.arange(120.0)[:, None], np.random.RandomState(0)
+    sides = np.where(x < 60, 1, -1) * np.where(np.arange(12) % 2, 1, -1)
+    full = table([TableColumn("x", "int")], x, np.exp(1.5 + sides * 0.5 + np.zeros((120, 12))))
+    gaps = rng.rand(120, 12) < 0.6
+    p = problem(with_gaps(full, gaps))
+    apart = chance.estimated(p).cost / UNIT - full.log_slowdown[p.index][:, p.configs]
+    inside = np.abs(p.X[:, 0] - 59.5) > 20
+    assert np.abs(apart[inside]).max() < 0.3
 
 
 def test_a_random_search_is_learnt_as_well_as_a_whole_log_nearly() -> None:
@@ -108,12 +176,23 @@ def test_what_ships_was_measured_in_its_region() -> None:
 
 
 def test_an_estimate_alone_ships_nothing() -> None:
-    times = np.array([[1.0, 2.0, np.nan], [1.0, 2.0, np.nan], [3.0, 2.0, 1.0], [3.0, np.nan, 1.0]])
+    times = np.array([[4.0, 2.0, 3.0, np.nan]] * 2 + [[3.0, np.nan, np.nan, 1.0], [np.nan, 3.0, np.nan, 1.0]])
     log = table([TableColumn("x", "int")], np.arange(4.0)[:, None], times)
     p = problem(log)
     place = {column: i for i, column in enumerate(p.configs.tolist())}
     filled = chance.estimated(p)
-    tree = Branch(Cut(0, 1.0, 2.0), Tip(place[2]), Tip(place[1]))
-    assert chance.tried(filled, tree) == Branch(Cut(0, 1.0, 2.0), Tip(place[0]), Tip(place[1]))
+    cut = Cut(0, 1.0, 2.0)
+    tree = Branch(cut, Tip(place[3]), Tip(place[2]))
+    assert chance.tried(filled, tree) == Branch(cut, Tip(place[1]), Tip(place[3]))
     full = replace(filled, untried=np.zeros_like(filled.untried))
     assert chance.tried(full, tree) is tree
+
+
+def test_a_leaf_without_a_measurement_gives_way() -> None:
+    log = table([TableColumn("x", "int")], np.arange(4.0)[:, None], np.array([[1.0, 2.0]] * 4))
+    p = problem(log)
+    tree = Branch(Cut(0, 1.0, 2.0), Tip(0), Tip(1))
+    for unknown, left in ((p.X[:, 0] < 2, Tip(1)), (p.X[:, 0] >= 2, Tip(0))):
+        untried = np.zeros_like(p.untried)
+        untried[unknown] = True
+        assert chance.tried(replace(p, untried=untried), tree) == left

@@ -209,11 +209,13 @@ def _described(file: Foreign, choice: re.Match[str], lines: Sequence[str], row: 
     Raises:
         LogError: a template of Triton has none. Its name is numbered anew in every tuning, so that all would be one.
     """
-    said = choice[3].strip()
+    said = [choice[3]]
     while row < len(lines) and (more := _CONTINUED.search(lines[row][:4000])):
-        said, row = f"{said.rstrip(',')}, {more[1].strip()}".removeprefix(", "), row + 1
+        said.append(more[1])
+        row += 1
     triton = choice[1].startswith("triton_")
-    config = {f[1]: f[2].strip("'\" ") for f in _FIELD.finditer(said)}
+    fields = (f for s in said for f in _FIELD.finditer(s.strip().rstrip(",")))
+    config = {f[1]: f[2].strip("'\" ") for f in fields}
     if triton and not config:
         raise file.error(
             f"the choice {quoted(choice[1])} names no parameter",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ _OFF = {"num_ctas": ("1",)}
 # p80 - p20 of a normal distribution, in standard deviations.
 _SPREAD = 1.6832
 Config = tuple[tuple[str, str], ...]
+_Timings = dict[Config, tuple[float | None, float | None]]
 
 
 def recognises(file: Foreign) -> bool:
@@ -47,7 +48,7 @@ class _Tuning:
     kernel: str
     key: tuple[str, ...]
     fields: frozenset[str]
-    timings: Mapping[Config, tuple[float | None, float | None]]
+    timings: _Timings
 
 
 def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
@@ -70,16 +71,9 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
     device, vendor = device_and_vendor(tunings[0].file, None, options.device, options.vendor)
     found = Collected("triton")
     found.kernel = kernel
-    merged: dict[tuple[str, ...], dict[Config, tuple[float | None, float | None]]] = {}
-    replaced = 0
-    for tuning in tunings:
-        own = merged.setdefault(tuning.key, {})
-        replaced += len(own.keys() & tuning.timings.keys())
-        own.update(tuning.timings)
     if empty:
         found.notes.append(f"{counted(empty, 'file')} without a timed config left out")
-    if replaced:
-        found.notes.append(f"{counted(replaced, 'measurement')} of older files gave way to newer ones")
+    merged = _merged(tunings, found)
     dropped = _left_off(tunings)
     features = _features(tunings, names)
     for key, timings in merged.items():
@@ -90,6 +84,19 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
             if noise is not None:
                 found.noises.append(noise)
     return found.imported(options)
+
+
+def _merged(tunings: Sequence[_Tuning], found: Collected) -> dict[tuple[str, ...], _Timings]:
+    """The timings of every key; tunings, ascending in age, replace those of the same config before them."""
+    merged: dict[tuple[str, ...], _Timings] = {}
+    replaced = 0
+    for tuning in tunings:
+        own = merged.setdefault(tuning.key, {})
+        replaced += len(own.keys() & tuning.timings.keys())
+        own.update(tuning.timings)
+    if replaced:
+        found.notes.append(f"{counted(replaced, 'measurement')} of older files gave way to newer ones")
+    return merged
 
 
 def _one_kernel(tunings: Sequence[_Tuning], wanted: str | None) -> str:

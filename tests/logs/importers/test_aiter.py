@@ -110,6 +110,8 @@ def test_bounds_as_older_versions_name_them(tmp_path: Path) -> None:
     # Of batched products these words are sizes of M + N.
     with pytest.raises(LogError, match="is of no kind that is known"):
         read({"small": {"BLOCK_SIZE_M": 1}, "large": {"BLOCK_SIZE_M": 2}})
+    with pytest.raises(LogError, match="found the key 'small'"):
+        read({"small": {"BLOCK_SIZE_M": 1}, "any": {"BLOCK_SIZE_M": 2}})
 
 
 # The columns of AITER's tables, of one row each: what its launch is told, and what the winner sets.

@@ -51,6 +51,9 @@ WRONG: Wrong = {
         ("mm.json", Options(), mm(), "FILE does not say the device (say which: --device NAME)"),
         ("log.txt", H, "AUTOTUNE mm(64x32, 32x16)\n  mm 0.2 ms 100.0%\n  triton_mm_3 0.4 ms 50.0%\n", "FILE:3: the choice 'triton_mm_3' names "
          "no parameter (older versions of torch print names alone; log with TORCHINDUCTOR_MM_LOGGING_FILE)"),
+        ("log.txt", H, "AUTOTUNE mm(64x32, 32x16)\n  mm 0.2.1 ms 100.0%\n", "FILE:2: column 'mm': found '0.2.1', expected a number"),
+        ("log.txt", H, "AUTOTUNE mm(64x32, 32x16)\n  mm 0.0 ms 100.0%\n", "FILE: column 'line 2': found '0.0', expected a "
+         "finite time above 0, or Infinity"),
         ("log.txt", H, "nothing here\n", "FILE: found no block that max-autotune prints (AUTOTUNE mm(...), then its choices)"),
     ],
 }  # fmt: skip
@@ -154,6 +157,8 @@ triton_mm_12  0.0297 ms  100.0%
             ("triton", "False", "64", "3", "4", "0.0297"),
         ]
         assert imported.notes == ("inductor files", "2 rows, 0 of them failures")
+    last = head + wrapped.partition("\n\n")[0]
+    assert columns(import_logs("auto", [write(tmp_path, "stderr.txt", last)], H), "num_warps") == [("4",)]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,11 @@ WRONG: Wrong = {
         ("k.autotune.json", KEYS, '{"key": []}', "FILE: the key 'configs_timings' is missing (expected Triton's *.autotune.json)"),
         ("k.autotune.json", KEYS, '{"key": 1, "configs_timings": []}', "FILE: column 'key': found a number, expected a list"),
         ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": []}', "FILE: column 'configs_timings': no config was timed"),
+        ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": 3}', "FILE: column 'configs_timings': found a number, expected a list"),
+        ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": [[1]]}', "FILE: column 'configs_timings[0]': found 1 entries, "
+         "expected a config and its timings"),
+        ("k.autotune.json", KEYS, triton(key=[8, 16, {"x": 1}]), "FILE:1: column 'key[2]': found \"{'x': 1}\", expected a number or text"),
+        ("k.autotune.json", replace(KEYS, kernel="other"), triton(), "no file is of the kernel 'other' (found: k)"),
         ("k.autotune.json", KEYS, triton(key=[8]), "FILE: column 'key': its key (8) is not M, N, then dtypes: it is too short "
          "(--keys names the decorator's key in its order)"),
         ("k.autotune.json", KEYS, triton(key=[8, 16, 3.5]), "FILE: column 'key': its key (8, 16, 3.5) is not M, N, then dtypes: "

@@ -123,4 +123,5 @@ def test_a_folder_as_sglang_ships_it(tmp_path: Path) -> None:
         assert "1 size without a config left out" in notes
         assert "left out, the first: " in notes
     found = import_logs("sglang", [str(tmp_path)], Options(device="NVIDIA H20"))
+    assert "2 sizes without a config left out" in found.notes
     assert columns(found, "device", "N") == [("NVIDIA H20", "64"), ("NVIDIA H20", "128")]
