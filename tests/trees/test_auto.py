@@ -91,6 +91,53 @@ def test_reported_costs_had_no_say_in_the_sizes() -> None:
     assert auto.unseen(one, one, [one], [rows], r) is one
 
 
+def test_each_fold_is_answered_by_what_the_others_prefer() -> None:
+    r = replace(regime(problem(surface(120, 12, 3)), FitOptions()), few=False, usual=None)
+    rows, early = np.arange(60), np.arange(60) < 30
+    costs = (np.where(early, 0.0, 0.9), np.where(early, 0.9, 0.0), np.full(60, 0.5))
+    sizes = [
+        Candidate("joint", Settings(k, 0.03, 8, 24), float(c.mean()), 8.0, 8.0, c, rows, np.full(60, k))
+        for k, c in enumerate(costs, 1)
+    ]
+    found = auto.unseen(sizes[2], sizes[2], sizes, [rows[early], rows[~early]], r)
+    assert found.chosen.tolist() == [2] * 30 + [1] * 30
+    assert found.cost.tolist() == [0.9] * 60
+
+
+def test_few_scenarios_ship_the_usual_size_unless_another_is_surely_better() -> None:
+    r = replace(regime(problem(surface(120, 12, 3)), FitOptions()), usual=6)
+    noise = np.random.RandomState(0).rand(60)
+
+    def sizes(lead: float) -> list[Candidate]:
+        found = []
+        for k in (1, 2, 3, 6):
+            cost = noise if k == 6 else noise[::-1] - lead
+            settings = Settings(k, constants.LEARNER.price, 8, 24)
+            found.append(
+                Candidate(
+                    "joint", settings, float(cost.mean()), 8.0, 8.0, cost, np.arange(60), np.full(60, k)
+                )
+            )
+        return found
+
+    assert auto.preferred(sizes(0.01), r).settings.n_configs == 6
+    assert auto.preferred(sizes(0.01), replace(r, usual=None)).settings.n_configs < 6
+    assert auto.preferred(sizes(0.9), r).settings.n_configs < 6
+
+
+def test_estimates_of_held_out_costs_give_way_to_measurements() -> None:
+    log = table(
+        [TableColumn("x", "int")],
+        np.arange(3.0)[:, None],
+        np.array([[1.0, 2.0], [np.nan, 1.0], [1.0, np.inf]]),
+    )
+    rows, chosen = np.array([2, 0, 0, 1]), np.array([1, 1, 0, 0])
+    found = auto.measured(replace(candidate(0.05, 10), cost=np.ones(4), rows=rows, chosen=chosen), log)
+    assert found.cost == pytest.approx(
+        [constants.LEARNER.uncovered, np.log(2), 0.0, constants.LEARNER.uncovered], abs=1e-6
+    )
+
+
 def test_too_few_groups_are_not_divided() -> None:
     t = surface(5, 3, 2)
     p = problem(t)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from heurgen.trees import constants, fit
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import problem
-from heurgen.trees.regime import USUAL, regime
+from heurgen.trees.regime import USUAL, regime, ruled
 from tests.trees.modelled import matmul
-from tests.trees.synthetic import surface, winners_only
+from tests.trees.synthetic import surface, table, winners_only
 
 
 @pytest.mark.slow
@@ -65,3 +68,40 @@ def test_tails_are_compared_where_many_scenarios_have_costs() -> None:
     assert regime(problem(surface(n, 2, 1)), FitOptions()).compares_tails
     assert not regime(problem(surface(n - 1, 2, 1)), FitOptions()).compares_tails
     assert not regime(problem(winners_only(surface(n, 2, 1))), FitOptions()).compares_tails
+
+
+def test_a_small_log_compares_few_prices_and_every_number_of_configs() -> None:
+    c = constants.LEARNER
+    few, many = (problem(surface(n, 12, 1)) for n in (c.small, c.small + 1))
+    told = [(r.few, r.prices, r.patience) for r in (regime(p, FitOptions()) for p in (few, many))]
+    assert told == [
+        (True, c.few_prices, len(regime(few, FitOptions()).counts)),
+        (False, c.prices, c.patience),
+    ]
+    assert [regime(p, FitOptions(prefer="small")).prices for p in (few, many)] == [c.prices] * 2
+    assert regime(many, FitOptions()).usual is None
+
+
+def test_limits_are_widened_only_where_the_caller_left_them_open() -> None:
+    p = problem(surface(60, 3, 1))
+    options = (FitOptions(), FitOptions(prefer="small"), FitOptions(max_depth=3), FitOptions(max_leaves=5))
+    assert [regime(p, o).widens for o in options] == [True, False, False, False]
+
+
+def test_scenarios_are_held_out_again_while_that_takes_few_fits() -> None:
+    c = constants.LEARNER
+    small, large = (regime(problem(surface(n, 2, 3)), FitOptions()) for n in (40, c.scenarios_to_fit + 1))
+    assert (small.n_scenarios, small.n_groups) == (40, 40)
+    assert (small.repeats, large.repeats) == (min(c.max_repeats, c.scenarios_to_fit // 40), 1)
+
+
+def test_gaps_by_chance_are_no_sparse_log() -> None:
+    full = surface(200, 30, 3)
+    gaps = np.random.RandomState(0).rand(*full.times.shape) < 0.6
+    log = table(full.columns, full.X, np.where(gaps, np.nan, full.times))
+    p = problem(log)
+    r = regime(p, FitOptions())
+    assert (r.by_chance, r.sparse) == (True, False)
+    assert ruled(log, np.arange(200), r).covered.all()
+    plain = replace(r, by_chance=False)
+    assert (ruled(log, np.arange(200), plain).covered == p.covered).all()
