@@ -149,6 +149,38 @@ def test_estimates_follow_the_nearest_scenarios() -> None:
     assert np.abs(apart[inside]).max() < 0.3
 
 
+def test_nearest_scenarios_in_parts_and_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    Z = np.random.RandomState(0).rand(40, 3)
+    distance = ((Z[:, None] - Z) ** 2).sum(axis=2) + np.where(np.eye(40), np.inf, 0.0)
+    whole = list(chance._nearest(Z, 5))
+    assert len(whole) == 1
+    assert (whole[0] == np.argsort(distance, axis=1)[:, :5]).all()
+    monkeypatch.setattr(chance, "CELLS", 120)
+    parts = list(chance._nearest(Z, 5))
+    assert len(parts) == 14
+    assert (np.concatenate(parts) == whole[0]).all()
+    monkeypatch.setattr(chance, "ASKED", 4)
+    asked = np.array([0, 13, 26, 39])
+    some = np.concatenate(list(chance._nearest(Z, 5)))
+    assert (some == asked[np.argsort(distance[:, asked], axis=1)[:, :3]]).all()
+
+
+def test_parts_of_estimates_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = problem(by_chance(surface(60, 12, 3, categories=2), 0.5))
+    whole = chance.estimated(p).cost
+    monkeypatch.setattr(chance, "CELLS", 1500)
+    assert (chance.estimated(p).cost == whole).all()
+
+
+def test_another_category_is_far() -> None:
+    columns = [TableColumn("kind", "category"), TableColumn("x", "int")]
+    X = np.array([[0.0, 1.0], [0.0, 9.0], [1.0, 1.0], [2.0, 1.0]])
+    Z = chance._features(problem(table(columns, X, np.ones((4, 2)))))
+    apart = sorted(((a - b) ** 2).sum() for a, b in ((Z[0], Z[2]), (Z[0], Z[3]), (Z[2], Z[3])))
+    assert apart[0] >= 2
+    assert Z.shape == (4, 4)
+
+
 def test_a_random_search_is_learnt_as_well_as_a_whole_log_nearly() -> None:
     full = surface(400, 24, 3)
     sampled = by_chance(full, 0.6)
@@ -184,6 +216,9 @@ def test_an_estimate_alone_ships_nothing() -> None:
     cut = Cut(0, 1.0, 2.0)
     tree = Branch(cut, Tip(place[3]), Tip(place[2]))
     assert chance.tried(filled, tree) == Branch(cut, Tip(place[1]), Tip(place[3]))
+    # One measurement in the region suffices.
+    once = Branch(cut, Tip(place[1]), Tip(place[0]))
+    assert chance.tried(filled, once) == once
     full = replace(filled, untried=np.zeros_like(filled.untried))
     assert chance.tried(full, tree) is tree
 
