@@ -16,7 +16,7 @@ import numpy as np
 from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.ir import Value
 from heurgen.logs.cells import read_cells
-from heurgen.spec.kernel_spec import KernelSpec, cell_value
+from heurgen.spec.kernel_spec import BOOLS, KernelSpec, cell_value
 
 if TYPE_CHECKING:
     from heurgen.logs.cells import Codes
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
 
 COLUMN = "default"
-_TRUE = frozenset(("true", "True", "TRUE", "1", "yes"))
-_FALSE = frozenset(("false", "False", "FALSE", "0", "no", ""))
+_MARKS = BOOLS | {"yes": True, "no": False, "": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +58,10 @@ def read_defaults(
         )
     texts = cells.texts[name]
     for code, text in enumerate(texts):
-        if text not in _TRUE and text not in _FALSE:
+        if text not in _MARKS:
             path, line = cells.place(int(np.argmax(cells.codes[name] == code)))
             raise LogError(f"found {quoted(text)}, expected true or false", file=path, row=line, column=name)
-    marked = np.array([t in _TRUE for t in texts] + [False])[cells.codes[name]]
+    marked = np.array([_MARKS[t] for t in texts] + [False])[cells.codes[name]]
     return Defaults(f"column {name}", _of_rows(np.flatnonzero(marked), log, spec, tables))
 
 

@@ -36,8 +36,8 @@ T = TypeVar("T")
 MAX_EXACT_INT = 2**53
 _INT = re.compile(r"-?[0-9]+")
 NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-# TRUE and FALSE: spreadsheets and R write them so.
-_BOOLS = {
+# What a bool may be in a log; TRUE and FALSE are of spreadsheets and R.
+BOOLS = {
     "true": True, "True": True, "TRUE": True, "1": True,
     "false": False, "False": False, "FALSE": False, "0": False,
 }  # fmt: skip
@@ -162,9 +162,9 @@ def _parse_float(column: Column, text: str) -> float:
 
 
 def _parse_bool(column: Column, text: str) -> bool:
-    if text not in _BOOLS:
+    if text not in BOOLS:
         raise _unfit(column, text, "true or false (or 1, 0)")
-    return _BOOLS[text]
+    return BOOLS[text]
 
 
 def _parse_category(column: Column, text: str) -> str:

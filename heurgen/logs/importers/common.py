@@ -15,11 +15,13 @@ from heurgen.base.errors import HeurgenError, LogError, ModelError, printable, q
 from heurgen.base.text import counted
 from heurgen.ir import ColumnType
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
+from heurgen.spec.kernel_spec import BOOLS as WRITTEN_BOOLS
 from heurgen.spec.kernel_spec import MAX_EXACT_INT, Column
 
 INT = re.compile(r"-?[0-9]{1,16}")
 FLOAT = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
-BOOLS = frozenset(("True", "False", "true", "false", "TRUE", "FALSE"))
+# A column of 0 and 1 alone holds integers.
+BOOLS = frozenset(WRITTEN_BOOLS) - {"0", "1"}
 # Columns of an imported log that are neither feature nor parameter.
 BOOKKEEPING = ("scenario", "vendor", "device", "status", "time_ms")
 _OPERATORS = (("*", "_times_"), ("/", "_over_"), ("+", "_plus_"))
