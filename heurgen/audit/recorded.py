@@ -52,6 +52,12 @@ def told(selector: ir.Selector) -> Mapping[str, Any]:
     return selector.choice if selector.costs_known else _without_slowdowns(selector.choice)
 
 
+def training_data(selector: ir.Selector) -> dict[str, Any]:
+    """How a selector was learnt, as JSON data."""
+    named = {"vendor": selector.vendor, "device": selector.device, "strategy": selector.strategy}
+    return {**named, "choice": dict(told(selector))}
+
+
 def _without_slowdowns(value: Any) -> Any:
     if isinstance(value, Mapping):
         kept = (k for k in value if "slowdown" not in str(k) and k != "within_1_1")

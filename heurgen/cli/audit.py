@@ -178,15 +178,12 @@ def _findings(
 def _print_audit(
     module: HeuristicModule, result: Score, findings: list[Finding] | None, as_json: bool
 ) -> None:
-    from heurgen.audit.recorded import to_text, told
+    from heurgen.audit.recorded import to_text, training_data
     from heurgen.base.text import summary_tables
 
     if as_json:
         groups = {name: asdict(s) for name, s in result.groups.items()}
-        recorded = [
-            {"vendor": s.vendor, "device": s.device, "strategy": s.strategy, "choice": dict(told(s))}
-            for s in module.selectors
-        ]
+        recorded = [training_data(s) for s in module.selectors]
         data = {**asdict(result.overall), "groups": groups, "training": recorded}
         if findings is not None:
             data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
@@ -378,14 +375,14 @@ def advise(
     seen = read_traffic(traffic, kernel, table.vendor) if traffic else None
     note((*log.notes, *(seen.notes if seen else ())))
     found = run(module, table, kernel, count, seen)
+    text = to_workload(found, module.kernel, table.vendor)
+    if output is not None:
+        write_atomic(output, text)
     if as_json:
         print_json({"vendor": table.vendor, "scenarios": [a.to_dict() for a in found]})
-        return
-    text = to_workload(found, module.kernel, table.vendor)
-    if output is None:
+    elif output is None:
         write(text)
     else:
-        write_atomic(output, text)
         say(f"wrote {printable(output)}: {len(found)} scenarios")
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
@@ -180,6 +180,11 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def print_json(data: Any) -> None:
     say(json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False))
+
+
+def files_data(written: Mapping[Any, bool]) -> list[dict[str, Any]]:
+    """Files that a command made, as JSON data: the path, and whether its bytes are new."""
+    return [{"path": str(path), "written": new} for path, new in written.items()]
 
 
 def examples(*lines: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from heurgen.base.errors import printable
-from heurgen.cli.common import examples, note, output_option, say
+from heurgen.cli.common import examples, files_data, json_option, note, output_option, print_json, say
 
 # Field of `importers.collect.Options` -> its option. The kinds say which of them they take.
 _OPTIONS: dict[str, Any] = {
@@ -51,10 +51,11 @@ class _Kinds(click.Group):
 
 
 def _command(kind: str, title: str, takes: tuple[str, ...], example: str) -> click.Command:
-    def run(files: tuple[str, ...], output: str, write_spec: str | None, **given: Any) -> None:
-        _import(kind, files, output, write_spec, given)
+    def run(files: tuple[str, ...], output: str, write_spec: str | None, as_json: bool, **given: Any) -> None:
+        _import(kind, files, (output, write_spec), given, as_json)
 
-    command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(run)
+    command = json_option(run)
+    command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(command)
     command = output_option("LOG.csv")(command)
     command = click.option("--write-spec", metavar="SPEC.toml", help="Write a spec for the log too.")(command)
     for name in takes:
@@ -63,8 +64,15 @@ def _command(kind: str, title: str, takes: tuple[str, ...], example: str) -> cli
 
 
 def _import(
-    kind: str, files: tuple[str, ...], output: str, write_spec: str | None, given: dict[str, Any]
+    kind: str,
+    files: tuple[str, ...],
+    outputs: tuple[str, str | None],
+    given: dict[str, Any],
+    as_json: bool,
 ) -> None:
+    """`outputs` are the log and the spec."""
+    from dataclasses import replace
+
     from heurgen.base.writing import check_outputs, write_all
     from heurgen.logs.importers.collect import Options
     from heurgen.logs.importers.common import check_readable
@@ -73,14 +81,27 @@ def _import(
     keys = tuple(k.strip() for k in (given.pop("keys", None) or "").split(",") if k.strip())
     for name in ("rename", "const"):
         given[name] = name_pairs(given.get(name) or (), f"--{name}")
-    check_outputs([output, write_spec], files)
+    output, write_spec = outputs
+    check_outputs(outputs, files)
     imported = import_logs(kind, files, Options(**given, keys=keys))
-    log, spec, notes, rows = imported.csv_text(), imported.spec_text(), imported.notes, len(imported.rows)
-    del imported  # a million rows take as much as reading them again
+    log, spec, rows = imported.csv_text(), imported.spec_text(), len(imported.rows)
+    imported = replace(imported, rows=())  # a million rows take as much as reading them again
     check_readable(log, spec)
-    write_all({output: log, write_spec: spec} if write_spec else {output: log})
-    note(notes)
-    say(f"wrote {printable(output)}: {rows} rows")
+    written = write_all({output: log, write_spec: spec} if write_spec else {output: log})
+    note(imported.notes)
+    if not as_json:
+        say(f"wrote {printable(output)}: {rows} rows")
+        return
+    drafted = imported.draft.to_dict(imported.columns)
+    print_json(
+        {
+            "kind": imported.kind,
+            "files": files_data(written),
+            "rows": rows,
+            **drafted,
+            "notes": list(imported.notes),
+        }
+    )
 
 
 import_ = _Kinds(

@@ -9,6 +9,7 @@ import click
 from heurgen.cli.common import (
     Command,
     examples,
+    files_data,
     json_option,
     logs_argument,
     note,
@@ -87,6 +88,7 @@ def _fit_options(command: Command) -> Command:
     help="Data card: [tools] for provenance, [device] for what a selector may know of devices.",
 )
 @click.option("--suggest-derived", is_flag=True, help="Also say which derived features would pay.")
+@json_option
 def train(
     logs: tuple[str, ...],
     spec: str,
@@ -94,16 +96,16 @@ def train(
     group_by: Any,
     card: tuple[str, ...],
     suggest_derived: bool,
+    as_json: bool,
     **options: Any,
 ) -> None:
     """Learn a model: small trees that minimise slowdown."""
-    from heurgen.audit.show import selector_title
     from heurgen.base.writing import check_outputs, write_atomic
     from heurgen.ir.schema import to_json
     from heurgen.logs.card import read_devices, read_tools
     from heurgen.logs.costs import cost_tables
     from heurgen.logs.tuning_log import read_logs
-    from heurgen.ship.remarks import beyond, curve, device_forms, estimates, grouping, held_out, warnings
+    from heurgen.ship.remarks import to_dict, to_text, warnings
     from heurgen.ship.training import from_tables
     from heurgen.spec.kernel_spec import read_spec
     from heurgen.trees import FitOptions
@@ -124,18 +126,25 @@ def train(
             progress=tell,
         )
     with progress("trying derived features"):
-        suggestions = [suggest(t).to_text() for t in tables] if suggest_derived else []
-    write_atomic(output, to_json(module))
+        suggestions = [suggest(t) for t in tables] if suggest_derived else []
+    written = write_atomic(output, to_json(module))
     note(f"{s.vendor}: {s.choice['note']}" for s in module.selectors if "note" in s.choice)
     table_of = {(t.vendor, t.device_name): t for t in tables}
-    for selector in module.selectors:
-        table = table_of[selector.vendor, selector.device]
-        note((*warnings(selector), *filter(None, [beyond(selector)])))
-        figures = (*curve(selector), *held_out(selector, table), *device_forms(selector))
-        lines = (*grouping(table), *estimates(selector), *figures)
-        say("\n".join((selector_title(selector), *lines)))
-    for text in suggestions:
-        say(text)
+    trained = [(s, table_of[s.vendor, s.device]) for s in module.selectors]
+    note(text for selector, _ in trained for text in warnings(selector))
+    if as_json:
+        data = {
+            "kernel": module.kernel,
+            "files": files_data({output: written}),
+            "selectors": [to_dict(selector, table) for selector, table in trained],
+            "notes": list(log.notes),
+        }
+        print_json(data | ({"suggestions": [s.to_dict() for s in suggestions]} if suggest_derived else {}))
+        return
+    for selector, table in trained:
+        say(to_text(selector, table))
+    for found in suggestions:
+        say(found.to_text())
 
 
 @click.command(epilog=examples("heurgen evaluate log.csv --spec kernel.toml --folds 5 --repeats 4"))

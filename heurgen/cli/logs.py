@@ -7,6 +7,7 @@ import click
 from heurgen.base.errors import UsageError, printable
 from heurgen.cli.common import (
     examples,
+    files_data,
     finish,
     json_option,
     logs_argument,
@@ -32,6 +33,7 @@ from heurgen.cli.common import (
 @click.option("--features", metavar="A,B,...", help="The features; no other column is one.")
 @click.option("--parameters", metavar="A,B,...", help="The parameters; no other column is one.")
 @click.option("--wide", is_flag=True, help="The table has a column a config, each cell a time.")
+@json_option
 def init(
     logs: tuple[str, ...],
     output: str,
@@ -40,10 +42,13 @@ def init(
     features: str | None,
     parameters: str | None,
     wide: bool,
+    as_json: bool,
 ) -> None:
     """Draft a kernel spec from tuning logs; every guess is marked for you to confirm."""
     from heurgen.base.writing import check_outputs, write_atomic
-    from heurgen.logs.draft import Said, draft_spec
+    from heurgen.logs.cells import read_cells
+    from heurgen.logs.draft import Said, draft
+    from heurgen.spec.draft_toml import to_toml
 
     if wide and (time or parameters):
         raise UsageError(
@@ -51,7 +56,12 @@ def init(
         )
     check_outputs([output], [log for log in logs if log != "-"])
     said = Said(time, vendor, _names(features), _names(parameters), wide)
-    write_atomic(output, draft_spec(logs, said))
+    table = read_cells(logs)
+    drafted = draft(table, logs[0], said)
+    written = write_atomic(output, to_toml(drafted))
+    if as_json:
+        print_json({"files": files_data({output: written}), "rows": table.n, **drafted.to_dict(table.texts)})
+        return
     say(f"wrote {printable(output)}; confirm the guesses marked in it")
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from heurgen.base.errors import printable
-from heurgen.cli.common import examples, note, output_option, say
+from heurgen.cli.common import examples, files_data, json_option, note, output_option, print_json, say
+
+if TYPE_CHECKING:
+    from heurgen.tune.recording.run import Recorded
 
 
 @click.command(
@@ -19,31 +24,46 @@ from heurgen.cli.common import examples, note, output_option, say
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @output_option("LOG.csv")
-def record(command: tuple[str, ...], output: str) -> None:
+@json_option
+def record(command: tuple[str, ...], output: str, as_json: bool) -> None:
     """Run a program and log every @triton.autotune sweep in it, with a spec beside the log.
 
     Several kernels become LOG.KERNEL.csv each; a folder as output gets KERNEL.csv. The program's own exit status is
-    passed on.
+    passed on. With --json what the program prints goes to stderr.
     """
     from heurgen.base.writing import write_all
     from heurgen.logs.importers.common import check_readable
     from heurgen.tune.recording.run import record as run
 
-    done = run(command, Path(output))
-    texts: dict[str | Path, str] = {}
+    done = run(command, Path(output), to_stderr=as_json)
+    texts: dict[Path, str] = {}
     for kernel, imported in done.logs.items():
         log, spec = imported.csv_text(), imported.spec_text()
         check_readable(log, spec)
         texts |= dict(zip(done.files[kernel], (log, spec), strict=True))
     for path in texts:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_all(texts)
+    written = write_all(texts)
     note(done.notes)
-    for kernel, files in done.files.items():
+    if as_json:
+        print_json(_data(done, written))
+    for kernel, files in () if as_json else done.files.items():
         say(f"wrote {printable(files[0])}: {len(done.logs[kernel].rows)} rows, spec: {printable(files[1])}")
     if done.status:
         note([f"the program ended with status {done.status}"])
         sys.exit(done.status if done.status > 0 else 128 - done.status)
+
+
+def _data(done: Recorded, written: Mapping[Path, bool]) -> dict[str, Any]:
+    logs = [
+        {
+            "kernel": kernel,
+            "rows": len(imported.rows),
+            "files": files_data({path: written[path] for path in done.files[kernel]}),
+        }
+        for kernel, imported in done.logs.items()
+    ]
+    return {"status": done.status, "logs": logs, "notes": list(done.notes)}
 
 
 COMMANDS = (record,)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +14,7 @@ from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.cli.common import (
     Command,
     examples,
+    files_data,
     finish,
     json_option,
     note,
@@ -20,6 +24,9 @@ from heurgen.cli.common import (
     say,
     write,
 )
+
+if TYPE_CHECKING:
+    from heurgen.ship.project import Made
 
 
 @click.command(
@@ -111,7 +118,7 @@ def emit(
         make_folder(Path(path).parent)
     written = write_all(texts)
     if as_json:
-        print_json({"files": [{"path": path, "written": new} for path, new in written.items()]})
+        print_json({"files": files_data(written)})
     for path, new in () if as_json else written.items():
         say(f"{'wrote' if new else 'unchanged'} {printable(path)}")
 
@@ -135,13 +142,19 @@ def _project_argument(command: Command) -> Command:
 
 @click.command(epilog=examples("heurgen build", "heurgen build path/to/heurgen.toml"))
 @_project_argument
-def build(project: str) -> None:
+@json_option
+def build(project: str, as_json: bool) -> None:
     """Make every model and module that the project file names; unchanged files are not touched."""
     from heurgen.base.text import summary_tables
     from heurgen.ship.project import build as run
 
     groups: dict[str, object] = {}
-    for made, files in run(project):
+    built = run(project)
+    if as_json:
+        note(text for made, _ in built for text in made.notes)
+        print_json({"heuristics": [_made_data(made, files) for made, files in built]})
+        return
+    for made, files in built:
         note(made.notes)
         if made.proved:
             note([f"{made.heuristic.model}: proved current by heurgen.lock, not trained again"])
@@ -151,6 +164,17 @@ def build(project: str) -> None:
             groups |= {f"{made.module.kernel}: {name}": s for name, s in made.score.groups.items()}
     if groups:
         say("\n" + summary_tables("slowdown on the training log", groups))
+
+
+def _made_data(made: Made, files: Mapping[Path, bool]) -> dict[str, Any]:
+    groups = made.score.groups if made.score is not None else {}
+    return {
+        "kernel": made.module.kernel,
+        "files": files_data(files),
+        "proved": made.proved,
+        "slowdown": {name: asdict(found) for name, found in groups.items()},
+        "notes": list(made.notes),
+    }
 
 
 @click.command(epilog=examples("heurgen check", "heurgen check --stale"))

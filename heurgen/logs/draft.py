@@ -61,15 +61,16 @@ def draft_spec(paths: Source | Sequence[Source], said: Said | None = None) -> st
     """
     sources = listed(paths)
     name = "frame" if is_frame(sources[0]) else os.fspath(sources[0])
-    return to_toml(_draft(read_cells(sources), name, said or Said()))
+    return to_toml(draft(read_cells(sources), name, said or Said()))
 
 
 def drafted_spec(table: Cells) -> KernelSpec:
     """The guesses themselves, for a log without a spec. Raises as `draft_spec`."""
-    return parse_spec(to_toml(_draft(table, table.files[0].path, Said())), "the guessed spec")
+    return parse_spec(to_toml(draft(table, table.files[0].path, Said())), "the guessed spec")
 
 
-def _draft(table: Cells, path: str, said: Said) -> Draft:
+def draft(table: Cells, path: str, said: Said) -> Draft:
+    """The guesses; `path` names the file in errors, and the kernel where nothing else does. Raises as `draft_spec`."""
     for name in (said.time, *said.features, *said.parameters):
         if name is not None and name not in table.texts:
             raise UsageError(f"no column is named {quoted(name)}", hint=did_you_mean(name, table.texts))

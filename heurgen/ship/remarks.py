@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from heurgen import ir
 from heurgen.audit import recorded
+from heurgen.audit.show import selector_title
 from heurgen.base.errors import printable
 from heurgen.base.text import counted, percent
 from heurgen.ir import Selector
@@ -30,6 +31,41 @@ def warnings(selector: Selector) -> Iterator[str]:
         )
     for line in selector.choice.get("devices", ()):
         yield f"{_owner(selector)}: {line}"
+    if (line := beyond(selector)) is not None:
+        yield line
+
+
+def to_text(selector: Selector, table: CostTable) -> str:
+    """A trained selector in a few lines: its size, the curve of sizes, held-out figures."""
+    figures = (*curve(selector), *held_out(selector, table), *device_forms(selector))
+    return "\n".join((selector_title(selector), *grouping(table), *estimates(selector), *figures))
+
+
+def to_dict(selector: Selector, table: CostTable) -> dict[str, Any]:
+    """A trained selector as JSON data: what was chosen and how, the worst held-out scenario, what is wrong with it."""
+    held = recorded.held_out_worst(selector)[:1] if selector.n_scenarios == table.n_scenarios else []
+    return {
+        **recorded.training_data(selector),
+        "devices": list(selector.devices),
+        "n_scenarios": selector.n_scenarios,
+        "n_groups": int(table.group.max()) + 1,
+        "n_measurements": selector.n_measurements,
+        "costs_known": selector.costs_known,
+        "depth": ir.depth(selector.tree),
+        "leaves": sum(1 for _ in ir.leaves(selector.tree)),
+        "configs": [dict(zip(selector.parameters, c, strict=True)) for c in selector.configs],
+        "worst": next((_worst_data(selector, table, item) for item in held), None),
+        "warnings": list(warnings(selector)),
+    }
+
+
+def _worst_data(selector: Selector, table: CostTable, item: recorded.HeldOut) -> dict[str, Any]:
+    return {
+        "scenario": table.scenario[item.row] or None,
+        "features": table.features_of(item.row),
+        "chosen": dict(zip(selector.parameters, item.chosen, strict=True)),
+        "slowdown": item.slowdown,
+    }
 
 
 def grouping(table: CostTable) -> list[str]:

@@ -5,14 +5,15 @@ Every string may be hostile: strings and keys are escaped by TOML's rules, comme
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from heurgen.base import toml
 from heurgen.base.errors import printable
 from heurgen.ir import expr
 from heurgen.spec.kernel_spec import Column, DerivedColumn, LogColumns
-from heurgen.spec.log_columns import BY_NAME
+from heurgen.spec.log_columns import BY_NAME, ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,34 @@ class Draft:
     header: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     log_remarks: tuple[tuple[str, str], ...] = ()
+
+    def to_dict(self, columns: Iterable[str]) -> dict[str, Any]:
+        """What each of a log's columns is, and which guesses a person is to confirm, as JSON data."""
+        entries = [("feature", e) for e in self.features] + [("parameter", e) for e in self.parameters]
+        why = dict(self.log_remarks)
+        said = {getattr(self.log, key): {"role": key, "why": why.get(key, "")} for key in ROLES}
+        said |= {column: {"role": "config", "why": ""} for column, _ in self.log.wide}
+        said |= {name: {"role": "none", "why": reason} for name, reason in self.left_out}
+        said |= {e.column.column or e.column.name: _entry_data(role, e) for role, e in entries}
+        nothing = {"role": "none", "why": ""}
+        remarks = [("kernel.name", self.name_remark), *((f"log.{k}", reason) for k, reason in why.items())]
+        remarks += [(f"{role}s.{e.column.name}", e.remark) for role, e in entries]
+        return {
+            "kernel": self.name,
+            "columns": [{"column": c, **said.get(c, nothing)} for c in columns],
+            "questions": [{"key": key, "why": reason} for key, reason in remarks if reason],
+        }
+
+
+def _entry_data(role: str, entry: Entry) -> dict[str, Any]:
+    column = entry.column
+    return {
+        "role": role,
+        "why": entry.remark,
+        "name": column.name,
+        "type": column.type,
+        "used": entry.active,
+    }
 
 
 def to_toml(draft: Draft) -> str:

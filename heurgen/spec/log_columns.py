@@ -27,7 +27,8 @@ _THROUGHPUT = re.compile(
     r"|[a-z]/(?:s|sec|second)(?:$|[^a-z])"
     r"|(?:tokens?|toks?|samples?|items?|iters?|requests?|images?|elements?|elems?|cells)_?(?:ps|_s)(?:$|[^a-z])"
 )
-_KEYS = ("vendor", "device", "time", "status", "scenario")
+# Keys that name the column of a role.
+ROLES = ("vendor", "device", "time", "status", "scenario")
 # What a column of the log can be replaced by one value for.
 _CONSTANTS = ("vendor", "device")
 # vendor = { from = "device" }
@@ -112,9 +113,9 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
             by its name and `objective` does not say so.
     """
     default = LogColumns()
-    table.only(*_KEYS, "noise", "unit", "objective", "success", "failures", "winners_only", "wide")
+    table.only(*ROLES, "noise", "unit", "objective", "success", "failures", "winners_only", "wide")
     names, constants = {}, []
-    for key in _KEYS:
+    for key in ROLES:
         if key in _CONSTANTS and isinstance(table.data.get(key), Mapping):
             if key == "vendor" and "from" in table.data[key]:
                 if table.data[key] != BY_NAME:

@@ -25,7 +25,8 @@ def test_every_kernel_gets_its_files_and_the_status_is_passed_on(
 ) -> None:
     asked = []
 
-    def instead(command: tuple[str, ...], output: Path) -> Recorded:
+    def instead(command: tuple[str, ...], output: Path, *, to_stderr: bool) -> Recorded:
+        assert not to_stderr
         asked.append((command, output))
         return Recorded(status, found.logs, found.files, found.notes)
 
@@ -45,7 +46,7 @@ def test_every_kernel_gets_its_files_and_the_status_is_passed_on(
 def test_a_log_that_its_own_spec_rejects_is_not_written(
     tmp_path: Path, found: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heurgen.tune.recording.run.record", lambda *_: found)
+    monkeypatch.setattr("heurgen.tune.recording.run.record", lambda *_, **__: found)
     monkeypatch.setattr(Imported, "csv_text", lambda self: "vendor\nx\n")
     assert run("record", "-o", "log.csv", "--", "true").exit_code == 2
     assert not (tmp_path / "new").exists()

@@ -29,12 +29,16 @@ _OPERATORS = (("*", "_times_"), ("/", "_over_"), ("+", "_plus_"))
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A foreign log as a tuning log: text cells in canonical row order, a spec draft, remarks for stderr."""
+    """A foreign log as a tuning log: text cells in canonical row order, a spec draft, remarks for stderr.
+
+    `kind` is the importer that read it, "" for a recording.
+    """
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     draft: Draft
     notes: tuple[str, ...] = ()
+    kind: str = ""
 
     def csv_text(self) -> str:
         """The log as CSV, UTF-8 safe, lines ending in \\n."""

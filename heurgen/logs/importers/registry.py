@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
@@ -189,7 +189,7 @@ def import_logs(kind: str, files: Sequence[str], options: Options) -> Imported:
         what = "no known kind" if kind == AUTO else "another kind"
         found += (f"{counted(len(left_out), 'file')} of {what} left out, the first: {left_out[0]}",)
     notes = (*found, *copies, *imported.notes)
-    return Imported(imported.columns, imported.rows, imported.draft, (*formula_note(imported), *notes))
+    return replace(imported, kind=importer.kind, notes=(*formula_note(imported), *notes))
 
 
 def _known(path: str, kind: Importer | None, left_out: list[str]) -> list[Foreign]:

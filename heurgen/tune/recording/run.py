@@ -19,6 +19,7 @@ from heurgen.logs.importers.common import Imported, safe_name
 from heurgen.tune.recording.shim import FOLDER
 
 _START = Path(__file__).parent / "start"
+_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Recorded:
     notes: tuple[str, ...]
 
 
-def record(command: Sequence[str], output: Path) -> Recorded:
-    """Run a command; nothing of what it does or prints changes.
+def record(command: Sequence[str], output: Path, *, to_stderr: bool = False) -> Recorded:
+    """Run a command; nothing of what it does or prints changes, but that with `to_stderr` it prints there alone.
 
     `output` is a CSV for one kernel (several: `log.KERNEL.csv`), or a folder for KERNEL.csv. Specs lie beside.
 
@@ -44,7 +45,8 @@ def record(command: Sequence[str], output: Path) -> Recorded:
         path = os.pathsep.join([str(_START), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, FOLDER: folder, "PYTHONPATH": path}
         try:
-            status = subprocess.run(command, env=environment, check=False).returncode
+            stdout = _STDERR if to_stderr else None
+            status = subprocess.run(command, env=environment, stdout=stdout, check=False).returncode
         except OSError as error:
             raise UsageError(f"cannot run {quoted(command[0])}: {error.strerror}") from error
         records = [json.loads(line) for f in sorted(Path(folder).glob("*.jsonl")) for line in _lines(f)]
