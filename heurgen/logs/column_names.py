@@ -37,7 +37,27 @@ _FEATURE = re.compile(
         "window|context|ctx|prefix|length|causal|is_causal|softcap|alibi|group_size|channels|height|width|numel"
     )
 )
-_FEATURE_EXACT = frozenset(("e", "m", "n", "k", "b", "h", "d", "s", "bs", "hq", "hk", "hkv", "n_ctx", "size"))
+_FEATURE_EXACT = frozenset(
+    (
+        "e",
+        "m",
+        "n",
+        "k",
+        "b",
+        "h",
+        "d",
+        "s",
+        "bs",
+        "hq",
+        "hk",
+        "hkv",
+        "n_ctx",
+        "size",
+        "shape",
+        "shapes",
+        "mnk",
+    )
+)
 # Sizes of convolutions, arguments by number, and what tuners call their problems.
 _PROBLEM = re.compile(
     r"(in|out|input|output|fil|filter|pad|padding|stride|dil|dilation)_(c|d|h|w|n|x|y|z)|groups?|group_count|direction|layout|"
@@ -79,7 +99,7 @@ _RESULT = re.compile(
     r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
     r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples|"
     r"err_?[0-9]?|err_?ratio|disposition|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
-    r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|shared_bytes|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
+    r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|regs|shared_bytes|smem_bytes|(achieved_)?occupancy|energy.*|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean"
 )
 _UNITS: tuple[tuple[re.Pattern[str], str], ...] = (

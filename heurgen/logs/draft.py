@@ -18,7 +18,7 @@ from heurgen.logs.cells import Cells, Source, listed, read_cells
 from heurgen.logs.frame import is_frame
 from heurgen.logs.importers.common import column_type, described, only, safe_name
 from heurgen.logs.naming import names_for, plain, spellings, unit_in
-from heurgen.logs.numbers import numbers
+from heurgen.logs.numbers import ms_in, numbers
 from heurgen.logs.roles import Guess, guesses_of, whole_config
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
@@ -94,12 +94,7 @@ def draft(table: Cells, path: str, said: Said) -> Draft:
         )
     for what, found in (("launch parameter", parameters), ("feature", features)):
         if not found:
-            hint = "say which: --features NAME,..."
-            if what == "launch parameter":
-                hint = (
-                    "say which: --parameters NAME,...; or --wide, where every config has a column of its own"
-                )
-            raise LogError(f"no column looks like a {what}", file=path, hint=hint)
+            raise LogError(f"no column looks like a {what}", file=path, hint=_hint(table, what))
     called = names_for([*features, *parameters], table.texts)
     any_varies = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
     kernel, kernel_remark = _kernel(table, path)
@@ -118,6 +113,20 @@ def draft(table: Cells, path: str, said: Said) -> Draft:
     )
 
 
+def _hint(table: Cells, what: str) -> str:
+    """What to do where no column looks like `what`."""
+    sizes = [c for c, texts in table.texts.items() if all(map(_SIZES.fullmatch, texts))]
+    if len(table.texts) == 1:
+        return "columns are separated by , ; or tab"
+    if what != "feature":
+        option = "--time NAME" if what == "time" else "--parameters NAME,..."
+        return f"say which: {option}; or --wide, where every config has a column of its own"
+    if sizes:
+        return f"{quoted(sizes[0])} holds sizes in a text: write each into a column of its own"
+    named = "; what a file's name says must be a column" if len(table.files) > 1 else ""
+    return f"say which: --features NAME,...{named}"
+
+
 # --- columns that are neither feature nor parameter -------------------------------------------------------
 
 
@@ -130,6 +139,8 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     for key, names in column_names.BOOKKEEPING.items():
         fitting = {n: min(map(names.index, s)) for n in table.texts if (s := set(spellings(n)) & set(names))}
         fitting = {n: place for n, place in fitting.items() if n not in found.values()}
+        if key == "time":
+            fitting = {n: place for n, place in fitting.items() if _holds_times(table.texts[n])}
         if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
             fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
         if fitting and key not in found:
@@ -168,11 +179,7 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
 
 def _time_column(table: Cells) -> str | None:
     """A column of numbers that is a time by its name, else an average of something, else a throughput."""
-    filled = [
-        c
-        for c in table.texts
-        if sum(n is not None for n in numbers(table.texts[c])) * 2 >= len(table.texts[c])
-    ]
+    filled = [c for c in table.texts if 2 * len(_timed(table.texts[c])) >= len(table.texts[c])]
     found = (
         [c for c in filled if names_time(c) and not _OTHER_TIMES.search(c.lower())]
         or [c for c in filled if plain(c).lower() in _MIDDLES]
@@ -189,6 +196,17 @@ def _time_column(table: Cells) -> str | None:
     )
 
 
+def _timed(texts: list[str]) -> list[str]:
+    """The texts that are numbers, or times with a unit."""
+    return [t for t, n in zip(texts, numbers(texts), strict=True) if n is not None or ms_in(t) is not None]
+
+
+def _holds_times(texts: list[str]) -> bool:
+    """Whether most texts are times or failures: a column called `time` may hold dates, or nothing."""
+    said = sum(not t or column_names.is_failure(t.strip().lower()) for t in texts)
+    return any(texts) and 2 * (len(_timed(texts)) + said) >= len(texts)
+
+
 def _of_winners(table: Cells, path: str, log: LogColumns) -> LogColumns:
     """[log] of a table without times: each row must be the only one of its scenario, a winner.
 
@@ -200,8 +218,8 @@ def _of_winners(table: Cells, path: str, log: LogColumns) -> LogColumns:
     keys = [c for c in (log.vendor, log.device, *roles["feature"]) if c in table.texts]
     rows = set(zip(*(table.codes[c].tolist() for c in keys), strict=True))
     if not roles["feature"] or not roles["parameter"] or len(rows) < table.n:
-        hint = "say which: --time NAME; or --wide, where every config has a column of its own"
-        raise LogError("no column looks like the time of a measurement", file=path, row=1, hint=hint)
+        said = "no column looks like the time of a measurement"
+        raise LogError(said, file=path, row=1, hint=_hint(table, "time"))
     return replace(log, winners_only=True)
 
 
@@ -215,6 +233,8 @@ def _failure_words(table: Cells, log: LogColumns) -> tuple[str, ...]:
 def _bookkeeping_remark(table: Cells, key: str, name: str) -> str:
     if key == "time" and is_throughput(name):
         return "guess: a throughput, by its name; 1 / it is read as a time. confirm"
+    if key == "time" and any(ms_in(text) is not None for text in table.texts[name]):
+        return "guess: by its name; cells name their unit. confirm"
     if key == "time" and not name.lower().endswith("ms"):
         unit = unit_of(name)
         read = (

@@ -5,11 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from heurgen.spec.kernel_spec import number
+from heurgen.spec.kernel_spec import NUMBER, number
+from heurgen.spec.log_columns import MS, UNIT_WORDS
 
 _COMMA = re.compile(r"-?[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?")
 # What may be a number with a comma between thousands as well.
 _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
+
+
+_WITH_UNIT = re.compile(rf"({NUMBER.pattern})\s*([A-Za-zµμ]+)")
+
+
+def ms_in(text: str) -> float | None:
+    """A time with its unit ("12.3 us") in ms; None where the text is none."""
+    found = _WITH_UNIT.fullmatch(text)
+    unit = UNIT_WORDS.get(found[2].lower()) if found else None
+    value = number(found[1]) if found else None
+    return None if unit is None or value is None else value * MS[unit]
 
 
 def numbers(texts: Sequence[str]) -> list[float | None]:

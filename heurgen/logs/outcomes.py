@@ -13,12 +13,10 @@ from heurgen.base.errors import quoted
 from heurgen.ir import Value
 from heurgen.logs.cells import ABSENT, Cells, Fault
 from heurgen.logs.coded import Coded, sorted_codes
-from heurgen.logs.numbers import numbers
+from heurgen.logs.numbers import ms_in, numbers
 from heurgen.spec.kernel_spec import MAX_TIME, MIN_TIME, NUMBER, KernelSpec, number
-from heurgen.spec.log_columns import unit_of
 
 OK = "ok"
-_WITH_UNIT = re.compile(rf"({NUMBER.pattern})\s*([a-zµμ]+)")
 _WORD = re.compile(r"-1|-?[A-Za-z][A-Za-z _-]{0,30}")
 # Why a measurement without a time failed, where the log has no status column.
 BLANK_TIME = "blank time"
@@ -106,9 +104,18 @@ def _times(texts: Sequence[str], spec: KernelSpec) -> NDArray[np.float64]:
         found = np.array([math.nan if value is None else value for value in numbers(texts)])
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         times = 1.0 / found if spec.log.objective == "max" else found * spec.log.to_ms
-        times = np.where((found > 0) & (times >= MIN_TIME) & (times < MAX_TIME), times, np.nan)
+        times = _with_units(texts, times) if spec.log.objective != "max" else times
+        times = np.where((times >= MIN_TIME) & (times < MAX_TIME), times, np.nan)
     if spec.log.winners_only and "" in texts:
         times[texts.index("")] = UNTIMED
+    return times
+
+
+def _with_units(texts: Sequence[str], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The times, and those of texts that name their unit."""
+    unread = np.flatnonzero(np.isnan(times)).tolist()
+    for i, value in ((i, ms_in(texts[i])) for i in unread):
+        times[i] = np.nan if value is None else value
     return times
 
 
@@ -117,8 +124,6 @@ def _said(cells: Cells, spec: KernelSpec, text: str, row: int) -> tuple[str, str
     hint = "a failure has another status than ok" if has_status else "a failure has a blank time"
     if text != text.strip():
         hint = "remove the spaces around the value"
-    elif (with_unit := _WITH_UNIT.fullmatch(text)) and (unit := unit_of(with_unit[2])):
-        hint = f'write the number alone, and unit = "{unit}" in [log]'
     elif text.count(",") == 1 and number(text.replace(",", ".")) is not None:
         hint = "write a decimal point"
     elif _WORD.fullmatch(text):

@@ -23,7 +23,7 @@ _PATTERNS = {vendor: re.compile(words) for vendor, words in _WORDS.items()}
 
 def vendor_of(device: str) -> str | None:
     """The vendor that a word of a device's name tells ("gfx942, 304 CUs": amd); None where none does."""
-    words = [device.lower(), *re.split(r"[\s_,:;/+-]+", device.lower())]
+    words = [device.lower(), *re.split(r"[\s_,:;/+®™©-]+", device.lower())]
     found = {v for v, pattern in _PATTERNS.items() if any(map(pattern.fullmatch, words))}
     return found.pop() if len(found) == 1 else None
 

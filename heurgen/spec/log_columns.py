@@ -13,7 +13,7 @@ from heurgen.base.toml import Table
 Unit = Literal["s", "ms", "us", "ns"]
 # Milliseconds of one unit.
 MS: Mapping[Unit, float] = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
-_UNIT_WORDS: Mapping[str, Unit] = {
+UNIT_WORDS: Mapping[str, Unit] = {
     **dict.fromkeys(("ms", "msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
     **dict.fromkeys(("us", "µs", "μs", "usec", "usecs", "micros", "microsecond", "microseconds"), "us"),
     **dict.fromkeys(("ns", "nsec", "nsecs", "nanos", "nanosecond", "nanoseconds"), "ns"),
@@ -86,7 +86,7 @@ def _words(name: str) -> list[str]:
 def unit_of(name: str) -> Unit | None:
     """The unit of time that a column's name ends in ("time_us", "latency (ms)", "us_mean"), if any."""
     words = _words(name)
-    found = [_UNIT_WORDS[w] for w in words if w in _UNIT_WORDS and (w != "s" or len(words) > 1)]
+    found = [UNIT_WORDS[w] for w in words if w in UNIT_WORDS and (w != "s" or len(words) > 1)]
     return None if not found or is_throughput(name) else found[-1]
 
 

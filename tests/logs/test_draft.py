@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -441,3 +442,54 @@ def test_what_nvbench_writes(tmp_path: Path) -> None:
     assert [(f.name, f.source) for f in spec.features] == [("Elements_io", "Elements{io}")]
     assert [p.name for p in spec.parameters] == ["BlockSize"]
     assert read_logs([path], spec).n_scenarios == 2
+
+
+def test_more_than_100_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m}x64,{b},{m * b}.5" for m in range(101) for b in (16, 32)]
+    path.write_text("gpu,shape,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    hint = r"\('shape' holds sizes in a text: write each into a column of its own\)"
+    with pytest.raises(LogError, match=hint):
+        draft_spec(path)
+
+
+def test_files_named_after_their_problem_are_told_to_say_it_in_a_column(tmp_path: Path) -> None:
+    paths = [tmp_path / f"M{m}.csv" for m in (1, 2)]
+    for m, path in enumerate(paths):
+        path.write_text(f"gpu,BLOCK_M,time_ms\nH200,16,{m}.5\nH200,32,{m}.7\n")
+    with pytest.raises(LogError, match="; what a file's name says must be a column"):
+        draft_spec(paths)
+
+
+@pytest.mark.parametrize(
+    "text", ["| M | BLOCK_M | ms |\n|---|---|---|\n| 1 | 16 | 0.5 |\n", "M BLOCK_M ms\n1 16 0.5\n"]
+)
+def test_a_table_with_other_separators_is_told_which_there_are(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(LogError, match=r"looks like the time .* \(columns are separated by , ; or tab\)"):
+        draft_spec(tmp_path / "a.txt")
+
+
+def test_dates_and_blanks_are_no_times(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    results = ['{"median": "5.1 us", "p99": "6 us"}', '{"median": "1.2 ms", "p99": "2 ms"}', "null"]
+    lines = [
+        f'{{"time": "2026-01-0{m}T00:00:0{i}Z", "gpu": "NVIDIA® H100™", "M": {m}, "BLOCK_M": {16 * (i + 1)}, '
+        f'"latency": {result}, "error": "{"" if "5" in result or "1" in result else "OutOfResources"}"}}'
+        for m in (1, 2)
+        for i, result in enumerate(results)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    text = draft_spec(path)
+    assert 'time = "latency.median"  # guess: by its name; cells name their unit. confirm' in text
+    log = read_logs([path], parse_spec(text))
+    assert np.isnan(log.time).tolist() == 2 * [False, False, True]
+    assert log.time[:2].tolist() == pytest.approx([5.1e-3, 1.2])
+
+
+def test_what_a_kernel_used_is_no_parameter(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m},{b},{b + 2},{b / 64},{b * 2},{m * b}.5" for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,M,BLOCK_M,regs,occupancy,energy_mJ,time_ms\n" + "\n".join(rows) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert [c.name for c in (*spec.features, *spec.parameters)] == ["M", "BLOCK_M"]

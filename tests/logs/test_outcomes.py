@@ -66,8 +66,16 @@ def test_times_that_no_clock_gives_are_told_with_their_bounds(tmp_path: Path) ->
             timed(tmp_path, "time_ms", text, "12")
 
 
-def test_units_in_cells_are_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        LogError, match=r'found \'1.5 us\', expected .* \(write the number alone, and unit = "us" in \[log\]'
-    ):
-        timed(tmp_path, "time", "1.5 us", "2 us")
+@pytest.mark.parametrize("column", ["time", "time_ns"])
+def test_a_cell_that_names_its_unit_is_read_in_it(tmp_path: Path, column: str) -> None:
+    found = timed(tmp_path, column, "1.5 us", "2ms")
+    assert found.time.tolist() == [1.5 * 1e-3, 2.0]
+    assert timed(tmp_path, column, "5e2µs", "0.25 Sec").time.tolist() == [0.5, 250.0]
+    for text in ("-1 us", "1.5 m", "1.5 us 2", "us", "0us"):
+        with pytest.raises(LogError, match=f"found '{text}', expected a finite time above 0"):
+            timed(tmp_path, column, text, "2ms")
+
+
+def test_a_throughput_has_no_unit_of_time(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"found '1\.5 us', expected a finite throughput above 0"):
+        timed(tmp_path, "tflops", "1.5 us", "2", log='objective = "max"')

@@ -16,6 +16,8 @@ from heurgen.logs.vendors import guessed_vendor, vendor_of
         ("NVIDIA A100-SXM4-80GB", "nvidia"),
         ("Tesla V100", "nvidia"),
         ("H200", "nvidia"),
+        ("NVIDIA® H100™ 80GB", "nvidia"),
+        ("Radeon™", "amd"),
         ("sm_90", "nvidia"),
         ("L40S", "nvidia"),
         ("RTX4090 24G", "nvidia"),
