@@ -325,8 +325,9 @@ def key(name: str) -> str:
 
 
 def number(value: float) -> str:
-    """An int where the value is one, else the shortest float that reads back the same."""
-    return repr(int(value)) if isinstance(value, int) or value.is_integer() else repr(float(value))
+    """An int where the value is one of 64 bits, else the shortest float that reads back the same."""
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 2**63)
+    return repr(int(value)) if whole else repr(float(value))
 
 
 def value(data: Any) -> str:

@@ -375,6 +375,12 @@ def advise(
     seen = read_traffic(traffic, kernel, table.vendor) if traffic else None
     note((*log.notes, *(seen.notes if seen else ())))
     found = run(module, table, kernel, count, seen)
+    if not found:
+        note(
+            [
+                "found no scenario to measure: none lies between the measured ones, and no choice there is in doubt"
+            ]
+        )
     text = to_workload(found, module.kernel, table.vendor)
     if output is not None:
         write_atomic(output, text)

@@ -21,6 +21,7 @@ from heurgen.logs.lines import Ints, LineReader, coded, parts
 MAX_DEPTH = 6
 # Elements of a list that become columns.
 MAX_LIST = 16
+_PANDAS = 'pandas writes such with to_json(..., orient="records", lines=True)'
 # Cells of a column that are remembered: nearly every time is another.
 _KEPT = 2**16
 _CONSTANTS: Mapping[str, str] = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan", "null": ""}
@@ -163,6 +164,9 @@ def _mixed(path: str, records: Sequence[tuple[int, _Pairs]]) -> Mapping[str, Seq
     """The columns of any objects; the first line that does not fit is named."""
     columns: dict[str, list[str]] = {}
     for before, (line, pairs) in enumerate(records):
+        if pairs and all(isinstance(v, _Pairs) and [k for k, _ in v[:1]] == ["0"] for _, v in pairs):
+            said = "found an object of columns, expected one of a row on every line"
+            raise LogError(said, file=path, row=line, hint=_PANDAS)
         for name, value in _flat(pairs, path, line):
             texts = columns.setdefault(name, [])
             if len(texts) > before:
@@ -187,7 +191,8 @@ def _flat(
         inner = value if is_object else [(str(i), v) for i, v in enumerate(value)]
         if not is_object and (len(value) > MAX_LIST or any(isinstance(v, list) for v in value)):
             expected = f"a list of at most {MAX_LIST} numbers or texts"
-            raise LogError(f"found another list, expected {expected}", file=path, row=line, column=name)
+            said = f"found another list, expected {expected}"
+            raise LogError(said, file=path, row=line, column=name, hint=_list_hint(name, value))
         if depth >= MAX_DEPTH:
             said = f"found objects in {depth} objects, expected at most {MAX_DEPTH - 1}"
             raise LogError(said, file=path, row=line, column=name)
@@ -196,6 +201,13 @@ def _flat(
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else _WORDS[value]
+
+
+def _list_hint(name: str, value: Sequence[Any]) -> str | None:
+    """How rows that stand in a list, or columns that are lists, become rows."""
+    if all(isinstance(v, _Pairs) for v in value):
+        return f"write its objects a line each: jq -c '.{name}[]'" if re.fullmatch(r"[\w.]+", name) else None
+    return None if any(isinstance(v, list) for v in value) else f"a row is an object: {_PANDAS}"
 
 
 def _hint(record: str, line: int) -> str | None:

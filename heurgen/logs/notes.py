@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heurgen.base.errors import quoted
+from heurgen.base.text import counted
 from heurgen.logs.cells import ABSENT, Cells, Codes
 from heurgen.logs.column_names import success_words
-from heurgen.logs.outcomes import OK
+from heurgen.logs.outcomes import OK, UNTIMED
 from heurgen.logs.typed_columns import TypedColumns
 from heurgen.spec.kernel_spec import KernelSpec
 
 # Why a config failed, a column of every log that the tuner writes.
 _WHY = "reason"
+# Repeats that are this many times apart are no noise.
+_APART = 2
+Times = NDArray[np.float64]
 
 
 def notes(
-    cells: Cells, spec: KernelSpec, columns: TypedColumns, scenario: Codes, dropped_rows: Codes
+    cells: Cells, spec: KernelSpec, columns: TypedColumns, codes: tuple[Codes, Codes], dropped_rows: Codes
 ) -> list[str]:
-    """Lines for stderr; `dropped_rows` are rows of the scenarios in which no config succeeded."""
+    """Lines for stderr.
+
+    `codes` are the scenario and the config of each row, `dropped_rows` rows of the scenarios in which no config
+    succeeded.
+    """
+    scenario, config = codes
     found = [f"{path} has the same content as {earlier}: read once" for path, earlier in cells.copies]
     found += _ignored_notes(cells, spec, scenario)
     for parameter in spec.parameters:
@@ -30,6 +40,7 @@ def notes(
         if status != OK and success_words("status", [str(status)]):
             said = f"unless [log] says success = [{quoted(status)}]"
             found.append(f"the status {quoted(status)} counts as a failure, {said}")
+    found += _disagreements(cells, columns.time, scenario * (int(config.max()) + 1) + config)
     if len(dropped_rows):
         path, line = cells.place(int(dropped_rows.min()))
         share = f"{len(dropped_rows)} of {int(scenario.max()) + 1} scenarios dropped"
@@ -46,6 +57,28 @@ def _silent(columns: TypedColumns, scenario: Codes, dropped_rows: Codes) -> str:
     kept = ~np.isin(scenario, scenario[dropped_rows])
     names = np.unique(columns.device.codes[~kept]), np.unique(columns.device.codes[kept])
     return ", ".join(quoted(columns.device.values[code]) for code in np.setdiff1d(*names).tolist())
+
+
+def _disagreements(cells: Cells, time: Times, cell: Codes) -> list[str]:
+    """Repeats of a measurement (the same `cell`) that cannot be of the same code, device or clock."""
+    rows = np.flatnonzero(time < UNTIMED)
+    rows = rows[np.lexsort((time[rows], cell[rows]))]
+    first, last = np.diff(cell[rows], prepend=-1) != 0, np.diff(cell[rows], append=-1) != 0
+    fast, slow = rows[first], rows[last]
+    bad = np.flatnonzero(time[slow] > _APART * time[fast])
+    if not len(bad):
+        return []
+    pair = min(((int(fast[i]), int(slow[i])) for i in bad.tolist()), key=min)
+    (path, line), (other, other_line) = map(cells.place, sorted(pair))
+    where = (
+        f"lines {line} and {other_line} of {path}"
+        if path == other
+        else f"line {line} of {path}, {other_line} of {other}"
+    )
+    return [
+        f"{counted(len(bad), 'measurement')} took over {_APART} times as long when repeated (the first: {where}); "
+        "the median counts"
+    ]
 
 
 def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes) -> list[str]:

@@ -161,7 +161,7 @@ def _typed(cells: Cells, spec: KernelSpec) -> TuningLog:
         scenario_id=ids,
         config_row=first_rows(config),
         dropped=dropped,
-        notes=tuple(map(printable, notes(cells, spec, columns, scenario, scenario_row[dropped]))),
+        notes=tuple(map(printable, notes(cells, spec, columns, (scenario, config), scenario_row[dropped]))),
         content_hash=content_hash(spec, columns, scenario, scenario_row),
         spec=spec,
     )

@@ -12,9 +12,12 @@ import numpy as np
 
 from heurgen.logs.costs import CostTable
 from heurgen.trees.problem import Floats, Ints, config_order, problem
+from heurgen.trees.spread import scaled_down
 
 # The plain trees that the project started from have four levels.
 DEPTH = 4
+# scikit-learn adds features up as float32.
+MOST_BITS = 100
 
 
 def oracle(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, int]:
@@ -77,5 +80,5 @@ def encoded(table: CostTable) -> Floats:
         if column.type == "category":
             blocks += [(x == v).astype(np.float64) for v in range(len(column.values))]
         else:
-            blocks.append(x)
+            blocks.append(scaled_down(x, MOST_BITS))
     return np.column_stack(blocks)

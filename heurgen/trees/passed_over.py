@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heurgen.trees import constants
+from heurgen.trees.spread import unit_spread
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable, Floats, Ints
@@ -60,8 +61,7 @@ def _shares(table: CostTable) -> Floats:
     device = np.unique(table.device, return_inverse=True)[1]
     logs = (table.X > 0).all(axis=0)
     Z = np.where(logs, np.log(np.where(logs, table.X, 1.0)), table.X)
-    spread = Z.std(axis=0)
-    Z = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    Z = unit_spread(Z)
     n = table.n_scenarios
     asked = np.unique(np.linspace(0, n - 1, min(n, ASKED)).astype(np.int64))
     shares = np.empty((len(asked), tried.shape[1]))

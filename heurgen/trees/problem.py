@@ -18,6 +18,7 @@ from heurgen.ir import Config
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import constants
 from heurgen.trees.passed_over import measured_throughout
+from heurgen.trees.spread import unit_spread
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -320,9 +321,7 @@ def _scaled(p: Problem) -> tuple[Floats, Bools]:
 
 def standardised(p: Problem, columns: list[int]) -> Floats:
     """Some columns as distances see them: logs where positive, of unit spread."""
-    Z = _scaled(p)[0][:, columns]
-    spread = Z.std(axis=0)
-    found: Floats = np.round((Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0), 9)
+    found: Floats = np.round(unit_spread(_scaled(p)[0][:, columns]), 9)
     return found
 
 

@@ -96,6 +96,30 @@ def test_a_json_array_is_told_how_to_become_lines(tmp_path: Path, text: str) -> 
         read_cells([path])
 
 
+PANDAS = 'pandas writes such with to_json(..., orient="records", lines=True)'
+COLUMNS = {"M": {"0": 1, "1": 2}, "ms": {"0": 0.5, "1": 0.7}}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"gpu": "H200", "runs": [{"M": i} for i in range(2)]}, "(write its objects a line each: jq -c '.runs[]')"),
+        ({"a": {"runs.1": [{"M": 1}, {}]}}, "(write its objects a line each: jq -c '.a.runs.1[]')"),
+        ({"runs'; rm": [{"M": 1}]}, "expected a list of at most 16 numbers or texts"),
+        ({"M": list(range(20))}, f"(a row is an object: {PANDAS})"),
+        (COLUMNS, f"FILE:1: found an object of columns, expected one of a row on every line ({PANDAS})"),
+    ],
+)  # fmt: skip
+def test_other_json_is_told_how_to_become_lines(tmp_path: Path, data: Any, message: str) -> None:
+    assert refused(tmp_path, json.dumps(data) + "\n", "log.json").endswith(message)
+
+
+def test_objects_with_a_key_0_are_rows_where_others_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"sizes": {"0": 1}, "ms": 2}\n')
+    assert {"sizes.0", "ms"} <= {*read_cells([path]).texts}
+
+
 @pytest.mark.parametrize("separators", [None, (",", ":")])
 def test_lines_of_one_form_are_not_parsed(tmp_path: Path, monkeypatch: Any, separators: Any) -> None:
     rows = [{"a": i, "b": "x", "c": None} for i in range(20)]

@@ -48,6 +48,19 @@ def test_other_notes(tmp_path: Path) -> None:
     assert read_logs([one, two], SPEC).notes == (f"{two} has the same content as {one}: read once",)
 
 
+def test_repeats_that_are_no_noise_are_counted_and_named(tmp_path: Path) -> None:
+    times = {"16": ("1.0", "2.0"), "32": ("1.0", "2.1"), "64": ("1.0", "7.0")}
+    first, second = ([row(BM=block, time_ms=pair[i]) for block, pair in times.items()] for i in range(2))
+    failed = row(BM="64", status="oom", time_ms="")
+    where = "measurements took over 2 times as long when repeated (the first: "
+    log = read(tmp_path, *first, failed, *second)
+    assert log.notes == (f"2 {where}lines 3 and 7 of {tmp_path / 'log.csv'}); the median counts",)
+    paths = [write(tmp_path, *rows, name=f"{i}.csv") for i, rows in enumerate((first, second))]
+    assert read_logs(paths, SPEC).notes == (
+        f"2 {where}line 3 of {paths[0]}, 3 of {paths[1]}); the median counts",
+    )
+
+
 def test_scenarios_without_success_are_dropped_and_told(tmp_path: Path) -> None:
     bad = {"status": "oom", "time_ms": ""}
     log = read(tmp_path, row(), row(scenario="s2", **bad), row(scenario="s3", **bad), row(scenario="s4"))

@@ -7,6 +7,7 @@ feature spans orders of magnitude), and steps beyond the outermost ones; real tr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _PAIRED = 5
 # Pairs across a threshold: this many nearest pairs for each.
 _ACROSS = 4
-_PLACES = 6
+_PLACES = 6  # after the point, or after the zeros there
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,15 @@ def _middle(table: CostTable, spec: KernelSpec, space: FeatureScale, a: int, b: 
         if column.type in ("category", "bool"):
             made[column.name] = x
             continue
-        middle = float(np.sqrt(float(x) * float(y))) if space.log[i] else (float(x) + float(y)) / 2
+        middle = math.sqrt(x) * math.sqrt(y) if space.log[i] else x / 2 + y / 2
         feature = next(f for f in spec.features if f.name == column.name)
         if feature.min is not None:
             middle = max(middle, feature.min)
         if feature.max is not None:
             middle = min(middle, feature.max)
-        made[column.name] = round(middle) if column.type == "int" else round(middle, _PLACES)
+        made[column.name] = round(middle) if column.type == "int" else _rounded(middle)
     return made
+
+
+def _rounded(x: float) -> float:
+    return round(x, _PLACES) if abs(x) >= 0.1 else float(f"{x:.{_PLACES}g}")

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 # A feature whose values span more than this factor counts by its logarithm.
 _LOG_FROM = 20.0
+# What is smaller counts as this much where logarithms are taken.
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureScale:
-    """Base features scaled to 0..1 over all points (derived ones would count twice); categories differ by 1."""
+    """Base features scaled to 0..1 over all points (derived ones would count twice); categories differ by 1.
+
+    `low` and `span` are of `_warped` values.
+    """
 
     columns: tuple[TableColumn, ...]
     low: Floats
@@ -30,8 +35,7 @@ class FeatureScale:
         for i, column in enumerate(self.columns):
             if column.type in ("category", "bool"):
                 continue
-            values = np.log(np.maximum(X[:, i], 1e-300)) if self.log[i] else X[:, i]
-            scaled[:, i] = (values - self.low[i]) / self.span[i]
+            scaled[:, i] = (_warped(X[:, i], self.log[i]) - self.low[i]) / self.span[i]
         return scaled
 
     def distances(self, a: Floats, b: Floats) -> Floats:
@@ -53,12 +57,17 @@ def scale_over(columns: Sequence[TableColumn], X: Floats) -> FeatureScale:
     for i, column in enumerate(columns):
         values = X[:, i]
         numeric = column.type not in ("category", "bool")
-        log.append(bool(numeric and values.min() > 0 and values.max() / values.min() > _LOG_FROM))
+        log.append(bool(numeric and values.min() > 0 and values.max() / _LOG_FROM > values.min()))
         if numeric:
-            warped = np.log(values) if log[-1] else values
+            warped = _warped(values, log[-1])
             low[i], width = warped.min(), warped.max() - warped.min()
             span[i] = width or 1.0
     return FeatureScale(tuple(columns), low, span, tuple(log))
+
+
+def _warped(values: Floats, log: bool) -> Floats:
+    """Logarithms, or halves: the difference of two halves is finite."""
+    return np.log(np.maximum(values, _LEAST)) if log else values * 0.5
 
 
 def as_matrix(columns: Sequence[TableColumn], rows: Sequence[Mapping[str, Any]]) -> Floats:

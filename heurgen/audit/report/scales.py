@@ -54,7 +54,7 @@ def number_scale(values: Sequence[float], extra: Sequence[float] = ()) -> Scale:
 
     `extra` are values that the axis shows too, such as thresholds within the range.
     """
-    finite = [min(max(v, -_MOST), _MOST) for v in (*values, *extra) if math.isfinite(v)]
+    finite = [_drawn(v) for v in (*values, *extra) if math.isfinite(v)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     if low == high:
         low, high = (low - 0.5, high + 0.5) if low < 1 else (low * 0.9, high * 1.1)
@@ -67,6 +67,11 @@ def number_scale(values: Sequence[float], extra: Sequence[float] = ()) -> Scale:
     scale = Scale(kind, low, high, ())
     ticks = tuple(Tick(scale.place(t), compact(t)) for t in _tick_values(kind, low, high))
     return Scale(kind, low, high, ticks)
+
+
+def _drawn(value: float) -> float:
+    """The value, or the nearest one that axes of round numbers can hold."""
+    return 0.0 if abs(value) < _LEAST else min(max(value, -_MOST), _MOST)
 
 
 def _padded(kind: str, low: float, high: float) -> tuple[float, float]:

@@ -1,0 +1,39 @@
+"""Columns of any size brought to one."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from heurgen.trees.spread import Floats, scaled_down, unit_spread
+
+COLUMNS = np.column_stack([[1, 64, 4096, 65536], [-0.5, 0.0, 1 / 3, 1e9], [7.0, 7.0, 7.0, 7.0]])
+
+
+def directly(Z: Floats) -> Floats:
+    spread = Z.std(axis=0)
+    return np.asarray((Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def test_scaling_changes_no_digit() -> None:
+    assert unit_spread(COLUMNS).tobytes() == directly(COLUMNS).tobytes()
+
+
+@pytest.mark.parametrize("size", [2.0**100, 2.0**990])
+def test_large_columns_are_spread_as_small_ones(size: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert unit_spread(COLUMNS * size).tobytes() == unit_spread(COLUMNS).tobytes()
+
+
+def test_no_column_is_an_empty_table() -> None:
+    assert unit_spread(np.empty((4, 0))).shape == (4, 0)
+
+
+def test_what_is_within_the_bits_stays() -> None:
+    x = np.array([2.0**100, -(2.0**127), 1.7e308])
+    assert scaled_down(x[:1], 101).tolist() == [2.0**100]
+    assert scaled_down(x[:2], 101).tolist() == [2.0**73, -(2.0**100)]
+    assert np.abs(scaled_down(x, 100)).max() < 2.0**100
