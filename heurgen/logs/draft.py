@@ -170,6 +170,8 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         log = replace(log, failures=words)
         remarks["failures"] = "guess: texts of the time column that are no times; confirm"
     remarks |= {key: _bookkeeping_remark(table, key, name) for key, name in found.items()}
+    if said.time is not None:
+        remarks["time"] = remarks["time"].replace("guess: by its name", "as said").removesuffix("; confirm")
     if "device" not in found:
         remarks["device"] = (
             'guess: the log has no such column, and needs one; add it, or write { const = "..." }'

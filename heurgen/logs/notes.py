@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from heurgen.base.errors import quoted
 from heurgen.base.text import counted
 from heurgen.logs.cells import ABSENT, Cells, Codes
-from heurgen.logs.column_names import success_words
+from heurgen.logs.column_names import is_label, is_result, success_words
+from heurgen.logs.naming import plain
 from heurgen.logs.outcomes import OK, UNTIMED
 from heurgen.logs.typed_columns import TypedColumns
 from heurgen.spec.kernel_spec import KernelSpec
@@ -87,7 +88,8 @@ def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes) -> list[str]
     if not ignored:
         return []
     notes = [f"columns that the spec does not name are ignored: {', '.join(map(quoted, ignored))}"]
-    if varying := [quoted(name) for name in ignored if _varies(cells.codes[name], scenario)]:
+    inputs = (name for name in ignored if not (is_result(plain(name)) or is_label(plain(name))))
+    if varying := [quoted(name) for name in inputs if _varies(cells.codes[name], scenario)]:
         notes.append(
             f"ignored columns that vary inside a scenario: {', '.join(varying)} "
             "(if the time depends on one, name it in the spec)"

@@ -21,15 +21,22 @@ def test_why_a_config_failed_is_the_tuner_s_own_column(tmp_path: Path) -> None:
 def test_ignored_columns_that_vary_are_named(tmp_path: Path) -> None:
     log = read(
         tmp_path,
-        row(fixed="8", per_scenario="1", **{"clock\x1b": "a"}),
-        row(fixed="8", per_scenario="1", **{"clock\x1b": "b"}),
-        row(scenario="s2", fixed="8", per_scenario="2", **{"clock\x1b": "a"}),
+        row(fixed="8", per_scenario="1", **{"split\x1b": "a"}),
+        row(fixed="8", per_scenario="1", **{"split\x1b": "b"}),
+        row(scenario="s2", fixed="8", per_scenario="2", **{"split\x1b": "a"}),
     )
     assert log.notes == (
-        "columns that the spec does not name are ignored: 'clock\\x1b', 'fixed', 'per_scenario'",
-        "ignored columns that vary inside a scenario: 'clock\\x1b' "
+        "columns that the spec does not name are ignored: 'fixed', 'per_scenario', 'split\\x1b'",
+        "ignored columns that vary inside a scenario: 'split\\x1b' "
         "(if the time depends on one, name it in the spec)",
     )
+
+
+def test_results_and_labels_vary_as_they_must(tmp_path: Path) -> None:
+    columns = {"run_id": "1", "env.timestamp": "1", "result.p99": "1", "tflops": "1", "error": "1"}
+    log = read(tmp_path, row(**columns), row(BM="32", **dict.fromkeys(columns, "2")))
+    assert len(log.notes) == 1
+    assert log.notes[0].startswith("columns that the spec does not name are ignored: 'env.timestamp'")
 
 
 def test_a_column_that_only_one_file_has_does_not_vary(tmp_path: Path) -> None:
