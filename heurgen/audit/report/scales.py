@@ -71,7 +71,7 @@ def number_scale(values: Sequence[float], extra: Sequence[float] = ()) -> Scale:
 
 def _drawn(value: float) -> float:
     """The value, or the nearest one that axes of round numbers can hold."""
-    return 0.0 if abs(value) < _LEAST else min(max(value, -_MOST), _MOST)
+    return math.copysign(min(max(abs(value), _LEAST), _MOST), value) if value else 0.0
 
 
 def _padded(kind: str, low: float, high: float) -> tuple[float, float]:
