@@ -28,6 +28,10 @@ from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit
 
 # "16x1024", "(16, 1024)": the sizes of a problem in one text.
 _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
+# "16.0", as pandas writes an int of a column with blanks.
+_WHOLE = re.compile(r"-?[0-9]{1,15}(\.0+)?")
+# "1,024" and "16": numbers with commas between thousands.
+_THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})*")
 # Times that do not say that they are, where no other column is one.
 _MIDDLES = ("p50", "median", "mean", "avg", "average", "q50")
 # A time column with more texts than these holds something else.
@@ -118,6 +122,8 @@ def _hint(table: Cells, what: str) -> str:
     sizes = [c for c, texts in table.texts.items() if all(map(_SIZES.fullmatch, texts))]
     if len(table.texts) == 1:
         return "columns are separated by , ; or tab"
+    if any(text != text.strip() for texts in table.texts.values() for text in texts):
+        return "remove the spaces around the values"
     if what != "feature":
         option = "--time NAME" if what == "time" else "--parameters NAME,..."
         return f"say which: {option}; or --wide, where every config has a column of its own"
@@ -270,6 +276,8 @@ def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> E
         return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
     if column.type == "category" and all(_SIZES.fullmatch(v) for v in values):
         why = "sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
+    if column.type == "category" and all(_THOUSANDS.fullmatch(v) for v in values):
+        why = "numbers with commas in a text: no tree goes beyond those it saw. Write 1024, not 1,024"
     return Entry(column, why)
 
 
@@ -298,6 +306,8 @@ def _parameter(table: Cells, names: tuple[str, str], why: str, log: LogColumns) 
     """A parameter that is blank in every row of a vendor does not exist there."""
     name = names[0]
     column = _described(names, table.texts[name])
+    if column.type == "float" and all(map(_WHOLE.fullmatch, filter(None, table.texts[name]))):
+        column = replace(column, type="int")  # a launch takes no 16.0
     if "" not in table.texts[name]:
         return Entry(column, why)
     blank = table.codes[name] == table.texts[name].index("")

@@ -193,6 +193,8 @@ def _check_present(file: TableFile, spec: KernelSpec, name: str) -> None:
     elif hint is None and name in spec.log.names:
         key = {spec.log.vendor: "vendor", spec.log.device: "device", spec.log.time: "time"}[name]
         hint = f"add it, or name the log's column with {key} = ... in [log] of the spec"
+        if key != "time":
+            hint += f', or say it: {key} = {{ const = "..." }}'
     raise LogError("the header lacks this column", file=file.path, row=1, column=name, hint=hint)
 
 

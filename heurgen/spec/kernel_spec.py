@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 # Every integer up to here is a float64 of its own; beyond, training would merge neighbours.
 MAX_EXACT_INT = 2**53
-_INT = re.compile(r"-?[0-9]+")
+_INT = re.compile(r"-?[0-9]+(?:\.0+)?")
 NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 # What a bool may be in a log; TRUE and FALSE are of spreadsheets and R.
 BOOLS = {
@@ -124,7 +124,8 @@ def is_time(value: float) -> bool:
 def cell_value(column: Column, text: str) -> Value:
     """The value that a non-blank cell holds. Nothing is stripped: spaces around a value are an error.
 
-    Bools are true, True, 1, false, False, 0. Ints lie within +-2**53, where a float64 is exact.
+    Bools are true, True, 1, false, False, 0. Ints lie within +-2**53, where a float64 is exact; 16.0 is one, as pandas
+    writes a column of ints that has blank cells.
 
     Raises:
         UsageError: the text does not fit the column's type or its limits; `column` is set.
@@ -147,8 +148,9 @@ def _unfit(column: Column, text: str, expected: str, hint: str | None = None) ->
 def _parse_int(column: Column, text: str) -> int:
     if not _INT.fullmatch(text):
         raise _unfit(column, text, "a whole number such as 16")
+    digits = text.partition(".")[0]
     # int() refuses more than 4300 digits; no number of 40 digits is within the limit.
-    value = int(text) if len(text) < 40 else MAX_EXACT_INT + 1
+    value = int(digits) if len(digits) < 40 else MAX_EXACT_INT + 1
     if abs(value) > MAX_EXACT_INT:
         raise _unfit(column, text, "a whole number within +-2**53", "larger ones are not exact in training")
     return value

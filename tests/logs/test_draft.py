@@ -493,3 +493,33 @@ def test_what_a_kernel_used_is_no_parameter(tmp_path: Path) -> None:
     path.write_text("gpu,M,BLOCK_M,regs,occupancy,energy_mJ,time_ms\n" + "\n".join(rows) + "\n")
     spec = parse_spec(draft_spec(path))
     assert [c.name for c in (*spec.features, *spec.parameters)] == ["M", "BLOCK_M"]
+
+
+def test_whole_floats_of_a_parameter_are_ints_as_pandas_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [
+        f"H200,{m}.0,{b}.0,{w},{s},{m * b}.5"
+        for m in (1, 2)
+        for b, w, s in ((16, "", "1e3"), (32, "4.0", "2.0"))
+    ]
+    path.write_text("gpu,M,BLOCK_M,num_warps,BLOCK_X,time_ms\n" + "\n".join(rows) + "\n")
+    spec = parse_spec(draft_spec(path))
+    types = {c.name: (c.type, c.optional) for c in (*spec.features, *spec.parameters)}
+    assert types == {
+        "M": ("float", False), "BLOCK_M": ("int", False), "num_warps": ("int", True), "BLOCK_X": ("float", False),
+    }  # fmt: skip
+    log = read_logs([path], spec)
+    assert [c.values for c in log.parameters[:2]] == [(16, 32), (None, 4)]
+
+
+def test_numbers_with_commas_and_spaces_around_values_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f'H200,"{m}",{b},{b}.5' for m in ("16", "1,024", "1,048,576") for b in (16, 32)]
+    path.write_text("gpu,M,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    assert (
+        "# numbers with commas in a text: no tree goes beyond those it saw. Write 1024, not 1,024"
+        in draft_spec(path)
+    )
+    path.write_text(path.read_text().replace(",16,", ", 16 , ").replace(".5", ".5 "))
+    with pytest.raises(LogError, match=r"looks like the time .* \(remove the spaces around the values\)"):
+        draft_spec(path)

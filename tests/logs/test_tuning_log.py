@@ -132,7 +132,7 @@ BAD_CELLS = {
     ),
     "scenario blank": (row(scenario=""), "column 'scenario': the cell is blank"),
     "feature blank": (row(n=""), "column 'n': the cell is blank"),
-    "feature is no int": (row(n="1.0"), "column 'n': found '1.0', expected a whole number such as 16"),
+    "feature is no int": (row(n="1.5"), "column 'n': found '1.5', expected a whole number such as 16"),
     "feature too small": (row(n="0"), "column 'n': found '0', expected at least 1 (min in the spec)"),
     "feature not exact": (
         row(n="9007199254740993"),
@@ -213,8 +213,10 @@ def test_the_file_is_named_where_there_are_several(tmp_path: Path) -> None:
 
 
 MISSING = {
-    "vendor": " (add it, or name the log's column with vendor = ... in [log] of the spec)",
-    "device": " (add it, or name the log's column with device = ... in [log] of the spec)",
+    "vendor": " (add it, or name the log's column with vendor = ... in [log] of the spec, "
+    'or say it: vendor = { const = "..." })',
+    "device": " (add it, or name the log's column with device = ... in [log] of the spec, "
+    'or say it: device = { const = "..." })',
     "time_ms": " (add it, or name the log's column with time = ... in [log] of the spec)",
     "dtype": "",
     "BM": "",

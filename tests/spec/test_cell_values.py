@@ -20,6 +20,8 @@ FREE = Column("c", "category")
     [
         (N, "16", 16),
         (N, "0016", 16),
+        (N, "16.0", 16),
+        (ANY, "-3.00", -3),
         (ANY, "-3", -3),
         (ANY, "-0", 0),
         (ANY, "9007199254740992", 2**53),
@@ -52,7 +54,10 @@ def test_cells(column: Column, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("column", "text", "expected"),
     [
-        (N, "16.0", "found '16.0', expected a whole number such as 16"),
+        (N, "16.5", "found '16.5', expected a whole number such as 16"),
+        (N, "16.", "found '16.', expected a whole number such as 16"),
+        (N, "16e0", "found '16e0', expected a whole number such as 16"),
+        (N, "101.0", "found '101.0', expected at most 100 (max in the spec)"),
         (N, "+16", "found '+16', expected a whole number such as 16"),
         (N, "1_000", "found '1_000', expected a whole number such as 16"),
         (N, "1,000", "found '1,000', expected a whole number such as 16"),
