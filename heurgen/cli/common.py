@@ -196,9 +196,9 @@ def path_argument(name: str) -> Callable[[Command], Command]:
 
 
 def spec_option(command: Command) -> Command:
-    return click.option("--spec", required=True, metavar="SPEC.toml", help="Roles of the log's columns.")(
-        command
-    )
+    return click.option(
+        "--spec", required=True, metavar="SPEC.toml", help="Roles of the log's columns; init drafts it."
+    )(command)
 
 
 def output_option(metavar: str) -> Callable[[Command], Command]:

@@ -82,6 +82,10 @@ def draft(table: Cells, path: str, said: Said) -> Draft:
         return wide_draft(table, path, said.features, said.vendor)
     log, log_remarks = _bookkeeping(table, path, said)
     guesses = guesses_of(table, log)
+    repeats = (c for c, g in guesses.items() if g.role == "none" and _is_repeat(c, log.time))
+    guesses |= dict.fromkeys(
+        repeats, Guess("none", f"guess: a repeat of {log.time}; only a row of its own is read")
+    )
     for role, names in (("feature", said.features), ("parameter", said.parameters)):
         if names:
             left = (c for c, g in guesses.items() if g.role == role)
@@ -202,6 +206,12 @@ def _time_column(table: Cells) -> str | None:
         ),
         default=None,
     )
+
+
+def _is_repeat(column: str, time: str) -> bool:
+    """Whether the names are those of numbered runs ("run2_ms" beside "run1_ms"), and none of a percentile."""
+    same = re.sub("[0-9]+", "0", column) == re.sub("[0-9]+", "0", time)
+    return same and column != time and re.search(r"(^|[^a-z])[pq][0-9]", column.lower()) is None
 
 
 def _timed(texts: list[str]) -> list[str]:

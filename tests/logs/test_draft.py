@@ -523,3 +523,14 @@ def test_numbers_with_commas_and_spaces_around_values_are_told(tmp_path: Path) -
     path.write_text(path.read_text().replace(",16,", ", 16 , ").replace(".5", ".5 "))
     with pytest.raises(LogError, match=r"looks like the time .* \(remove the spaces around the values\)"):
         draft_spec(path)
+
+
+def test_runs_in_columns_of_their_own_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m},{b},{b}.5,{b}.6,{b}.9" for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,M,BLOCK_M,run1_ms,run2_ms,p95_ms\n" + "\n".join(rows) + "\n")
+    text = draft_spec(path)
+    assert 'time = "run1_ms"' in text
+    assert "#   run2_ms: guess: a repeat of run1_ms; only a row of its own is read\n" in text
+    path.write_text(path.read_text().replace("run1_ms,run2_ms", "p50_ms,p90_ms"))
+    assert "a repeat of" not in draft_spec(path)

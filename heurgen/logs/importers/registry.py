@@ -218,7 +218,7 @@ def _known(path: str, kind: Importer | None, left_out: list[str]) -> list[Foreig
 
 def _unknown(file: str) -> LogError:
     known = ", ".join(i.kind for i in IMPORTERS)
-    hint = f"known: {known}; see docs/importing.md"
+    hint = f"known: {known}; see docs/importing.md; a table of your own is no import: heurgen init"
     return LogError("is of no kind that is known", file=file, hint=hint)
 
 
