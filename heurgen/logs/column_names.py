@@ -37,27 +37,7 @@ _FEATURE = re.compile(
         "window|context|ctx|prefix|length|causal|is_causal|softcap|alibi|group_size|channels|height|width|numel"
     )
 )
-_FEATURE_EXACT = frozenset(
-    (
-        "e",
-        "m",
-        "n",
-        "k",
-        "b",
-        "h",
-        "d",
-        "s",
-        "bs",
-        "hq",
-        "hk",
-        "hkv",
-        "n_ctx",
-        "size",
-        "shape",
-        "shapes",
-        "mnk",
-    )
-)
+_FEATURE_EXACT = frozenset("e m n k b h d s bs hq hk hkv n_ctx size shape shapes mnk".split())
 # Sizes of convolutions, arguments by number, and what tuners call their problems.
 _PROBLEM = re.compile(
     r"(in|out|input|output|fil|filter|pad|padding|stride|dil|dilation)_(c|d|h|w|n|x|y|z)|groups?|group_count|direction|layout|"
