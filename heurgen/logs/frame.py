@@ -75,9 +75,10 @@ def _column(path: str, name: str, column: Any) -> tuple[list[str], NDArray[np.in
         codes, values = column.factorize()
     except TypeError as error:
         row = next(i for i, v in enumerate(column) if isinstance(v, list | dict | set | np.ndarray))
-        raise LogError(
-            f"found {quoted(column.iloc[row])}, expected a number or text", file=path, row=row, column=name
-        ) from error
+        found = column.iloc[row]
+        hint = "pandas.json_normalize makes columns of them" if isinstance(found, dict) else None
+        said = f"found {quoted(found)}, expected a number or text"
+        raise LogError(said, file=path, row=row, column=name, hint=hint) from error
     texts = (
         [cell_text(v) for v in values.tolist()] if hasattr(values, "tolist") else list(map(cell_text, values))
     )

@@ -115,6 +115,11 @@ def test_ints_that_pandas_made_floats_stay_ints() -> None:
         ({3: [1]}, "frame 2: column 0 is named '3', expected text"),
         ({"a": [1], " ": [1]}, "frame 2: column 1 is named ' ', expected text"),
         ({"a": [1, [2]]}, "frame 2:1: column 'a': found '[2]', expected a number or text"),
+        (
+            {"a": [{"b": 2}]},
+            "frame 2:0: column 'a': found \"{'b': 2}\", expected a number or text "
+            "(pandas.json_normalize makes columns of them)",
+        ),
     ],
 )
 def test_frames_that_are_no_tables(columns: dict[Any, Any], message: str) -> None:
