@@ -44,14 +44,18 @@ def spellings(column: str) -> list[str]:
 
 
 def names_for(columns: Iterable[str], taken: Collection[str]) -> dict[str, str]:
-    """A name for each column: its own where it is usable; else one that no other column (`taken`) has."""
-    used = set(taken)
+    """A name for each column: its own where it is usable; else one that no other column (`taken`) has.
+
+    Of a nested key it is the last part ("problem.M": M), more of it where another has that but for its case.
+    """
+    used, known = set(taken), {name.lower() for name in taken}
     found: dict[str, str] = {}
     for column in columns:
         found[column] = column
         if not usable_name(column):
-            short = plain(column)
-            whole = short if short not in used else column.replace(".", "_")
-            found[column] = safe_name(whole, used)
+            parts = column.split(".")
+            longer = (plain(column), "_".join(parts[-2:]), "_".join(parts))
+            found[column] = safe_name(next((n for n in longer if n.lower() not in known), longer[-1]), used)
             used.add(found[column])
+            known.add(found[column].lower())
     return found

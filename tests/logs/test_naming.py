@@ -42,3 +42,14 @@ def test_names_are_usable_and_no_other_columns() -> None:
         "x y": "x_y",
         "x-y": "x_y_2",
     }
+
+
+def test_a_name_that_differs_from_another_by_its_case_alone_says_more() -> None:
+    columns = ["problem.shape.m", "config.BLOCK.M", "a.config.BLOCK.M", "Size (rows)", "size"]
+    assert names_for(columns, columns) == {
+        "problem.shape.m": "m",
+        "config.BLOCK.M": "BLOCK_M",
+        "a.config.BLOCK.M": "a_config_BLOCK_M",
+        "Size (rows)": "Size_rows",
+        "size": "size",
+    }
