@@ -19,7 +19,7 @@ from heurgen.trees.options import FitOptions
 from heurgen.trees.per_parameter import fit_per_parameter
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, groups
 from heurgen.trees.refine import with_max_leaves
-from heurgen.trees.regime import Regime, ruled, spare_tests
+from heurgen.trees.regime import Regime, ruled, spare_leaves, spare_tests
 
 # Depth of one parameter's tree as a candidate.
 PARAMETER_DEPTH = 3
@@ -88,7 +88,8 @@ def choose(
     """
     price = constants.LEARNER.price
     tail, spare = options.tail or 0.0, spare_tests(options)
-    limit = Settings(r.counts[-1], price, r.max_depth, r.max_leaves, tail, by_rows=r.few, spare=spare)
+    extra = spare_leaves(options, r)
+    limit = Settings(r.counts[-1], price, r.max_depth, r.max_leaves, tail, r.few, spare, extra)
     if not r.validates:
         small = replace(limit, depth=min(2, r.max_depth), max_leaves=min(r.max_leaves, 4))
         return Contest(Candidate("joint", small))
@@ -106,6 +107,8 @@ def choose(
     if chosen.strategy == "joint" and options.tail is None and r.compares_tails:
         chosen = _steadier(chosen, folds, table, r)
         scored += [chosen] if chosen.settings.tail else []
+    if r.careful and chosen.strategy == "joint":
+        chosen = _warier(chosen, folds, table, r)
     beyond = _beyond(chosen, folds, table, r, options.max_depth is not None)
     while beyond is not None and r.widens and beyond.mean + constants.LEARNER.doubling < chosen.mean:
         chosen = beyond
@@ -267,6 +270,19 @@ def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime
     found = _scored("joint", s, held)
     better = np.quantile(found.cost, 0.95) < np.quantile(chosen.cost, 0.95) - 1e-9
     return found if better and found.mean <= chosen.mean + TAIL_LOSS else chosen
+
+
+def _warier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
+    """The same sizes with guards at the usual price of a leaf, where its own is higher and that is not surely worse.
+
+    A high price says that what leaves lead by is noise. That a config fails beyond its limit mostly is none, but where
+    a log lists the few fastest configs it may be. Surely: by one standard error of the difference.
+    """
+    if chosen.settings.price <= constants.LEARNER.price:
+        return chosen
+    s = replace(chosen.settings, wary=True)
+    found = _scored("joint", s, [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))])
+    return found if found.mean <= chosen.mean + error(found.cost, chosen.cost, r.repeats) else chosen
 
 
 def _beyond(

@@ -38,7 +38,9 @@ class Settings:
 
     `by_rows`: the configs are chosen by what they do for single scenarios, not for the regions of a tree.
     `spare`: tests that guards may add to a path of `depth`.
+    `spare_leaves`: leaves that guards may add to `max_leaves` where the problem is `careful`.
     `lightly`: points between are fewer and weigh less.
+    `wary`: guards pay no more than the usual price of a leaf.
     """
 
     n_configs: int
@@ -48,7 +50,9 @@ class Settings:
     tail: float = 0.0
     by_rows: bool = False
     spare: int = 0
+    spare_leaves: int = 0
     lightly: bool = False
+    wary: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,10 +175,11 @@ def _grown(p: Problem, depth: int, max_leaves: int) -> Tree:
 
 def finish(p: Problem, g: Grown, s: Settings, known: list[Limit]) -> Tree:
     """A grown tree pruned at a price per leaf and to the most leaves allowed, with guards (`known`: limits of `p`)."""
-    price = price_units(s.price, p.n_real)
-    tree = _finished(g, price, s.max_leaves)
+    tree = _finished(g, price_units(s.price, p.n_real), s.max_leaves)
     tree = with_max_leaves(p, tree, s.max_leaves) if g.settled else tree
-    return tried(p, guarded(p, tree, known, price, s.depth + s.spare, s.max_leaves))
+    price = price_units(min(s.price, constants.LEARNER.price) if s.wary else s.price, p.n_real)
+    leaves = s.max_leaves + (s.spare_leaves if p.careful else 0)
+    return tried(p, guarded(p, tree, known, price, s.depth + s.spare, leaves))
 
 
 def _finished(g: Grown, units: float, max_leaves: int) -> Tree:
@@ -197,7 +202,8 @@ def fit_joint(p: Problem, r: Regime, s: Settings) -> Fitted:
     known = limits(small)
     for depth in range(1 if r.every_depth else s.depth, s.depth + 1):
         at = replace(s, depth=depth)
-        tree = finish(small, grown(small, at), at, known)
+        # Guards may fill the depth that a shallower tree leaves, as they do in cross-validation.
+        tree = finish(small, grown(small, at), s if small.careful else at, known)
         if real_cost(small, tree) <= real_cost(small, best):
             best = tree
     return or_single(p, Fitted(small, best))

@@ -24,7 +24,7 @@ from heurgen.trees.per_parameter import fit_per_parameter
 from heurgen.trees.problem import Floats, Ints, Problem, config_order, groups, problem
 from heurgen.trees.record import record, shortlist_record
 from heurgen.trees.refine import with_max_leaves
-from heurgen.trees.regime import USUAL, Regime, regime, ruled, spare_tests
+from heurgen.trees.regime import USUAL, Regime, regime, ruled, spare_leaves, spare_tests
 
 
 def fit(
@@ -147,7 +147,7 @@ def _asked(options: FitOptions, r: Regime) -> Settings:
     depth = options.max_depth or (optimal.DEFAULT_DEPTH if options.strategy == "optimal" else r.max_depth)
     price, count = constants.LEARNER.price, options.max_configs or USUAL
     tail, spare = options.tail or 0.0, spare_tests(options)
-    return Settings(count, price, depth, r.max_leaves, tail, by_rows=r.few, spare=spare)
+    return Settings(count, price, depth, r.max_leaves, tail, r.few, spare, spare_leaves(options, r))
 
 
 def set_cost(fitted: Fitted, table: CostTable, rows: Ints) -> dict[str, Any]:

@@ -123,6 +123,7 @@ def _described(c: Candidate) -> dict[str, Any]:
     }
     told |= {"by_rows": True} if c.settings.by_rows else {}
     told |= {"lightly": True} if c.settings.lightly else {}
+    told |= {"wary": True} if c.settings.wary else {}
     return told | ({"tail": c.settings.tail} if c.settings.tail else {})
 
 

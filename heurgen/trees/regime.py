@@ -8,6 +8,7 @@ from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
 from heurgen.trees.chance import estimated, gaps_by_chance
 from heurgen.trees.coverage import sparse
+from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Ints, Problem, groups, problem, steep
 
@@ -109,6 +110,11 @@ def ruled(table: CostTable, rows: Ints, r: Regime) -> Problem:
 def spare_tests(options: FitOptions) -> int:
     """Tests that guards may add to the default depth: a limit that the caller named is theirs, too."""
     return 0 if options.max_depth else constants.LEARNER.guard_tests
+
+
+def spare_leaves(options: FitOptions, r: Regime) -> int:
+    """Leaves that guards may add to the default limit where many cells are missing: a quarter of it."""
+    return 0 if options.max_depth or options.max_leaves else r.max_leaves // SHARE
 
 
 def _counts(n: int, most: int) -> tuple[int, ...]:

@@ -227,3 +227,24 @@ def test_default_limits_give_way_where_twice_the_leaves_pay_and_nobody_named_one
     for options in (FitOptions(max_leaves=8), FitOptions(prefer="small"), FitOptions(max_depth=8)):
         assert not regime(problem(t), options).widens
     assert regime(problem(surface(60, 2, 1)), FitOptions()).widens
+
+
+def test_guards_get_the_usual_price_unless_that_is_surely_worse_held_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    t = surface(60, 3, 2)
+    p = problem(t)
+    r, none = regime(p, FitOptions()), np.zeros(40, dtype=np.int64)
+    own = replace(candidate(0.05, 10), settings=Settings(8, 0.3, 8, 24))
+    for mean, spread, wary in (
+        (0.05, 0.0, True),
+        (0.051, 0.0, False),
+        (0.051, 0.02, True),
+        (0.06, 0.02, False),
+    ):
+        held = auto._Held(candidate(mean, 10, spread).cost, none, none, 10, 8)
+        monkeypatch.setattr(auto, "_joint_fits", lambda fold, table, s, r, prices, held=held: [(s, held)])
+        found = auto._warier(own, [None], t, r)  # type: ignore[list-item]
+        assert found.settings == replace(own.settings, wary=wary)
+    usual = replace(own, settings=replace(own.settings, price=constants.LEARNER.price))
+    assert auto._warier(usual, [], t, r) is usual

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
-from heurgen.trees import FitOptions, constants, fit
+from heurgen.trees import FitOptions, constants, fit, joint
 from heurgen.trees.build import choices
 from heurgen.trees.guards import _limit, _tip, guarded, limits
 from heurgen.trees.joint import Settings, finish, grown
 from heurgen.trees.node import Branch, Cut, Tip, height, n_leaves
 from heurgen.trees.problem import UNIT, problem
-from heurgen.trees.regime import spare_tests
+from heurgen.trees.regime import regime, spare_leaves, spare_tests
 from tests.trees.synthetic import table
 
 
@@ -86,6 +87,37 @@ def test_guards_have_tests_to_spare_below_the_default_depth_alone() -> None:
         assert height(finish(p, grown(p, s), s, known)) == deepest
     assert spare_tests(FitOptions()) == constants.LEARNER.guard_tests
     assert spare_tests(FitOptions(max_depth=8)) == 0
+
+
+def test_guards_have_leaves_to_spare_where_many_cells_are_missing_and_no_limit_is_named() -> None:
+    p = problem(strided())
+    s = Settings(2, 0.0, 1, 2, spare=1, spare_leaves=1)
+    for careful, most in ((False, 2), (True, 3)):
+        q = replace(p, careful=careful)
+        assert n_leaves(finish(q, grown(q, s), s, limits(q))) == most
+    r = regime(p, FitOptions())
+    assert spare_leaves(FitOptions(), r) == 10
+    assert [spare_leaves(o, r) for o in (FitOptions(max_depth=8), FitOptions(max_leaves=40))] == [0, 0]
+
+
+def test_wary_guards_pay_the_usual_price_where_that_of_a_leaf_is_high() -> None:
+    p = problem(strided())
+    known = limits(replace(p, careful=True))
+    for wary, price, deepest in ((False, 0.3, 1), (False, 0.03, 2), (True, 0.3, 2)):
+        s = Settings(2, price, 1, 8, spare=1, wary=wary)
+        assert height(finish(p, grown(p, s), s, known)) == deepest, (wary, price)
+
+
+def test_careful_guards_may_fill_the_depth_that_a_shallower_tree_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tree of two tests is made worse than that of one, which ships: its guard may be the second test."""
+    p = problem(strided())
+    monkeypatch.setattr(joint, "grown", lambda p, s: grown(p, replace(s, depth=s.depth % 2)))
+    for careful in (False, True):
+        r = replace(regime(p, FitOptions()), careful=careful, between=False)
+        found = joint.fit_joint(p, r, Settings(2, 0.0, 2, 8))
+        assert height(found.tree) == 1 + careful
 
 
 def test_what_answers_beyond_a_guard_is_not_stopped_by_a_limit_of_its_own() -> None:
