@@ -278,7 +278,9 @@ def _warier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) 
     A high price says that what leaves lead by is noise. That a config fails beyond its limit mostly is none, but where
     a log lists the few fastest configs it may be. Surely: by one standard error of the difference.
     """
-    if chosen.settings.price <= constants.LEARNER.price:
+    c = constants.LEARNER
+    # Of many scenarios every try takes seconds.
+    if chosen.settings.price <= c.price or r.n_scenarios > c.abundant:
         return chosen
     s = replace(chosen.settings, wary=True)
     found = _scored("joint", s, [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))])

@@ -248,3 +248,5 @@ def test_guards_get_the_usual_price_unless_that_is_surely_worse_held_out(
         assert found.settings == replace(own.settings, wary=wary)
     usual = replace(own, settings=replace(own.settings, price=constants.LEARNER.price))
     assert auto._warier(usual, [], t, r) is usual
+    many = replace(r, n_scenarios=constants.LEARNER.abundant + 1)
+    assert auto._warier(own, [], t, many) is own
