@@ -87,7 +87,7 @@ def validate(logs: tuple[str, ...], spec: str, as_json: bool) -> None:
     tables = cost_tables(log, kernel)
     found = run(log, tables, kernel)
     devices = (f"{t.vendor}: {line}" for t in tables for line in (*opposite_winners(t), *failing_configs(t)))
-    note((*log.notes, *devices))
+    note((*found.notes, *devices))
     if as_json:
         print_json(found.to_dict())
     else:

@@ -17,7 +17,7 @@ import sys
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from heurgen.base.errors import LogError
 from heurgen.base.reading import GZIP, check_lines, decoded, read_bytes, too_large, unpacked
 from heurgen.logs import frame, parquet
-from heurgen.logs.delimited import Interners, checked_header, read_csv, record_line
+from heurgen.logs.delimited import Interners, checked_header, read_csv, record_line, record_lines
 from heurgen.logs.jsonl import is_json_array, is_jsonl, read_jsonl
 from heurgen.logs.lines import coded, interner
 
@@ -64,6 +64,12 @@ class TableFile:
         index = row - self.first + 1
         return index + 1 if self.text is None else record_line(self.text, self.delimiter, index)
 
+    def located(self) -> TableFile:
+        """The same with the lines of all rows known."""
+        if self.text is None:
+            return self
+        return replace(self, text=None, lines=record_lines(self.text, self.delimiter)[1:])
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -100,6 +106,13 @@ class Cells:
         own = row if self.source is None else int(self.source[row])
         file = next(f for f in self.files if f.first <= own < f.first + f.n)
         return file.path, file.line(own)
+
+    def places(self, rows: Sequence[int]) -> list[tuple[str, int]]:
+        """`place` of each row; texts are read once."""
+        if not rows:
+            return []
+        located = replace(self, files=tuple(f.located() for f in self.files))
+        return [located.place(row) for row in rows]
 
     def rows_of(self, file: TableFile) -> NDArray[np.bool_]:
         """Which rows come from a file."""

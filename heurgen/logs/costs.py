@@ -179,7 +179,26 @@ def cost_tables(
 # --- repeats ----------------------------------------------------------------------------------------------
 
 
-def _measured(log: TuningLog, spec: KernelSpec) -> _Measured:
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeats:
+    """The measurements of a log by cell (scenario and config), in order of the cells.
+
+    order   int64 [N]      the log's rows by cell and time, failures last
+    starts  int64 [cells]  where each begins in `order`
+    n       int64 [cells]  how many it has
+    good    int64 [cells]  how many of them succeeded
+    median  float64 [cells]  of the successful times, ms; inf where the config counts as failed
+    """
+
+    order: Ints
+    starts: Ints
+    n: Ints
+    good: Ints
+    median: Floats
+
+
+def repeats(log: TuningLog) -> Repeats:
+    """Sort a log's measurements by cell."""
     order = np.lexsort((log.time, log.config, log.scenario))  # failures, which are NaN, last in their cell
     scenario, config, time = log.scenario[order], log.config[order], log.time[order]
     new = (scenario[1:] != scenario[:-1]) | (config[1:] != config[:-1])
@@ -189,12 +208,19 @@ def _measured(log: TuningLog, spec: KernelSpec) -> _Measured:
     low, high = starts + np.maximum(good - 1, 0) // 2, starts + np.minimum(good // 2, n - 1)
     # Halving first cannot overflow, and rounds as the mean of two does.
     median = np.where(good % 2 == 1, time[low], time[low] * 0.5 + time[high] * 0.5)
+    return Repeats(order, starts, n.astype(np.int64), good, np.where(cell_succeeds(good, n), median, np.inf))
+
+
+def _measured(log: TuningLog, spec: KernelSpec) -> _Measured:
+    cells = repeats(log)
+    first = cells.order[cells.starts]
+    scenario, time = log.scenario[first], log.time[cells.order]
     return _Measured(
-        scenario=scenario[starts],
-        config=config[starts],
-        rows=n.astype(np.int64),
-        time=np.where(cell_succeeds(good, n), median, np.inf),
-        noise=_noise(log.n_scenarios, scenario[starts], starts, good, time, spec.log.noise),
+        scenario=scenario,
+        config=log.config[first],
+        rows=cells.n,
+        time=cells.median,
+        noise=_noise(log.n_scenarios, scenario, cells.starts, cells.good, time, spec.log.noise),
         X=_feature_matrix(log, spec),
     )
 

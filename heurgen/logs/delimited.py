@@ -189,6 +189,12 @@ def _without_empty_tail(
     raise LogError(said, file=path, row=line, hint=hint)
 
 
+def record_lines(text: str, delimiter: str) -> list[int]:
+    """`record_line` of every record, and the line after the last."""
+    reader = _records(text, delimiter)
+    return [1, *(reader.line_num + 1 for _ in reader)]
+
+
 def record_line(text: str, delimiter: str, index: int) -> int:
     """The line on which record `index` (0 is the header) begins."""
     reader = _records(text, delimiter)

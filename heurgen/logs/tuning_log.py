@@ -48,6 +48,7 @@ class TuningLog:
     notes                 warnings for stderr, one line each
     content_hash          sha256 (hex) of the measurements as parsed, see `content_hash`
     spec                  what it was read with
+    cells                 files and lines of the rows alone: no columns
     """
 
     files: tuple[tuple[str, int], ...]
@@ -66,6 +67,7 @@ class TuningLog:
     notes: tuple[str, ...]
     content_hash: str
     spec: KernelSpec
+    cells: Cells
 
     def to_frame(self) -> DataFrame:
         """A row a measurement: vendor, device, scenario, features, parameters, status, time_ms (NaN: failed,
@@ -164,6 +166,7 @@ def _typed(cells: Cells, spec: KernelSpec) -> TuningLog:
         notes=tuple(map(printable, notes(cells, spec, columns, (scenario, config), scenario_row[dropped]))),
         content_hash=content_hash(spec, columns, scenario, scenario_row),
         spec=spec,
+        cells=replace(cells, texts={}, codes={}, column=None),
     )
 
 

@@ -16,6 +16,7 @@ from heurgen.ir import Value
 from heurgen.logs.costs import CostTable
 from heurgen.logs.groups import settings
 from heurgen.logs.outcomes import OK, known_time
+from heurgen.logs.outliers import StandOut, stand_out_notes, stand_outs
 from heurgen.logs.tuning_log import TuningLog
 from heurgen.spec.kernel_spec import KernelSpec
 
@@ -124,6 +125,7 @@ class Validation:
     configs: tuple[ConfigCounts, ...]
     conflicts: tuple[Conflict, ...]
     winners_only: tuple[str, ...]
+    stand_out: tuple[StandOut, ...]
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,6 +143,7 @@ def _listed(value: Any) -> Any:
 def validate(log: TuningLog, tables: Sequence[CostTable], spec: KernelSpec) -> Validation:
     """Count and check. `tables` are the log's cost tables; those of single devices are not needed."""
     tables = [t for t in tables if t.device_name is None]
+    disturbed = stand_outs(log)
     by_vendor = {t.vendor: t for t in tables}
     pairs = sorted({(t.vendor, d) for t in tables for d in t.device} | set(_vendor_devices(log)))
     return Validation(
@@ -156,7 +159,8 @@ def validate(log: TuningLog, tables: Sequence[CostTable], spec: KernelSpec) -> V
         configs=tuple(c for t in tables for c in _configs(t)),
         conflicts=tuple(c for t in tables for c in _conflicts(t)),
         winners_only=tuple(t.vendor for t in tables if not t.costs_known),
-        notes=log.notes,
+        stand_out=disturbed,
+        notes=(*log.notes, *stand_out_notes(disturbed, log)),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import run
+from tests.support.documents import ROOT
 
 
 def test_validate_counts(made: Path) -> None:
@@ -15,6 +16,20 @@ def test_validate_counts(made: Path) -> None:
     assert run(*words).exit_code == 0
     data = json.loads(run(*words, "--json").stdout)
     assert isinstance(data, dict)
+
+
+def test_validate_names_measurements_that_stand_out() -> None:
+    log = ROOT / "data/h200_unified_attention.csv"
+    result = run("validate", log, "--spec", ROOT / "data/unified_attention.toml", "--json")
+    assert (
+        f"note: 114 of 12,312 measurements stand out from those of configs one step away (worst: line 4893 of {log}, "
+        "92.8x): measure them again\n"
+    ) in result.stderr
+    found = json.loads(result.stdout)["stand_out"]
+    assert len(found) == 114
+    assert [*found[0]] == ["file", "line", "factor"]
+    assert (found[0]["file"], found[0]["line"]) == (str(log), 4893)
+    assert found[0]["factor"] >= found[1]["factor"] >= found[-1]["factor"] > 1.3
 
 
 @pytest.mark.parametrize("name", ["_", "__", "_.csv", "__x", "0", "class", "x" * 250, "_" * 200, "é"])

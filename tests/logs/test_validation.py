@@ -155,6 +155,7 @@ def test_json_is_stable_and_finite(tmp_path: Path) -> None:
         "configs",
         "conflicts",
         "winners_only",
+        "stand_out",
         "notes",
     ]
     # Rows in another order, and tables of devices among those of vendors, change nothing.
