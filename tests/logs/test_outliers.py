@@ -95,7 +95,9 @@ def test_too_few_scenarios_or_neighbours_say_nothing(tmp_path: Path) -> None:
 def test_a_category_has_no_order(tmp_path: Path) -> None:
     """Of a corner's values any other is one step away: six neighbours."""
     spec = replace(SPEC, parameters=(Column("BM", "category"), Column("BN", "category")))
-    assert len(stand_outs(log_of(tmp_path, slowed(grid(), 3.0, (3, 16, 16)), spec))) == 1
+    corner = slowed(grid(), 4.0, (3, 128, 128))  # in the order of texts, too
+    assert not stand_outs(log_of(tmp_path, corner))
+    assert len(stand_outs(log_of(tmp_path, corner, spec))) == 1
 
 
 def test_repeats_that_agree_are_believed(tmp_path: Path) -> None:
@@ -109,8 +111,18 @@ def test_repeats_that_agree_are_believed(tmp_path: Path) -> None:
 
 def test_logs_of_winners_say_nothing(tmp_path: Path) -> None:
     spec = replace(SPEC, log=LogColumns(winners_only=True))
-    winners = {c: t for c, t in grid().items() if c[1:] == (32, 32)}
-    assert not stand_outs(log_of(tmp_path, winners, spec))
+    slow = slowed(grid(), 2.0, (3, 32, 32))
+    assert stand_outs(log_of(tmp_path, slow))
+    assert not stand_outs(log_of(tmp_path, slow, spec))
+
+
+def test_other_scenarios_are_those_of_the_device(tmp_path: Path) -> None:
+    """On the second device the config is slow in each of its few scenarios."""
+    log_of(tmp_path, grid(120))
+    text = (tmp_path / "log.csv").read_text()
+    log_of(tmp_path, slowed(grid(11), 2.0, *((n, 32, 32) for n in range(1, 12))))
+    (tmp_path / "other.csv").write_text(text.replace("H200", "H100"))
+    assert not stand_outs(read_logs([tmp_path / "log.csv", tmp_path / "other.csv"], SPEC))
 
 
 def test_times_at_random_have_no_yardstick(tmp_path: Path) -> None:
