@@ -1,0 +1,129 @@
+"""`heurgen init` on tables that other tools lay out: what is read as it is, and what it tells to write otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heurgen.base.errors import LogError
+from heurgen.logs.draft import draft_spec
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import parse_spec
+
+
+def test_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m}x64,{b},{m * b}.5" for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,shape,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    assert (
+        "# sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
+        in draft_spec(path)
+    )
+
+
+def test_what_nvbench_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    head = "Device,Device Name,Elements{io},BlockSize,Samples,CPU Time (sec),GPU Time (sec)"
+    rows = [
+        f"0,NVIDIA H100,{n},{b},{n + b},{n * b}.5e-6,{n + b}.5e-6" for n in (1024, 65536) for b in (64, 128)
+    ]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert (spec.log.device, spec.log.time) == ("Device Name", "GPU Time (sec)")
+    assert [(f.name, f.source) for f in spec.features] == [("Elements_io", "Elements{io}")]
+    assert [p.name for p in spec.parameters] == ["BlockSize"]
+    assert read_logs([path], spec).n_scenarios == 2
+
+
+def test_more_than_100_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m}x64,{b},{m * b}.5" for m in range(101) for b in (16, 32)]
+    path.write_text("gpu,shape,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    hint = r"\('shape' holds sizes in a text: write each into a column of its own\)"
+    with pytest.raises(LogError, match=hint):
+        draft_spec(path)
+
+
+def test_files_named_after_their_problem_are_told_to_say_it_in_a_column(tmp_path: Path) -> None:
+    paths = [tmp_path / f"M{m}.csv" for m in (1, 2)]
+    for m, path in enumerate(paths):
+        path.write_text(f"gpu,BLOCK_M,time_ms\nH200,16,{m}.5\nH200,32,{m}.7\n")
+    with pytest.raises(LogError, match="; what a file's name says must be a column"):
+        draft_spec(paths)
+
+
+@pytest.mark.parametrize(
+    "text", ["| M | BLOCK_M | ms |\n|---|---|---|\n| 1 | 16 | 0.5 |\n", "M BLOCK_M ms\n1 16 0.5\n"]
+)
+def test_a_table_with_other_separators_is_told_which_there_are(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(LogError, match=r"looks like the time .* \(columns are separated by , ; or tab\)"):
+        draft_spec(tmp_path / "a.txt")
+
+
+def test_dates_and_blanks_are_no_times(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    results = ['{"median": "5.1 us", "p99": "6 us"}', '{"median": "1.2 ms", "p99": "2 ms"}', "null"]
+    lines = [
+        f'{{"time": "2026-01-0{m}T00:00:0{i}Z", "gpu": "NVIDIA® H100™", "M": {m}, "BLOCK_M": {16 * (i + 1)}, '
+        f'"latency": {result}, "error": "{"" if "5" in result or "1" in result else "OutOfResources"}"}}'
+        for m in (1, 2)
+        for i, result in enumerate(results)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    text = draft_spec(path)
+    assert 'time = "latency.median"  # guess: by its name; cells name their unit. confirm' in text
+    log = read_logs([path], parse_spec(text))
+    assert np.isnan(log.time).tolist() == 2 * [False, False, True]
+    assert log.time[:2].tolist() == pytest.approx([5.1e-3, 1.2])
+
+
+def test_what_a_kernel_used_is_no_parameter(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m},{b},{b + 2},{b / 64},{b * 2},{m * b}.5" for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,M,BLOCK_M,regs,occupancy,energy_mJ,time_ms\n" + "\n".join(rows) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert [c.name for c in (*spec.features, *spec.parameters)] == ["M", "BLOCK_M"]
+
+
+def test_whole_floats_of_a_parameter_are_ints_as_pandas_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [
+        f"H200,{m}.0,{b}.0,{w},{s},{m * b}.5"
+        for m in (1, 2)
+        for b, w, s in ((16, "", "1e3"), (32, "4.0", "2.0"))
+    ]
+    path.write_text("gpu,M,BLOCK_M,num_warps,BLOCK_X,time_ms\n" + "\n".join(rows) + "\n")
+    spec = parse_spec(draft_spec(path))
+    types = {c.name: (c.type, c.optional) for c in (*spec.features, *spec.parameters)}
+    assert types == {
+        "M": ("float", False), "BLOCK_M": ("int", False), "num_warps": ("int", True), "BLOCK_X": ("float", False),
+    }  # fmt: skip
+    log = read_logs([path], spec)
+    assert [c.values for c in log.parameters[:2]] == [(16, 32), (None, 4)]
+
+
+def test_numbers_with_commas_and_spaces_around_values_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f'H200,"{m}",{b},{b}.5' for m in ("16", "1,024", "1,048,576") for b in (16, 32)]
+    path.write_text("gpu,M,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    assert (
+        "# numbers with commas in a text: no tree goes beyond those it saw. Write 1024, not 1,024"
+        in draft_spec(path)
+    )
+    path.write_text(path.read_text().replace(",16,", ", 16 , ").replace(".5", ".5 "))
+    with pytest.raises(LogError, match=r"looks like the time .* \(remove the spaces around the values\)"):
+        draft_spec(path)
+
+
+def test_runs_in_columns_of_their_own_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{m},{b},{b}.5,{b}.6,{b}.9" for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,M,BLOCK_M,run1_ms,run2_ms,p95_ms\n" + "\n".join(rows) + "\n")
+    text = draft_spec(path)
+    assert 'time = "run1_ms"' in text
+    assert "#   run2_ms: guess: a repeat of run1_ms; only a row of its own is read\n" in text
+    path.write_text(path.read_text().replace("run1_ms,run2_ms", "p50_ms,p90_ms"))
+    assert "a repeat of" not in draft_spec(path)
