@@ -64,7 +64,11 @@ ALSO = {
         "tests/logs/test_jsonl.py",
     ),
     "heurgen/logs/costs.py": ("tests/logs/test_frame.py",),
-    "heurgen/logs/roles.py": ("tests/logs/test_draft.py", "tests/logs/test_draft_tables.py"),
+    "heurgen/logs/roles.py": (
+        "tests/logs/test_draft.py",
+        "tests/logs/test_draft_layouts.py",
+        "tests/logs/test_draft_tables.py",
+    ),
     "heurgen/logs/tuning_log.py": ("tests/logs/test_frame.py", "tests/logs/test_layout.py"),
 }
 KILLED, TYPES, SURVIVED, UNREACHED = "killed", "refused by mypy", "survived", "no test reaches it"
