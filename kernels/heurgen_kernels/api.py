@@ -47,6 +47,8 @@ def paged_attention(
 ) -> torch.Tensor:
     """Attention of a ragged batch over a paged KV cache; returns [tokens, query heads, head size].
 
+    Tensors may be views that begin anywhere; on Hopper K and V are read faster from multiples of 16 bytes.
+
     q             [tokens, query heads, head size], fp16, bf16 (or fp32, fp8)
     key_cache, value_cache  [pages, page size, KV heads, head size], q's type or fp8 with k_scale and v_scale
     block_table   int32 [num_seqs, pages per sequence]

@@ -84,10 +84,19 @@ def config(variant: str, block_m: int = 16, tile: int = 16, segments: int = 3) -
     return Config(variant, block_m, tile, 4, 2, segments if split else 1)
 
 
-def error_of(batch: dict[str, Any], setting: Config | None, out_dtype=None, **features: Any) -> float:
-    """Relative error against the float64 reference, after one launch into an output full of NaN."""
+def shifted(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in a contiguous tensor that begins one element behind a multiple of 16 bytes."""
+    place = torch.empty(tensor.numel() + 17, dtype=tensor.dtype, device=tensor.device)
+    first = 1 + (-place.data_ptr() % 16) // place.element_size()
+    return place[first : first + tensor.numel()].view(tensor.shape).copy_(tensor)
+
+
+def error_of(
+    batch: dict[str, Any], setting: Config | None, out_dtype=None, place=lambda out: out, **features: Any
+) -> float:
+    """Relative error against the float64 reference, after one launch into `place` of an output full of NaN."""
     q = batch["q"]
-    out = torch.full(q.shape, float("nan"), device=q.device).to(out_dtype or q.dtype)
+    out = place(torch.full(q.shape, float("nan"), device=q.device).to(out_dtype or q.dtype))
     result = paged_attention(**batch, **features, out=out, config=setting)
     given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
     numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}

@@ -8,6 +8,7 @@ import random
 
 import torch
 from heurgen_kernels.config import Config, normalise
+from heurgen_kernels.defaults import GRAPH
 from heurgen_kernels.heuristics import paged_attention, paged_attention_fp8
 
 SEQUENCES = {
@@ -82,6 +83,10 @@ WIDENED = [
     ((8, 2), 80, 48, E4M3, torch.bfloat16, 128, 64, 1), ((8, 2), 96, 16, E4M3, torch.float16, 128, 128, 2),
     ((64, 8), 64, 16, E4M3, torch.bfloat16, 192, 128, 1), ((64, 8), 64, 128, E5M2, torch.float16, 192, 128, 3),
     ((8, 4), 256, 16, E4M3, torch.bfloat16, 128, 64, 1), ((8, 2), 192, 64, E4M3, torch.bfloat16, 128, 64, 2),
+]  # fmt: skip
+# Tensors off 16 bytes: (config, type of the pages where it is not Q's)
+ANYWHERE = [
+    *itertools.product(CONFIGS, (None, E4M3)), (Config("mixed", 128, 128, 4, 2, 1, 4), E4M3), (GRAPH, None)
 ]  # fmt: skip
 WIDENED_FEATURES = {
     "none": {}, "all see all": {"causal": False}, "window": {"window": (99, -1)}, "long window": {"window": (699, -1)},

@@ -24,10 +24,22 @@ from tests.kernels.batches import (
     error_of,
     halves,
     make_batch,
+    shifted,
     slots_of,
     written,
 )
-from tests.kernels.gpu_cases import CHOSEN, CONFIGS, FEATURES, NARROW, PARTS, SAMPLE, SEQUENCES, SHAPES, some
+from tests.kernels.gpu_cases import (
+    ANYWHERE,
+    CHOSEN,
+    CONFIGS,
+    FEATURES,
+    NARROW,
+    PARTS,
+    SAMPLE,
+    SEQUENCES,
+    SHAPES,
+    some,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -103,6 +115,26 @@ def test_new_v_that_lies_otherwise_than_new_k(gpu, config):
         )
     )
     assert error_of(batch, config, has_prefix=False) < LIMITS[torch.bfloat16]
+
+
+@pytest.mark.parametrize(("config", "cache"), ANYWHERE, ids=str)
+def test_tensors_that_begin_anywhere(gpu, config, cache):
+    """Views of larger tensors, whose addresses are no multiples of 16 bytes: all that a launch takes, then those that
+    descriptors read, one by one.
+    """
+    lengths = [(1, 1513), (2, 2), (0, 0), (4, 1000)] + [(700, 900), (64, 64)] * (config is not GRAPH)
+    dtype, sinks = torch.bfloat16, shifted(torch.linspace(-2, 3, 8, device=gpu))
+    scales = torch.tensor([0.0, 0.7, 1.9], device=gpu)
+    given = {} if cache is None else {"k_scale": scales[1], "v_scale": scales[2]}
+    for fresh in (False, True):
+        batch = make_batch(lengths, (8, 2), 128, 16, dtype, fresh, gpu, cache)
+        if fresh and config is GRAPH:
+            given["slot_mapping"] = shifted(slots_of(batch))
+        tensors = [name for name, value in batch.items() if isinstance(value, torch.Tensor)]
+        moved = {name: shifted(batch[name]) for name in tensors}
+        assert error_of(batch | moved, config, place=shifted, sinks=sinks, **given) < LIMITS[dtype]
+        for name in {"key_cache", "value_cache", "key", "value"} & {*tensors}:
+            assert error_of(batch | {name: moved[name]}, config, **given) < LIMITS[dtype], name
 
 
 @pytest.mark.parametrize("segments", [1, 3])

@@ -165,8 +165,17 @@ def layout_of(call: Call, device: Device | None = None) -> CallLayout:
 
 
 def in_rows(call: Call) -> bool:
-    """Whether descriptors can read the new tokens' K and V."""
-    return all(tensor is not None and tensor.stride(0) * 2 % 16 == 0 for tensor in (call.new_k, call.new_v))
+    """Whether descriptors can read the new tokens' K and V, as far as strides say: `new_aligned` is the rest."""
+    return all(
+        tensor is not None and tensor.stride(0) and tensor.stride(0) * tensor.element_size() % 16 == 0
+        for tensor in (call.new_k, call.new_v)
+    )
+
+
+def new_aligned(call: Call) -> bool:
+    """Whether new K and V, if there are any, begin where a descriptor may: at multiples of 16 bytes."""
+    new_k, new_v = call.new_k, call.new_v
+    return new_k is None or new_v is None or not (new_k.data_ptr() | new_v.data_ptr()) & 15
 
 
 def specialisable(call: Call, device: Device, pages: torch.dtype) -> bool:

@@ -10,7 +10,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..config import Config
-from .call import Call, in_rows
+from .call import Call, in_rows, new_aligned
 from .hardware import FP8
 
 SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
@@ -46,7 +46,7 @@ def descriptor_sources(call: Call, config: Config, d_pad: int, rows: int) -> tup
         return False, False
     same = call.k.stride() == call.v.stride()
     pages = call.prefix and same and call.k.shape[1] % rows == 0 and row_view(call.k) is not None
-    new = call.slots is None and in_rows(call)
+    new = call.slots is None and in_rows(call) and new_aligned(call)
     return pages and row_view(call.v) is not None, new
 
 

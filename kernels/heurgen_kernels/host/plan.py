@@ -100,7 +100,8 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     q, k, v, new_k, new_v, out, table, cu, lens = addresses
     aligned: Any = not (q | k | v | new_k | new_v | out | table | cu | lens) & 15
     if not aligned or call.alibi is not None or call.sinks is not None or call.slots is not None:
-        # a compiled kernel may assume 16-byte alignment that another call's tensors lack
+        # a compiled kernel may assume 16-byte alignment that another call's tensors lack; of scales and of where Q
+        # blocks begin it reads one number at a time
         more = (tensor.data_ptr() for tensor in (call.alibi, call.sinks, call.slots) if tensor is not None)
         aligned = tuple(address & 15 == 0 for address in (*addresses, *more))
     return (

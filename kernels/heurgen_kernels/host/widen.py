@@ -17,7 +17,7 @@ from ..caches import Cache, shared
 from ..device.arguments import Sizes, Strides, WideTensors
 from ..device.widen import ROWS, rows_at_once, widen_kernel
 from .bound import Bound, Kept, Slots, aligned, run
-from .call import Call, CallLayout, layout_of
+from .call import Call, CallLayout, layout_of, new_aligned
 from .plan import padded
 
 COPY_LIMIT = 1 << 30
@@ -105,13 +105,13 @@ def pages_for(call: Call, apart: int = 0) -> int:
 
 
 def widened(call: Call, apart: int = 0, block_q: int = 0) -> Call | None:
-    """The call over a copy that `widen` fills; None where the copy would be too large, or where numbers times their
-    scales, which float16 may not hold, would be copied.
+    """The call over a copy that `widen` fills; None where the copy would be too large, where numbers times their
+    scales, which float16 may not hold, would be copied, or where descriptors cannot read the new tokens beside it.
 
     apart: sequences of at most so many new tokens are left out; Q blocks of the others, of block_q tokens, are counted.
     """
     pages = pages_for(call, apart)
-    if not pages or (call.prefix and call.q.dtype == torch.float16 and scaled(call)):
+    if not pages or (call.prefix and call.q.dtype == torch.float16 and scaled(call)) or not new_aligned(call):
         return None
     width = max(-(-call.max_k // PAGE), 1)
     key = (call.layout, pages, width, call.left, apart, block_q)

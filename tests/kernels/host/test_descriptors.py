@@ -17,7 +17,7 @@ from heurgen_kernels.host.hardware import Device
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tests.kernels.batches import checked, halves, make_batch
+from tests.kernels.batches import checked, halves, make_batch, shifted
 
 HOPPER, AMPERE, BLACKWELL = (Device("nvidia", (major, 0), 132) for major in (9, 8, 10))
 Q_BLOCK, SPECIALISED = Config("q_block", 64, 32), Config("warp_specialized", 128, 64, 4, 3)
@@ -112,6 +112,19 @@ def test_new_tokens_lie_multiples_of_16_bytes_apart():
         wide = torch.zeros(5, step, dtype=torch.bfloat16)[:, :128].view(5, 2, 64)
         call = checked(batch | {"key": wide, "value": wide}, HOPPER)
         assert descriptor_sources(call, Q_BLOCK, 64, 32) == (True, described)
+
+
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_new_tokens_begin_at_multiples_of_16_bytes(name):
+    batch = make_batch([(5, 70)], (4, 2), 64, 32, torch.bfloat16, fresh=True)
+    call = checked(batch | {name: shifted(batch[name])}, HOPPER)
+    assert descriptor_sources(call, Q_BLOCK, 64, 32) == (True, False)
+
+
+def test_new_tokens_that_are_one_repeated_have_no_rows():
+    batch = make_batch([(5, 70)], (4, 2), 64, 32, torch.bfloat16, fresh=True)
+    call = checked(batch | {"key": batch["key"][:1].expand(5, 2, 64)}, HOPPER)
+    assert descriptor_sources(call, Q_BLOCK, 64, 32) == (True, False)
 
 
 def described(found):

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from heurgen_kernels.config import Config, normalise
+from heurgen_kernels.defaults import GRAPH
 from heurgen_kernels.heuristics import paged_attention
 from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.metadata import build_metadata_host
 from heurgen_kernels.host.plan import (
     SCRATCH_LIMIT,
@@ -25,8 +27,9 @@ from heurgen_kernels.host.plan import (
     specialises,
     unspilled,
 )
+from heurgen_kernels.tools.fits import launched
 
-from tests.kernels.batches import LIMITS, checked, error_of, make_batch
+from tests.kernels.batches import LIMITS, checked, error_of, make_batch, shifted
 
 SPECIALISED = Config("warp_specialized", 128, 128, 4, 2, 4)
 
@@ -124,13 +127,6 @@ def key_of(batch):
     return plan_key(call, Config(), addresses_of(call))
 
 
-def shifted(tensor):
-    """The same numbers, strides and shape, two elements further in memory than an aligned tensor."""
-    place = torch.empty(tensor.numel() + 8, dtype=tensor.dtype)
-    first = 2 + (-place.data_ptr() % 16) // place.element_size()
-    return place[first : first + tensor.numel()].view(tensor.shape).copy_(tensor)
-
-
 def test_a_compiled_kernel_is_shared_where_the_same_tensors_are_aligned():
     """Which of them lies off 16 bytes counts, not by how much one of them does."""
     batch = make_batch([(5, 40), (1, 33)], fresh=True)
@@ -139,6 +135,31 @@ def test_a_compiled_kernel_is_shared_where_the_same_tensors_are_aligned():
     assert len({key_of(batch), key_of(batch | {"q": batch["q"].clone()}), *keys}) == 1 + len(names)
     slopes = torch.ones(4)
     assert key_of(batch | {"sinks": slopes}) != key_of(batch | {"sinks": shifted(slopes)})
+
+
+@pytest.mark.parametrize("cache", [None, torch.float8_e4m3fn], ids=["16-bit", "fp8"])
+@pytest.mark.parametrize(
+    "config",
+    [Config("q_block", 64, 64, 4, 3), Config("split_kv", 16, 16, 2, 3, 8), GRAPH, Config("mixed", 64, 32, 4, 2, 4),
+     Config("mixed", 128, 128, 4, 2, 1, 4), SPECIALISED],
+    ids=lambda c: f"{c.variant}-{c.BLOCK_M}",
+)  # fmt: skip
+@pytest.mark.parametrize("fresh", [False, True])
+def test_no_descriptor_is_of_a_tensor_that_begins_anywhere(config, cache, fresh):
+    """Triton would end in an AssertionError. What needs descriptors is answered by another kernel, the others read such
+    tensors through pointers.
+    """
+    batch = make_batch([(40, 70), (1, 33)], (4, 2), 64, 128, torch.bfloat16, fresh, cache=cache)
+    described = ("key", "value") if fresh else ()
+    described += ("key_cache", "value_cache") if cache is None else ()
+    names = [name for name, value in batch.items() if isinstance(value, torch.Tensor)]
+    for name in names:
+        call = checked(batch | {name: shifted(batch[name])}, HOPPER)
+        for part, given in launched(call, config):
+            plan = make_plan(part, given)
+            dispatched(plan, part, *arguments_of(plan, part, 0, *launch_grid(plan, part)[1:]))
+            if given.variant == "warp_specialized":
+                assert plan.variant == ("q_block" if name in described else "warp_specialized"), name
 
 
 def test_a_compiled_kernel_is_shared_by_batches_of_any_size():

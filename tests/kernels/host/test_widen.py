@@ -17,7 +17,7 @@ from heurgen_kernels.host.segments import with_segments
 from heurgen_kernels.host.widen import PAGE, pages_for, widen, widened
 from heurgen_kernels.tools.reference import reference_attention
 
-from tests.kernels.batches import LIMITS, checked, config, error_of, halves, make_batch
+from tests.kernels.batches import LIMITS, checked, config, error_of, halves, make_batch, shifted
 
 H200 = Device("nvidia", (9, 0), 132)
 E4M3 = torch.float8_e4m3fn
@@ -68,6 +68,15 @@ def test_layouts(page, size, cache, dtype):
     batch = batch_of([(1, 40), (3, 131)], page=page, size=size, cache=cache, dtype=dtype)
     assert error(batch) < LIMITS[dtype]
     assert error(halves(batch)) < LIMITS[dtype]
+
+
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_new_tokens_that_no_descriptor_can_read_are_not_read_beside_a_copy(name):
+    batch = batch_of(fresh=True, dtype=torch.bfloat16)
+    whole, off = checked(batch, H200), checked(batch | {name: shifted(batch[name])}, H200)
+    assert widened(whole) is not None
+    assert widened(off) is None
+    assert apart(off, Config("mixed", 128, 128, 4, 2, 1, 4)) is None
 
 
 def test_more_sequences_and_pages_than_are_looked_at_at_once(monkeypatch):
