@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from triton.runtime.errors import OutOfResources
@@ -32,7 +32,7 @@ from . import enter
 from .batch import Batch, batch_of, features_of, graph_config
 from .seen import Seen, fresh
 from .selector import selector_of
-from .support import DTYPES, LayerTraits, why_stock
+from .support import DTYPES, LayerTraits, why_stock, why_stock_cache
 from .traffic import traffic_of
 from .warm import hook
 
@@ -40,6 +40,14 @@ logger = init_logger("vllm.heurgen")
 FP8 = ("fp8", "fp8_e4m3")
 # The feature `window`, keys that a token sees, of layers without one: more than any context has.
 ALL_KEYS = 1 << 30
+
+
+class Pages(NamedTuple):
+    """K's and V's pages [pages, tokens, KV heads, head size], and why vLLM's kernels read them, None where ours do."""
+
+    stock: str | None
+    k: torch.Tensor
+    v: torch.Tensor
 
 
 class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
@@ -89,6 +97,8 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         """As TritonAttentionImpl.forward, with its `do_kv_cache_update` before it, or in recorded decodes within."""
         new = key is not None and value is not None and self.kv_sharing_target_layer_name is None
         stock = self.stock or why_stock_batch(attn_metadata, query, output_block_scale)
+        if stock is None:
+            stock = self.pages(kv_cache).stock
         if stock is not None:
             if attn_metadata is None and self.stock is None:
                 self.seen.note(query, key, value, output)
@@ -110,7 +120,7 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             attn_metadata.observe(fresh="key" in told)
             attn_metadata.observe = None  # the batch's other layers ask the same
         query, out = self.seen.uniform(batch.tokens, query, output)
-        pages_k, pages_v = self.pages(kv_cache)
+        _, pages_k, pages_v = self.pages(kv_cache)
         fp8 = self.kv_cache_dtype in FP8
         causal, left = attn_metadata.causal, self.sliding_window[0]
         try:
@@ -172,29 +182,32 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         that are not quantised, stay with the inherited kernel.
         """
         fp8 = self.kv_cache_dtype in FP8
-        plain = key.dtype == value.dtype and key.dtype in DTYPES
+        plain = key.dtype == value.dtype and key.dtype in DTYPES and (fp8 or key.dtype == kv_cache.dtype)
         # tokens that pad a graph which ends before attention have no slots, and some kernels ask for them
         count = min(slot_mapping.shape[0], key.shape[0])
-        if self.stock is not None or not plain or not (fp8 or key.dtype == kv_cache.dtype):
+        if self.stock is not None or not plain or self.pages(kv_cache).stock is not None:
             super().do_kv_cache_update(layer, key[:count], value[:count], kv_cache, slot_mapping[:count])
             return
+        _, pages_k, pages_v = self.pages(kv_cache)
         key, value, slots = self.seen.written(count, key, value, slot_mapping)
         scales = (layer._k_scale, layer._v_scale) if fp8 else ()
-        write_pages(key, value, *self.pages(kv_cache), slots, *scales)
+        write_pages(key, value, pages_k, pages_v, slots, *scales)
 
-    def pages(self, kv_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """K's and V's pages [pages, tokens, KV heads, head size], views of vLLM's one tensor for both.
+    def pages(self, kv_cache: torch.Tensor) -> Pages:
+        """Views of vLLM's one tensor for K and V.
 
         Kept with that tensor, not with the layer: vLLM gives caches back while layers live, those that it recorded its
         first graphs with and an engine's when it ends.
         """
-        found: tuple[torch.Tensor, torch.Tensor] | None = vars(kv_cache).get("heurgen_pages")
+        found: Pages | None = vars(kv_cache).get("heurgen_pages")
         if found is None:
+            stock = why_stock_cache(kv_cache.shape, kv_cache.stride(), self.head_size)
             # detached, as views would keep the tensor that they are kept with
-            k, v = kv_cache.detach().transpose(1, 2).split(self.head_size, dim=-1)
+            both = kv_cache.detach().transpose(1, 2)
+            k, v = both[..., : self.head_size], both[..., self.head_size :]
             if self.kv_cache_dtype in FP8 and k.dtype != self.fp8_dtype:
                 k, v = k.view(self.fp8_dtype), v.view(self.fp8_dtype)
-            found = vars(kv_cache)["heurgen_pages"] = (k, v)
+            found = vars(kv_cache)["heurgen_pages"] = Pages(stock, k, v)
         return found
 
     def _tell(self, reason: str, detail: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,8 @@ PLAIN = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 LAYERS = ("decoder", "encoder_decoder")
 # What fp8 caches need; bfloat16's matrix products came with 8.0.
 CAPABILITY, FP8_CAPABILITY = (8, 0), (8, 9)
+# Numbers that may lie between the first and the last KV head of a page, and between two pages.
+REACH = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,16 @@ def why_stock(layer: LayerTraits) -> str | None:
     if layer.chunk_lookback > -1:
         return "chunks that look back"
     return "batch-invariant results" if layer.batch_invariant else None
+
+
+def why_stock_cache(shape: Sequence[int], strides: Sequence[int], head_size: int) -> str | None:
+    """Why vLLM's own kernels serve a layer over such a cache; None where ours do.
+
+    shape, strides: of [pages, KV heads, tokens of a page, K and V of a head]. head_size: K's.
+    """
+    if shape[3] != 2 * head_size:
+        return f"V of another head size than K: {shape[3] - head_size} and {head_size}"
+    within = [(count - 1) * stride for count, stride in zip(shape[1:], strides[1:], strict=True)]
+    if sum(within) >= REACH or strides[0] >= REACH:
+        return "a cache with heads or pages 2^31 numbers and more apart"
+    return None

@@ -96,8 +96,11 @@ def layouts_of(layers: list[Any], config: Any) -> list[Layout]:
     """Of all layers that our kernels serve, once each kind. config: vLLM's."""
     found: dict[Layout, None] = {}
     for layer in layers:
-        impl, cache = getattr(layer, "impl", None), getattr(layer, "kv_cache", None)
-        if getattr(impl, "stock", "") is None and isinstance(cache, torch.Tensor) and cache.dim() == 4:
+        impl: Any = getattr(layer, "impl", None)
+        cache = getattr(layer, "kv_cache", None)
+        if getattr(impl, "stock", "") is not None or not isinstance(cache, torch.Tensor) or cache.dim() != 4:
+            continue
+        if impl.pages(cache).stock is None:
             for causal in directions(layer, impl, config):
                 found |= dict.fromkeys(layouts_of_layer(impl, cache, causal))
     return list(found)
@@ -115,7 +118,7 @@ def directions(layer: Any, impl: Any, config: Any) -> tuple[bool, ...]:
 
 def layouts_of_layer(impl: Any, cache: torch.Tensor, causal: bool) -> list[Layout]:
     """What a layer's calls will look like: its pages as they are, its tensors as they were noted."""
-    k, _ = impl.pages(cache)
+    k = impl.pages(cache).k
     seen = impl.seen
     dtype, out_dtype = seen.dtypes or (torch.get_default_dtype(),) * 2
     lies: tuple[Any, ...] = tuple(seen.all) or ((None,) * 3,)
