@@ -95,7 +95,9 @@ def paged_attention(
     if metadata is not None:
         check_metadata(metadata, call)
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
-    call.prefix = key is None or has_prefix is not False or slot_mapping is not None
+    call.prefix = (
+        key is None or slot_mapping is not None or (has_prefix is not False and call.layout.pages > 0)
+    )
     if config.variant == "static_grid":
         chooser = choose_segments(heuristics)
         if isinstance(chooser, int):

@@ -117,6 +117,16 @@ def test_new_v_that_lies_otherwise_than_new_k(gpu, config):
     assert error_of(batch, config, has_prefix=False) < LIMITS[torch.bfloat16]
 
 
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.variant}-{c.num_segments}")
+def test_prompts_without_pages(gpu, config):
+    lengths = [(700, 700), (64, 64), (1, 1), (1300, 1300)]
+    batch = make_batch(lengths, (8, 2), 128, 16, torch.bfloat16, True, device=gpu)
+    batch |= {name: batch[name][:0] for name in ("key_cache", "value_cache")}
+    batch["block_table"] = batch["block_table"][:, :0]
+    for has_prefix in (None, False):
+        assert error_of(batch, config, has_prefix=has_prefix) < LIMITS[torch.bfloat16]
+
+
 @pytest.mark.parametrize(("config", "cache"), ANYWHERE, ids=str)
 def test_tensors_that_begin_anywhere(gpu, config, cache):
     """Views of larger tensors, whose addresses are no multiples of 16 bytes: all that a launch takes, then those that

@@ -75,7 +75,7 @@ def attend_block(
         # a head is a column range of a row of the cache, or (heads outside tokens) a range of rows
         row0 = 0
         col0 = head * K_HEAD
-        if K_HEAD >= K_TOK:
+        if features.TMA and K_HEAD >= K_TOK:
             row0 = head * (K_HEAD // K_TOK)
             col0 = 0
         WORDS: tl.constexpr = features.WORDS and BLOCK_M <= 32

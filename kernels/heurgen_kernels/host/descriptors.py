@@ -19,14 +19,14 @@ SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
 def row_view(cache: torch.Tensor) -> tuple[int, int, int] | None:
     """(rows, columns, row stride) of a cache seen as a matrix whose rows a tile of one page is contiguous in.
 
-    None where the strides allow no such view or the descriptor's limits (16-byte strides and base) are not
-    met.
+    None where the strides allow no such view, there are no pages, or the descriptor's limits (16-byte strides and base)
+    are not met.
     """
     page, tok, head, unit = cache.stride()
     size = cache.element_size()
     rows_per_page = page // tok if tok else 0
     inside = head < tok or cache.shape[2] == 1
-    if unit != 1 or not tok or page % tok or (not inside and head % tok):
+    if unit != 1 or not cache.shape[0] or not tok or page % tok or (not inside and head % tok):
         return None
     if (tok * size) % 16 or cache.data_ptr() % 16 or (inside and (head * size) % 16):
         return None

@@ -230,12 +230,14 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
     new, new_v = (
         tensor.stride()[:2] if tensor is not None else (0, 0) for tensor in (call.new_k, call.new_v)
     )
+    # pages that nobody reads may be anything, such as one number that is repeated
+    pages = (*k.stride()[:3], *call.v.stride()[:3]) if call.prefix else (1,) * 6
     half = halves(call, compute)
     # a matrix product takes 16 columns and more, of either kind
     words = half and d_pad >= 32 and in_words(call.k) and in_words(call.v) and call.slots is None
     return (
         Sizes(call.layout.group, k.shape[2], k.shape[1], q.shape[2], d_pad),
-        Strides(*q.stride()[:2], *out.stride()[:2], *k.stride()[:3], *call.v.stride()[:3], *new, *new_v),
+        Strides(*q.stride()[:2], *out.stride()[:2], *pages, *new, *new_v),
         Features(
             FRESH=call.new_k is not None and call.slots is None,
             WRITE=call.slots is not None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from heurgen_kernels import api
 from heurgen_kernels.tools.reference import reference_attention
 
 from tests.kernels.batches import LIMITS, apart, config, error_of, make_batch
@@ -170,6 +171,28 @@ def test_scratch_beyond_its_limit_means_fewer_segments(device, variant, monkeypa
 def test_without_prefix(device):
     batch = make_batch(PROMPT, fresh=True, device=device, **SMALL)
     assert error_of(batch, config("q_block"), has_prefix=False) < HALF
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_without_pages(device, variant):
+    """A cache of none, and one whose pages are one row repeated."""
+    batch = make_batch(PROMPT, fresh=True, device=device, **SMALL)
+    one = torch.full((32,), float("nan"), dtype=torch.float16, device=device).expand(3, 16, 1, 32)
+    for cache, pages in ((batch["key_cache"][:0], 0), (one, 3)):
+        changes = {"key_cache": cache, "value_cache": cache, "block_table": batch["block_table"][:, :pages]}
+        for has_prefix in (None, False):
+            assert error_of(batch | changes, config(variant), has_prefix=has_prefix) < HALF
+
+
+def test_a_call_over_no_pages_has_no_prefix(monkeypatch):
+    """So that a kernel that reads pages through descriptors alone can run it."""
+    seen = []
+    monkeypatch.setattr(api, "launch", lambda call, config: seen.append(call.prefix))
+    batch = make_batch(PROMPT, fresh=True, **SMALL)
+    none = {name: batch[name][:0] for name in ("key_cache", "value_cache")}
+    for changes in ({}, none, none | {"slot_mapping": torch.zeros(53, dtype=torch.int64)}):
+        api.paged_attention(**batch | changes)
+    assert seen == [True, False, True]
 
 
 def test_head_major_cache(device):

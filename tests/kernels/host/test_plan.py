@@ -137,29 +137,65 @@ def test_a_compiled_kernel_is_shared_where_the_same_tensors_are_aligned():
     assert key_of(batch | {"sinks": slopes}) != key_of(batch | {"sinks": shifted(slopes)})
 
 
-@pytest.mark.parametrize("cache", [None, torch.float8_e4m3fn], ids=["16-bit", "fp8"])
-@pytest.mark.parametrize(
-    "config",
-    [Config("q_block", 64, 64, 4, 3), Config("split_kv", 16, 16, 2, 3, 8), GRAPH, Config("mixed", 64, 32, 4, 2, 4),
-     Config("mixed", 128, 128, 4, 2, 1, 4), SPECIALISED],
-    ids=lambda c: f"{c.variant}-{c.BLOCK_M}",
-)  # fmt: skip
+def described(call, config):
+    """The plans of the kernels that a launch runs, each with its config, all of whose descriptors Triton takes."""
+    found = []
+    for part, given in launched(call, config):
+        plan = make_plan(part, given)
+        dispatched(plan, part, *arguments_of(plan, part, 0, *launch_grid(plan, part)[1:]))
+        found.append((plan, given))
+    return found
+
+
+FORMS = [
+    Config("q_block", 64, 64, 4, 3), Config("split_kv", 16, 16, 2, 3, 8), GRAPH, Config("mixed", 64, 32, 4, 2, 4),
+    Config("mixed", 128, 128, 4, 2, 1, 4), SPECIALISED,
+]  # fmt: skip
+each_form = pytest.mark.parametrize("config", FORMS, ids=lambda c: f"{c.variant}-{c.BLOCK_M}")
+each_cache = pytest.mark.parametrize("cache", [None, torch.float8_e4m3fn], ids=["16-bit", "fp8"])
+
+
+@each_cache
+@each_form
 @pytest.mark.parametrize("fresh", [False, True])
 def test_no_descriptor_is_of_a_tensor_that_begins_anywhere(config, cache, fresh):
     """Triton would end in an AssertionError. What needs descriptors is answered by another kernel, the others read such
     tensors through pointers.
     """
     batch = make_batch([(40, 70), (1, 33)], (4, 2), 64, 128, torch.bfloat16, fresh, cache=cache)
-    described = ("key", "value") if fresh else ()
-    described += ("key_cache", "value_cache") if cache is None else ()
+    needed = ("key", "value") if fresh else ()
+    needed += ("key_cache", "value_cache") if cache is None else ()
     names = [name for name, value in batch.items() if isinstance(value, torch.Tensor)]
     for name in names:
         call = checked(batch | {name: shifted(batch[name])}, HOPPER)
-        for part, given in launched(call, config):
-            plan = make_plan(part, given)
-            dispatched(plan, part, *arguments_of(plan, part, 0, *launch_grid(plan, part)[1:]))
+        for plan, given in described(call, config):
             if given.variant == "warp_specialized":
-                assert plan.variant == ("q_block" if name in described else "warp_specialized"), name
+                assert plan.variant == ("q_block" if name in needed else "warp_specialized"), name
+
+
+@each_cache
+@each_form
+@pytest.mark.parametrize("prefix", [False, True])
+def test_there_is_no_descriptor_of_no_pages(config, cache, prefix):
+    """Prompts whose K and V are at hand, before a server has a cache. Triton describes no empty tensor."""
+    batch = make_batch([(40, 40), (1, 1)], (4, 2), 64, 128, torch.bfloat16, True, cache=cache)
+    none = {name: batch[name][:0] for name in ("key_cache", "value_cache")}
+    call = checked(batch | none | {"block_table": batch["block_table"][:, :0]}, HOPPER)
+    call.prefix = prefix
+    plans = described(call, config)
+    assert cache is not None or not plans[0][0].tma[0]
+
+
+@each_form
+def test_pages_that_nobody_reads_may_be_one_number_repeated(config):
+    """Strides of 0, by which kernels would divide."""
+    batch = make_batch([(40, 40), (1, 1)], (4, 2), 64, 128, torch.bfloat16, True)
+    one = torch.zeros(64, dtype=torch.bfloat16).expand(3, 128, 2, 64)
+    call = checked(batch | {"key_cache": one, "value_cache": one}, HOPPER)
+    call.prefix = False
+    for plan, _ in described(call, config):
+        strides = plan.constants[1]
+        assert 0 not in (strides.K_PAGE, strides.K_TOK, strides.V_TOK)
 
 
 def test_a_compiled_kernel_is_shared_by_batches_of_any_size():
