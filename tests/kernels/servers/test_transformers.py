@@ -12,36 +12,22 @@ import torch
 if importlib.util.find_spec("transformers") is None:
     pytest.skip("Transformers is not installed", allow_module_level=True)
 
+import transformers as hf  # models when they are asked for: they take seconds
 from heurgen_kernels.servers import transformers as ours
-from transformers import (
-    ContinuousBatchingConfig,
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    GenerationConfig,
-    GptOssConfig,
-    GptOssForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    StaticCache,
-    T5Config,
-    T5ForConditionalGeneration,
-)
-from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
-from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VisionTransformerPretrainedModel
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "serve_transformers.py"
-GREEDY = GenerationConfig(max_new_tokens=2, do_sample=False, eos_token_id=-1, pad_token_id=0)
+GREEDY = hf.GenerationConfig(max_new_tokens=2, do_sample=False, eos_token_id=-1, pad_token_id=0)
 
 
 @pytest.fixture(scope="module")
 def model(device):
     ours.register()
     torch.manual_seed(0)
-    config = LlamaConfig(
+    config = hf.LlamaConfig(
         hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         vocab_size=99, max_position_embeddings=256, initializer_range=0.3,
     )  # fmt: skip
-    return LlamaForCausalLM(config).to(device, torch.float16).eval()
+    return hf.LlamaForCausalLM(config).to(device, torch.float16).eval()
 
 
 @pytest.fixture
@@ -91,12 +77,12 @@ SMALL = {
 
 
 def gemma(device, **more):
-    config = Gemma2Config(**{**SMALL, **more}, query_pre_attn_scalar=16, attn_logit_softcapping=5.0)
-    return Gemma2ForCausalLM(config).to(device, torch.float16).eval()
+    config = hf.Gemma2Config(**{**SMALL, **more}, query_pre_attn_scalar=16, attn_logit_softcapping=5.0)
+    return hf.Gemma2ForCausalLM(config).to(device, torch.float16).eval()
 
 
 def gpt_oss(device):
-    made = GptOssForCausalLM(GptOssConfig(**SMALL, num_local_experts=2, num_experts_per_tok=1))
+    made = hf.GptOssForCausalLM(hf.GptOssConfig(**SMALL, num_local_experts=2, num_experts_per_tok=1))
     return made.to(device, torch.float16).eval()
 
 
@@ -113,7 +99,7 @@ def test_soft_caps_and_sinks_where_the_kernels_do_not_serve(made, device, launch
         found = generated(model, "heurgen", ids, attention_mask=mask)
         assert found == generated(model, "eager", ids, attention_mask=mask)
     assert launches == []
-    static = {"past_key_values": StaticCache(model.config, max_cache_len=16)}
+    static = {"past_key_values": hf.StaticCache(model.config, max_cache_len=16)}
     expected = generated(model, "eager", ids)
     assert generated(model, "heurgen", ids, **static) == expected
     assert launches == []
@@ -125,11 +111,11 @@ def test_a_bias_of_positions_is_left_to_sdpa(device, launches):
     """T5 adds one to its scores, and hands it over as a keyword of its own."""
     ours.register()
     torch.manual_seed(0)
-    config = T5Config(
+    config = hf.T5Config(
         d_model=64, d_kv=16, d_ff=64, num_layers=2, num_heads=4, vocab_size=99, initializer_factor=2.0,
         decoder_start_token_id=1,
     )  # fmt: skip
-    model = T5ForConditionalGeneration(config).to(device, torch.float16).eval()
+    model = hf.T5ForConditionalGeneration(config).to(device, torch.float16).eval()
     ids, before = prompts(device, 9, 5)
     logits = []
     for implementation in ("heurgen", "eager"):
@@ -142,6 +128,9 @@ def test_a_bias_of_positions_is_left_to_sdpa(device, launches):
 
 def test_images_of_a_vision_tower_do_not_see_each_other(device):
     """Under the name for continuous batching, with "flash" in it, they come as one sequence and where each starts."""
+    from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
+    from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VisionTransformerPretrainedModel
+
     torch.manual_seed(0)
     config = Qwen2VLVisionConfig(
         depth=1, embed_dim=64, hidden_size=64, num_heads=4, mlp_ratio=1, patch_size=4, initializer_range=0.3
@@ -154,15 +143,6 @@ def test_images_of_a_vision_tower_do_not_see_each_other(device):
         ours.continuous(tower)
         found = tower(pixels.to(device), grid_thw=grid.to(device)).last_hidden_state.float()
     assert torch.linalg.norm(found - expected) < 0.01 * torch.linalg.norm(expected)
-
-
-def test_packed_sequences_see_their_own_keys():
-    starts_q, starts_k = torch.tensor([0, 2, 3]), torch.tensor([0, 3, 4])
-    assert ours.packed_mask(starts_q, starts_k, False)[0, 0].int().tolist() == [[1, 1, 1, 0]] * 2 + [
-        [0, 0, 0, 1]
-    ]
-    causal = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1]]
-    assert ours.packed_mask(starts_q, starts_k, True)[0, 0].int().tolist() == causal
 
 
 def test_a_value_that_is_trained_alone_gets_its_gradient(device, launches):
@@ -199,7 +179,7 @@ def answers_of(model, requests, pages):
 def test_continuous_batching_gives_the_tokens_of_eager(model, device, launches, max_batch_tokens):
     """With 16 tokens a batch prompts are cut into chunks, and chunks share a batch with decodes."""
     requests = [ids.tolist() for ids in prompts(device, 5, 27)]
-    pages = ContinuousBatchingConfig(
+    pages = hf.ContinuousBatchingConfig(
         page_size=16,
         num_blocks=16,
         max_batch_tokens=max_batch_tokens,
@@ -218,8 +198,8 @@ def test_continuous_batching_gives_the_tokens_of_eager(model, device, launches, 
 
 
 def llama(device, dtype=torch.float16, **more):
-    config = LlamaConfig(**{**{name: SMALL[name] for name in SMALL if name != "sliding_window"}, **more})
-    return LlamaForCausalLM(config).to(device, dtype).eval()
+    config = hf.LlamaConfig(**{**{name: SMALL[name] for name in SMALL if name != "sliding_window"}, **more})
+    return hf.LlamaForCausalLM(config).to(device, dtype).eval()
 
 
 @pytest.mark.slow
@@ -237,7 +217,7 @@ def test_continuous_batching_of_what_the_kernels_lack(made, device, launches, ca
     torch.manual_seed(0)
     model = made(device)
     requests = [ids.tolist() for ids in prompts(device, 5, 27)]
-    pages = ContinuousBatchingConfig(
+    pages = hf.ContinuousBatchingConfig(
         page_size=16, num_blocks=16, max_batch_tokens=16, use_async_batching=False, use_cuda_graph=False
     )
 

@@ -20,8 +20,9 @@ from typing import Any
 import torch
 import triton
 
-from ..api import paged_attention
-from ..host.hardware import device_of
+from ...api import paged_attention
+from ...host.hardware import device_of
+from .masks import causal_mask, mask, packed_mask
 
 logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
@@ -41,12 +42,10 @@ _batching: ContextVar[bool] = ContextVar("_batching", default=False)
 def register() -> None:
     """Makes the names known to Transformers; again has no effect. ImportError without Transformers 5."""
     from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
 
     for name in NAMES:
         AttentionInterface.register(name, paged if name == PAGED else attention)
-        # no mask where a batch has no padding; where there is one `sdpa` needs it
-        AttentionMaskInterface.register(name, sdpa_mask)
+        AttentionMaskInterface.register(name, mask)
 
 
 def continuous(model: Any) -> Any:
@@ -113,6 +112,8 @@ def attention(
     if reason is None:
         return _whole(query, key, value, causal, features), None
     _tell(reason)
+    if attention_mask is None and causal and 1 < query.shape[2] != key.shape[2]:
+        attention_mask = causal_mask(query, key)
     besides |= {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
     return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, besides)
 
@@ -146,9 +147,10 @@ def why_not(
 ) -> str | None:  # fmt: skip
     """Why a call of `generate` goes to Transformers; None where the kernels take it. besides: further keywords.
 
-    No mask means that `sdpa` would see every key, or those up to a token's own: windows are then no longer than that.
+    No mask means that a token sees every key, or those up to its own, and the last new one every key (see `mask`):
+    windows are then no longer than that.
     """
-    size, new, total = query.shape[-1], query.shape[2], key.shape[2]
+    size = query.shape[-1]
     if mask is not None:
         return "a mask, of padding or of tokens that are not there yet"
     tensors = {name: given for name, given in besides.items() if isinstance(given, torch.Tensor)}
@@ -171,32 +173,12 @@ def why_not(
         return f"heads of {size} and {value.shape[-1]}"
     if query.shape[0] != key.shape[0]:
         return "queries that all sequences share"
-    return None if new in (1, total) or not causal else "new tokens behind cached ones without a mask"
+    return None
 
 
 def interpreted() -> bool:
     """Whether Triton's interpreter runs the kernels, on a CPU."""
     return bool(triton.knobs.runtime.interpret)
-
-
-def packed_mask(starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool, left: int = -1) -> torch.Tensor:
-    """[1, 1, new tokens, tokens], of bool: what each sees of sequences that lie one behind the other.
-
-    starts_*: [sequences + 1]. left: keys before its own that a token sees, -1 for all; with causal. Models hand these
-    over to names with "flash" in them, such as a vision tower's for its images.
-    """
-    tokens = torch.arange(int(starts_q[-1]), device=starts_q.device)
-    keys = torch.arange(int(starts_k[-1]), device=starts_k.device)
-    of_token = torch.searchsorted(starts_q[1:].contiguous(), tokens, right=True)
-    of_key = torch.searchsorted(starts_k[1:].contiguous(), keys, right=True)
-    seen = of_token[:, None] == of_key[None, :]
-    if causal:  # the last new token is the last of its sequence
-        ends_q, ends_k = starts_q[1:][of_token], starts_k[1:][of_key]
-        behind = (ends_k - keys)[None, :] - (ends_q - tokens)[:, None]
-        seen &= behind >= 0
-        if left >= 0:
-            seen &= behind <= left
-    return seen[None, None]
 
 
 def _whole(
@@ -233,8 +215,7 @@ def _elsewhere(
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """`sdpa`, or where a layer gives what that does not know, the model's own function.
 
-    That one knows masks to be added alone. Without a mask a static cache's keys are, as for `sdpa`, those of the first
-    tokens.
+    That one knows masks to be added alone.
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -248,9 +229,8 @@ def _elsewhere(
             module, query, key, value, mask, dropout=dropout, scaling=scale, **given
         )
         return out, None
-    new, total = query.shape[2], key.shape[2]
-    if mask is None and causal and new > 1:
-        mask = torch.ones((new, total), dtype=torch.bool, device=query.device).tril()
+    if mask is None and causal and query.shape[2] > 1:
+        mask = causal_mask(query, key)
     if mask is not None and mask.dtype == torch.bool:
         hidden = torch.finfo(query.dtype).min
         mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, hidden)

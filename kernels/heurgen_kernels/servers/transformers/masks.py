@@ -1,0 +1,76 @@
+"""Which keys a token sees: masks that models get under our names, and those made from what layers hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import torch
+
+
+def mask(
+    *, q_length: int, kv_length: int, config: Any, allow_is_causal_skip: bool = True, **given: Any
+) -> torch.Tensor | None:
+    """Transformers' mask function under our names: [batch, 1, new tokens, keys].
+
+    `sdpa`'s, of bool, and None where the last new token sees every key: those of a static cache that are not there yet
+    need one. Models that compute attention on their own add masks to their scores and get `eager`'s.
+    """
+    from transformers.masking_utils import eager_mask, sdpa_mask
+
+    given = {"q_length": q_length, "kv_length": kv_length, "config": config, **given}
+    kind: Any = type(config)
+    if not hands_over(kind):
+        return eager_mask(**given)
+    skip = allow_is_causal_skip and q_length in (1, kv_length)
+    return sdpa_mask(allow_is_causal_skip=skip, **given)
+
+
+@cache
+def hands_over(config: type) -> bool:
+    """Whether models of a config's class hand their attention over to functions other than `eager`, by what they say
+    of themselves.
+    """
+    models = [model for model in _models() if model.config_class is config]
+    return bool(models) and all(
+        model._can_set_attn_implementation() and (model._supports_sdpa or model._supports_flash_attn)
+        for model in models
+    )
+
+
+def _models() -> Iterator[Any]:
+    """Classes of models that are imported."""
+    from transformers import PreTrainedModel
+
+    left = PreTrainedModel.__subclasses__()
+    while left:
+        model = left.pop()
+        left += model.__subclasses__()
+        yield model
+
+
+def packed_mask(starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool, left: int = -1) -> torch.Tensor:
+    """[1, 1, new tokens, tokens], of bool: what each sees of sequences that lie one behind the other.
+
+    starts_*: [sequences + 1]. left: keys before its own that a token sees, -1 for all; with causal. Models hand these
+    over to names with "flash" in them, such as a vision tower's for its images.
+    """
+    tokens = torch.arange(int(starts_q[-1]), device=starts_q.device)
+    keys = torch.arange(int(starts_k[-1]), device=starts_k.device)
+    of_token = torch.searchsorted(starts_q[1:].contiguous(), tokens, right=True)
+    of_key = torch.searchsorted(starts_k[1:].contiguous(), keys, right=True)
+    seen = of_token[:, None] == of_key[None, :]
+    if causal:  # the last new token is the last of its sequence
+        ends_q, ends_k = starts_q[1:][of_token], starts_k[1:][of_key]
+        behind = (ends_k - keys)[None, :] - (ends_q - tokens)[:, None]
+        seen &= behind >= 0
+        if left >= 0:
+            seen &= behind <= left
+    return seen[None, None]
+
+
+def causal_mask(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """[1, 1, new tokens, keys], of bool: the last new token sees every key. query, key: as in `attention`."""
+    new, total = query.shape[2], key.shape[2]
+    return torch.ones((1, 1, new, total), dtype=torch.bool, device=query.device).tril(total - new)

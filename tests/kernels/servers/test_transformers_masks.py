@@ -1,0 +1,117 @@
+"""Masks under our names: of models that compute attention on their own, and where queries are fewer than keys."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+
+import pytest
+import torch
+
+if importlib.util.find_spec("transformers") is None:
+    pytest.skip("Transformers is not installed", allow_module_level=True)
+
+import transformers as hf  # models when they are asked for: they take seconds
+from heurgen_kernels.servers import transformers as ours
+from heurgen_kernels.servers.transformers import masks
+
+IDS = torch.randint(3, 99, (2, 12), generator=torch.Generator().manual_seed(3))
+
+
+def both(model, config, device, dtype=torch.float32):
+    """The same model with `eager` and with ours, its weights large enough for attention to matter."""
+    ours.register()
+    torch.manual_seed(0)
+    eager, found = (
+        model._from_config(copy.deepcopy(config), attn_implementation=name).to(device, dtype).eval()
+        for name in ("eager", "heurgen")
+    )
+    for weights in eager.parameters():
+        if weights.dim() > 1:
+            torch.nn.init.normal_(weights, std=0.2)
+    found.load_state_dict(eager.state_dict())
+    return eager, found
+
+
+def assert_close(found, expected):
+    found, expected = found.float(), expected.float()
+    assert torch.linalg.norm(found - expected) < 0.02 * torch.linalg.norm(expected)
+
+
+@torch.no_grad()
+def test_a_model_that_computes_attention_on_its_own_gets_masks_to_add(device):
+    """Bloom added a mask of bool, or none: every token saw the ones after it."""
+    config = hf.BloomConfig(vocab_size=99, hidden_size=64, n_layer=2, n_head=4, pad_token_id=0)
+    eager, found = both(hf.BloomForCausalLM, config, device)
+    ids = IDS.to(device)
+    padding = torch.ones_like(ids)
+    padding[1, :5] = 0
+    for mask in (None, padding):
+        seen = slice(None) if mask is None else mask.bool()
+        given = {"input_ids": ids, "attention_mask": mask}
+        assert_close(found(**given).logits[seen], eager(**given).logits[seen])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Llama", True),
+        ("GptOss", True),
+        ("Gemma2", True),
+        ("Bloom", False),
+        ("Git", False),
+        ("DeepseekV4", False),
+    ],
+)
+def test_which_models_hand_their_attention_over(name, expected):
+    """GIT's text and DeepSeek V4's compressor have masks of their own to add or to join, though a layer hands over."""
+    model = getattr(hf, f"{name}Model")  # its classes are imported, as those of a model that runs are
+    assert masks.hands_over(model.config_class) is expected
+
+
+def gemma4():
+    return hf.Gemma4TextConfig(
+        vocab_size=99, vocab_size_per_layer_input=99, hidden_size=64, hidden_size_per_layer_input=16,
+        intermediate_size=64, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        global_head_dim=16, num_kv_shared_layers=2, sliding_window=32, max_position_embeddings=64,
+        layer_types=["sliding_attention", "full_attention"] * 2, pad_token_id=0,
+    )  # fmt: skip
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=["kernels", "sdpa"])
+def test_layers_that_compute_the_last_tokens_alone(device, dtype):
+    """Gemma 4 drops queries of layers that share K and V: what is left was taken for a prompt's first tokens."""
+    eager, found = both(hf.Gemma4ForCausalLM, gemma4(), device, dtype)
+    ids = IDS.to(device)
+    for cache in (lambda model: None, lambda model: hf.StaticCache(model.config, max_cache_len=24)):
+        logits = []
+        for model in (eager, found):
+            past = model(ids, past_key_values=cache(model), logits_to_keep=4, use_cache=True)
+            more = model(ids[:, :5], past_key_values=past.past_key_values, logits_to_keep=3)
+            logits.append(torch.cat([past.logits, more.logits], 1))
+        assert_close(logits[1], logits[0])
+
+
+def test_no_mask_says_that_the_last_token_sees_every_key():
+    given = {"batch_size": 1, "config": hf.LlamaModel.config_class()}
+    assert masks.mask(q_length=5, kv_length=5, **given) is None
+    assert masks.mask(q_length=1, kv_length=5, q_offset=4, **given) is None
+    static = masks.mask(q_length=2, kv_length=4, **given)
+    assert static[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0]]
+    added = masks.mask(q_length=2, kv_length=2, batch_size=1, config=hf.BloomModel.config_class())
+    assert (added[0, 0] == 0).int().tolist() == [[1, 0], [1, 1]]
+
+
+def test_causal_masks_end_with_the_last_key():
+    query, key = torch.empty(1, 4, 2, 16), torch.empty(1, 2, 4, 16)
+    assert masks.causal_mask(query, key)[0, 0].int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def test_packed_sequences_see_their_own_keys():
+    starts_q, starts_k = torch.tensor([0, 2, 3]), torch.tensor([0, 3, 4])
+    assert masks.packed_mask(starts_q, starts_k, False)[0, 0].int().tolist() == [[1, 1, 1, 0]] * 2 + [
+        [0, 0, 0, 1]
+    ]
+    causal = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1]]
+    assert masks.packed_mask(starts_q, starts_k, True)[0, 0].int().tolist() == causal
