@@ -4,12 +4,13 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows"], do_not_specialize_on_alignment=["slots"])
 def write_pages_kernel(
     key, value, k_pages, v_pages, slots, k_scale, v_scale, rows, sizes: tl.constexpr, strides: tl.constexpr,
     ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (blocks of ROWS of the `rows` = tokens * KV heads,). slots: int64, negative for nowhere.
+    """Grid: (blocks of ROWS of the `rows` = tokens * KV heads,). slots: int64, negative for nowhere; read one by
+    one, so that servers may hand over a part of theirs that begins anywhere.
 
     k_scale, v_scale: one float32 number each, which fp8 pages are divided by; None for pages of the new tokens' type.
     """

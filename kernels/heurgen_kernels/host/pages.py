@@ -45,9 +45,10 @@ def write_pages(
         return None
     tensors = (key, value, k_pages, v_pages, slots, k_scale, v_scale)
     addresses = tuple([0 if tensor is None else tensor.data_ptr() for tensor in tensors])
+    tensors_at = (*addresses[:4], *addresses[5:])  # slots may begin anywhere
     kind = (
         index, key.dtype, k_pages.dtype, heads, size, k_pages.shape[1], key.stride(), value.stride(),
-        k_pages.stride(), v_pages.stride(), k_scale is None, aligned(addresses),
+        k_pages.stride(), v_pages.stride(), k_scale is None, aligned(tensors_at),
     )  # fmt: skip
     kept, constants = _plans.get(kind) or _plans.keep(
         kind, (Kept(), constants_of(key, value, k_pages, v_pages))

@@ -82,7 +82,7 @@ def launches(layout, count, seed=0):
     }
     written = {"": example(layout, cpu, False, True)} if layout.written or layout.stored else {}
     new = {name: _many(written, name, LIMITS["max_num_batched_tokens"]) for name in ("key", "value")}
-    slots = torch.zeros(LIMITS["max_num_batched_tokens"], dtype=torch.int64)
+    slots = torch.zeros(LIMITS["max_num_batched_tokens"] + 1, dtype=torch.int64)
     table = torch.zeros((LIMITS["max_num_seqs"], LIMITS["max_seqlen"] // layout.page_size), dtype=torch.int32)
     for _ in range(count):
         has_prefix = rng.choice(kinds)
@@ -104,7 +104,8 @@ def launches(layout, count, seed=0):
         if layout.stored:
             pages = [written[""][name] for name in ("key_cache", "value_cache")]
             scales = [written[""][name] for name in ("k_scale", "v_scale")]
-            write_pages(new["key"][:tokens], new["value"][:tokens], *pages, slots[:tokens], *scales)
+            some = slots[rng.randrange(2) :][:tokens]  # of drafts, which begin anywhere
+            write_pages(new["key"][:tokens], new["value"][:tokens], *pages, some, *scales)
         paged_attention(
             **call
             | {

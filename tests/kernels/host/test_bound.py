@@ -270,6 +270,17 @@ def test_pages_are_written_past_the_dispatch_with_what_it_would_be_given(monkeyp
     assert len(kernel.dispatched) == 1 + start
 
 
+def test_pages_are_written_by_one_kernel_wherever_slots_begin(monkeypatch):
+    """Drafters hand over a part of theirs."""
+    monkeypatch.setattr(pages, "write_pages_kernel", kernel := Stub())
+    monkeypatch.setattr(pages, "_plans", Cache())
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+    new, cache = torch.zeros(70, 2, 64), torch.zeros(9, 16, 2, 64)
+    for first in range(3):
+        pages.write_pages(new, new, cache, cache, torch.arange(72)[first:][:70])
+    assert len(kernel.dispatched) == 1
+
+
 def test_fp8_pages_are_copied_past_the_dispatch_with_what_it_would_be_given(monkeypatch):
     monkeypatch.setattr(widen, "widen_kernel", kernel := Stub())
     monkeypatch.setattr(widen, "_kept", Cache())

@@ -103,6 +103,8 @@ def layouts_of(layers: list[Any], config: Any) -> list[Layout]:
         if impl.pages(cache).stock is None:
             for causal in directions(layer, impl, config):
                 found |= dict.fromkeys(layouts_of_layer(impl, cache, causal))
+            if getattr(config, "speculative_config", None) is not None:
+                found[drafted(impl, cache)] = None
     return list(found)
 
 
@@ -141,6 +143,23 @@ def layouts_of_layer(impl: Any, cache: torch.Tensor, causal: bool) -> list[Layou
             for layout in found
         ]
     return found
+
+
+def drafted(impl: Any, cache: torch.Tensor) -> Layout:
+    """New K and V that a draft model (DFlash, DSpark) writes to a layer's pages before it is called: of all layers at
+    once, contiguous, where those of the layer's own calls are views of a projection.
+    """
+    layout = layouts_of_layer(impl, cache, True)[0]
+    return replace(
+        layout,
+        fresh=(),
+        pages=False,
+        written=False,
+        stored=True,
+        q_strides=None,
+        new_strides=None,
+        out_strides=None,
+    )
 
 
 def graphs_of(layouts: list[Layout], sizes: list[int], max_num_seqs: int) -> list[Any]:
