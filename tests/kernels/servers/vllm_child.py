@@ -32,7 +32,14 @@ from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
 from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
-from tests.kernels.servers import vllm_caches, vllm_drafts, vllm_traffic, vllm_wrapped, vllm_writes  # noqa: E402
+from tests.kernels.servers import (  # noqa: E402
+    vllm_caches,
+    vllm_drafts,
+    vllm_images,
+    vllm_traffic,
+    vllm_wrapped,
+    vllm_writes,
+)
 from tests.kernels.servers.vllm_batch import HEADS, PAGE, SIZE, Batch, error_of  # noqa: E402
 from tests.kernels.servers.vllm_calls import (  # noqa: E402
     DECODES,
@@ -415,7 +422,10 @@ def check_two_engines_share_nothing():
 
 def main():
     found = {}
-    modules = (globals(), *map(vars, (vllm_caches, vllm_drafts, vllm_writes, vllm_wrapped, vllm_traffic)))
+    modules = (
+        globals(),
+        *map(vars, (vllm_caches, vllm_drafts, vllm_images, vllm_writes, vllm_wrapped, vllm_traffic)),
+    )
     for name, check in [item for module in modules for item in module.items()]:
         if name.startswith("check_"):
             try:

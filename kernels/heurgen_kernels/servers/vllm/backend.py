@@ -29,7 +29,7 @@ from vllm.v1.attention.backends.triton_attn import (
 from ...api import paged_attention
 from ...host.pages import write_pages
 from . import enter
-from .batch import Batch, batch_of, features_of, graph_config
+from .batch import Batch, batch_of, features_of, graph_config, without_images
 from .seen import Seen, fresh
 from .selector import selector_of
 from .support import DTYPES, LayerTraits, why_stock, why_stock_cache
@@ -271,7 +271,7 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         # pages of a common prefix are read like others: vLLM's cascade would copy lengths to the host
-        stock = super().build(0, common_attn_metadata, fast_build)
+        stock = super().build(0, without_images(common_attn_metadata), fast_build)
         batch = batch_of(common_attn_metadata, frozen=self._frozen, own=self._own)
         metadata = HeurgenAttentionMetadata(**vars(stock), heurgen=batch)
         # local attention in chunks has them from NumPy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,25 @@ def batch_of(common: Any, frozen: bool, own: bool = True) -> Batch:
         return Batch(tokens, None, False, long, False)
     total = min(int(bound[:count].sum()), count * longest)
     return Batch(tokens, total, longest_q > 1 and total == tokens, long, False)
+
+
+def without_images(common: Any) -> Any:
+    """vLLM's metadata without the images of a batch, where no new token lies in one: what follows an image sees it as
+    it sees text. The same object where there are none, or one is being read in.
+
+    Upper bounds serve: they are exact for prompts, and drafts that were refused lie behind the prompt and its images.
+    """
+    images, bound = common.mm_req_doc_ranges, common.seq_lens_cpu_upper_bound
+    if not images or bound is None:
+        return common
+    starts, ends = common.query_start_loc_cpu.tolist(), bound.tolist()
+    for row, spans in images.items():
+        first = ends[row] - (starts[row + 1] - starts[row])
+        if any(begin < ends[row] and last >= first for begin, last in spans):
+            return common
+    plain = copy(common)
+    plain.mm_req_doc_ranges = None
+    return plain
 
 
 def features_of(batch: Batch, common: Any, layer: Mapping[str, Any]) -> dict[str, Any]:
