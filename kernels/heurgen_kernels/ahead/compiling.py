@@ -1,4 +1,4 @@
-"""Launches that compile and launch nothing, and compilation shared among processes.
+"""What launches would compile, and compilation shared among processes.
 
 What a launch compiles is taken from Triton itself, at the point where it found nothing in memory: so what is compiled
 here and what a launch asks for cannot differ.
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -34,12 +34,15 @@ from ..device.widen import widen_kernel
 from ..gemm.device.stream_k import stream_k_matmul
 from ..gemm.device.vector import vector_matmul
 from ..gemm.device.warp_specialized import warp_specialized_matmul
+from ..host.dispatch import compiling
 
 KERNELS = (
     naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel, warp_specialized_kernel,
     write_pages_kernel, widen_kernel,
     stream_k_matmul, vector_matmul, warp_specialized_matmul,
 )  # fmt: skip
+# Methods of these are replaced by one thread at a time: each puts back what it found.
+_replacing = threading.RLock()
 
 
 def compile_ahead(calls: Sequence[Callable[[], Any]], processes: int | None) -> int:
@@ -85,42 +88,32 @@ def refer(value: Any) -> Any:
 
 
 @contextmanager
-def instead_of(name: str, act: Callable[..., Any]) -> Iterator[None]:
-    """Inside, on this thread, `act(kernel, original, *args, **kwargs)` takes the place of a method of all kernels."""
+def instead_of_compiling(act: Callable[..., Any]) -> Iterator[None]:
+    """Inside, `act(kernel, original, *args)` takes the place of what Triton compiles a kernel with, for launches of
+    this thread; other threads that replace it too wait.
+    """
     thread = threading.get_ident()
 
     def replacement(kernel: Any) -> Callable[..., Any]:
-        original = getattr(kernel, name)
+        original = kernel._do_compile
 
-        def method(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != thread:
-                return original(*args, **kwargs)
-            return act(kernel, original, *args, **kwargs)
+        def method(*args: Any) -> Any:
+            return act(kernel, original, *args) if threading.get_ident() == thread else original(*args)
 
         return method
 
-    before = [(kernel, vars(kernel).get(name)) for kernel in KERNELS]
-    for kernel in KERNELS:
-        setattr(kernel, name, replacement(kernel))
-    try:
-        yield
-    finally:
-        for kernel, method in before:
-            if method is None:
-                delattr(kernel, name)
-            else:
-                setattr(kernel, name, method)
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Inside, launches of this thread compile and load, and launch nothing."""
-
-    def run(kernel: Any, original: Any, *args: Any, warmup: bool, **kwargs: Any) -> Any:
-        return original(*args, warmup=True, **kwargs)
-
-    with instead_of("run", run):
-        yield
+    with _replacing:
+        before = [(kernel, vars(kernel).get("_do_compile")) for kernel in KERNELS]
+        for kernel in KERNELS:
+            kernel._do_compile = replacement(kernel)
+        try:
+            yield
+        finally:
+            for kernel, method in before:
+                if method is None:
+                    del kernel._do_compile
+                else:
+                    kernel._do_compile = method
 
 
 @contextmanager
@@ -137,9 +130,7 @@ def collecting() -> Iterator[list[Job]]:
         )  # fmt: skip
 
     collected: list[Job] = []
-    with ExitStack() as stack:
-        stack.enter_context(compiling())
-        stack.enter_context(instead_of("_do_compile", compile))
+    with compiling(), instead_of_compiling(compile):
         yield collected
     collected.extend(jobs.values())
 

@@ -12,7 +12,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..caches import Cache, shared
 from ..host.bound import Bound, Slots, aligned, run
-from ..host.dispatch import current_device, hash_in_turn
+from ..host.dispatch import current_device, hash_in_turn, through_triton
 from ..host.scratch import counters
 from .call import FP8, Product, ProductLayout
 from .config import Config
@@ -182,8 +182,8 @@ def _dispatch(given: Given) -> tuple[Any, tuple[Slots, ...]]:
     """Triton's own dispatch, which compiles and launches: see `bound.run`."""
     plan, call, _, _, shares, scratch = given
     settle_cache_keys()
-    compiled = plan.kernel[(shares.programs,)](*dispatched(plan, call, shares, scratch), **plan.options)
-    return compiled, plan.sources
+    arguments = dispatched(plan, call, shares, scratch)
+    return through_triton(plan.kernel, (shares.programs,), arguments, plan.options), plan.sources
 
 
 def _launch_bound(bound: Bound, given: Given) -> None:

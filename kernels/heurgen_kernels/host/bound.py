@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import triton
 
 from ..caches import Cache
-from .dispatch import bindable, binding
+from .dispatch import bindable, launching
 
 # The versions of Triton that the kernels are tested with; others may run, through Triton's own launcher.
 SUPPORTED = ("3.6",)
@@ -88,18 +88,20 @@ def run(
     given: Given,
 ) -> Any:
     """Launches a kernel: `past(bound, given)` where it is bound and may go past Triton's dispatch. Else that does:
-    `dispatch(given)`, which returns (the compiled kernel or None, the slots of its descriptors); its binding is kept.
+    `dispatch(given)`, which returns (the compiled kernel or None, the slots of its descriptors); its binding is kept,
+    but inside `compiling`.
 
-    given: one argument, since unpacking costs a launch 60 ns. Returns the kernel that this launch bound, or None.
+    given: one argument, since unpacking costs a launch 60 ns. Returns the kernel where it was dispatched, or None.
     """
     bound = kept.bound
     if bound is not None and bindable():
         past(bound, given)
         return None
     compiled, sources = dispatch(given)
-    if bound is not None or not binding.get() or not hasattr(compiled, "packed_metadata"):
+    if not hasattr(compiled, "packed_metadata"):
         return None
-    kept.bound = bind(compiled, sources)
+    if bound is None and launching.get():
+        kept.bound = bind(compiled, sources)
     return compiled
 
 

@@ -1,4 +1,4 @@
-"""Whether launches go past Triton's dispatch, and in which order kernels are hashed."""
+"""Triton's dispatch: whether launches may go past it, what goes through it, in which order kernels are hashed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
+from typing import Any
 
 import torch
 from triton import knobs
 from triton.runtime.jit import JITFunction
 
-# Whether launches of this thread or task go past Triton's dispatch where they can.
-binding: ContextVar[bool] = ContextVar("binding", default=True)
+# Whether launches of this thread or task launch: see `compiling`.
+launching: ContextVar[bool] = ContextVar("launching", default=True)
 # Triton's launch hooks: a profiler adds to these chains, or puts something else in their place. The settings are read
 # through their dict, since Triton's own attributes cost half a microsecond.
 _ENTER, _EXIT, _KNOBS = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook, vars(knobs.runtime)
@@ -21,7 +22,7 @@ current_device = getattr(torch._C, "_cuda_getDevice", lambda: -1)  # torch for a
 
 def bindable() -> bool:
     """Whether a compiled kernel may be launched past Triton's dispatch now, which alone tells profilers of launches."""
-    return binding.get() and not (
+    return launching.get() and not (
         _ENTER.calls
         or _EXIT.calls
         or _KNOBS.get("launch_enter_hook", _ENTER) is not _ENTER
@@ -30,15 +31,28 @@ def bindable() -> bool:
 
 
 @contextmanager
-def unbound() -> Iterator[None]:
-    """Inside, launches of this thread or task go through Triton's own dispatch: for tools that turn it into
-    compilation alone.
+def compiling() -> Iterator[None]:
+    """Inside, launches of this thread or task compile and load, and launch nothing: none goes past `through_triton`,
+    and none is bound.
     """
-    token = binding.set(False)
+    token = launching.set(False)
     try:
         yield
     finally:
-        binding.reset(token)
+        launching.reset(token)
+
+
+def through_triton(
+    kernel: Any, grid: tuple[int, ...], arguments: Iterable[Any], options: dict[str, Any]
+) -> Any:
+    """The one place where the launch path gives a kernel to Triton's own dispatch. Returns what Triton does: the
+    compiled kernel, None where there is none (interpreted, or a tool compiles nothing).
+    """
+    if launching.get():
+        return kernel[grid](*arguments, **options)
+    compiled = kernel.run(*arguments, grid=grid, warmup=True, **options)
+    getattr(compiled, "run", None)  # Triton loads a kernel when first asked for its launcher
+    return compiled
 
 
 def hash_in_turn(modules: Iterable[ModuleType]) -> None:

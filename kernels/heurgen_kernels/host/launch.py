@@ -25,7 +25,7 @@ from .apart import apart, prompts_alone, separable
 from .bound import Bound, Slots, run
 from .call import Call
 from .descriptors import new_descriptors, page_descriptors
-from .dispatch import current_device, hash_in_turn
+from .dispatch import current_device, hash_in_turn, through_triton
 from .occupancy import resident_programs
 from .plan import (
     Plan,
@@ -165,10 +165,11 @@ def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...]
     """The second launch of an unfused split: one program per row."""
     kept = plan.kept
     sizes, strides, features, block_m, tile, *_ = plan.constants
-    reduce_kernel[(grid[0], kept)](
+    arguments = (
         tensors_of(call, rest), rows, call.left, call.right, call.layout.num_seqs, plan.segments, sizes, strides,
-        features, block_m, tile, kept, reduce_chunk(plan.d_pad, 4), plan.decode, num_warps=4,
+        features, block_m, tile, kept, reduce_chunk(plan.d_pad, 4), plan.decode,
     )  # fmt: skip
+    through_triton(reduce_kernel, (grid[0], kept), arguments, {"num_warps": 4})
 
 
 def sources_of(tma: tuple[bool, bool]) -> list[Slots]:
@@ -195,8 +196,8 @@ def _dispatch(given: Given) -> tuple[Any, list[Slots]]:
     """Triton's own dispatch, which compiles and launches: see `bound.run`."""
     plan, call, _, grid, _, rest, numbers = given
     settle_cache_keys()
-    compiled = plan.kernel[grid](*dispatched(plan, call, rest, numbers), **plan.options)
-    return compiled, sources_of(plan.tma)
+    arguments = dispatched(plan, call, rest, numbers)
+    return through_triton(plan.kernel, grid, arguments, plan.options), sources_of(plan.tma)
 
 
 def _launch_bound(bound: Bound, given: Given) -> None:

@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from .call import Call
+from .dispatch import through_triton
 from .hardware import on_device
 
 
@@ -108,7 +109,7 @@ def build_metadata_device(cu_seqlens_q: torch.Tensor, block_q: int) -> Metadata:
     num_seqs = cu_seqlens_q.shape[0] - 1
     packed = torch.empty(num_seqs + 2, dtype=torch.int32, device=cu_seqlens_q.device)
     with on_device(cu_seqlens_q.device):
-        metadata_kernel[(1,)](cu_seqlens_q, packed, num_seqs, BLOCK_Q=block_q, WIDTH=1024)
+        through_triton(metadata_kernel, (1,), (cu_seqlens_q, packed, num_seqs, block_q, 1024), {})
     return Metadata(block_q, packed[:-1], packed[-1:], address=cu_seqlens_q.data_ptr())
 
 

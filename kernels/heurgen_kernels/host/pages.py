@@ -10,7 +10,7 @@ from ..caches import Cache, shared
 from ..device.arguments import Sizes, Strides
 from ..device.pages import write_pages_kernel
 from .bound import Bound, Kept, Slots, aligned, run
-from .dispatch import current_device
+from .dispatch import current_device, through_triton
 from .launch import settle_cache_keys
 from .plan import padded
 
@@ -76,4 +76,5 @@ def _launch_bound(bound: Bound, given: Any) -> None:
 def _dispatch(given: Any) -> tuple[Any, tuple[Slots, ...]]:
     programs, _, tensors, _, rows, constants = given
     settle_cache_keys()
-    return write_pages_kernel[(programs,)](*tensors, rows, *constants, num_warps=WARPS), ()
+    arguments = (*tensors, rows, *constants)
+    return through_triton(write_pages_kernel, (programs,), arguments, {"num_warps": WARPS}), ()

@@ -18,6 +18,7 @@ from ..device.arguments import Sizes, Strides, WideTensors
 from ..device.widen import ROWS, rows_at_once, widen_kernel
 from .bound import Bound, Kept, Slots, aligned, run
 from .call import Call, CallLayout, layout_of, new_aligned
+from .dispatch import through_triton
 from .plan import padded
 
 COPY_LIMIT = 1 << 30
@@ -190,7 +191,7 @@ def _launch_bound(bound: Bound, given: Any) -> None:
 
 def _dispatch(given: Any) -> tuple[Any, tuple[Slots, ...]]:
     call, copy, _ = given
-    return widen_kernel[copy.wide.room.grid](*arguments_of(call, copy), **OPTIONS), ()
+    return through_triton(widen_kernel, copy.wide.room.grid, arguments_of(call, copy), OPTIONS), ()
 
 
 def arguments_of(call: Call, copy: Call) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ import torch
 
 from ..api import paged_attention
 from ..config import normalise
-from ..host.dispatch import unbound
+from ..host.dispatch import compiling
 from ..host.plan import unspilled
 from ..host.segments import cutter, seen_keys
 from ..host.select import NO_WINDOW
@@ -222,10 +222,8 @@ class Tunable:
         )  # fmt: skip
 
     def compile(self, inputs: Inputs, config: Mapping[str, Any]) -> None:
-        """Called where Triton's dispatch compiles and launches nothing: such a kernel must not be kept for
-        launches.
-        """
-        with unbound():
+        """As `launch`, which launches nothing, bound or not."""
+        with compiling():
             self.launch(inputs, config)
 
     def reference(self, inputs: Inputs) -> torch.Tensor:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from heurgen_kernels.ahead import linear, warm
-from heurgen_kernels.ahead.compiling import instead_of
+from heurgen_kernels.ahead.compiling import instead_of_compiling
 from heurgen_kernels.gemm import call as gemm_call
-from heurgen_kernels.host import call
+from heurgen_kernels.host import call, launch
 from heurgen_kernels.host.hardware import Device
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
@@ -30,20 +31,34 @@ def pretend() -> None:
         )
     )
     call.device_of = warm.device_of = gemm_call.device_of = linear.device_of = lambda _: H200
+    torch._C._cuda_getCurrentRawStream = lambda _: 0
+    launch.resident_programs = lambda *_: 2
+
+
+class Seen(NamedTuple):
+    """compiled: each (kernel, key) once; launched: of each launch, whether it went past Triton's dispatch, and the
+    address of its first tensor.
+    """
+
+    compiled: list[tuple[str, Any]]
+    launched: list[tuple[bool, int]]
 
 
 @contextmanager
-def watching() -> Iterator[list[tuple[str, Any]]]:
-    """Inside, kernels are not compiled but remembered as compiled; the list gets each (kernel, key) once."""
-    compiled: list[tuple[str, Any]] = []
+def watching() -> Iterator[Seen]:
+    """Inside, kernels are remembered as compiled and as launched, and neither; launches are bound as on a GPU."""
+    seen = Seen([], [])
+
+    def run(*given: Any) -> None:
+        """What Triton's launcher is called with: hooks, the last one at 8, then the arguments."""
+        first = given[9][0] if isinstance(given[9], tuple) else given[9]
+        seen.launched.append((given[8] is None, first if isinstance(first, int) else first.data_ptr()))
 
     def compile(kernel: Any, original: Any, key: Any, signature: Any, device: Any, *_: Any) -> Any:
-        compiled.append((kernel.fn.__qualname__, key))
-        done = SimpleNamespace(  # what no launch is bound to
-            launch_metadata=lambda *_: None, run=lambda *_: None, function=None, packed=None
-        )
+        seen.compiled.append((kernel.fn.__qualname__, key))
+        done = SimpleNamespace(launch_metadata=lambda *_: None, run=run, function=None, packed_metadata=())
         kernel.device_caches[device][0][key] = done
         return done
 
-    with instead_of("_do_compile", compile):
-        yield compiled
+    with instead_of_compiling(compile):
+        yield seen

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.slow
 def test_warm_ups_in_a_process_with_triton_s_compiler(tmp_path):
-    """No launch compiles after a warm-up, processes compile into the cache that launches read, and memory does not grow
-    over ten thousand batches. One test, since the process takes 15 s.
+    """No launch compiles after a warm-up, which launches nothing, whatever is bound; processes compile into the cache
+    that launches read, and memory does not grow over ten thousand batches. One test, since the process takes 15 s.
     """
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "kernels")))
@@ -33,8 +33,11 @@ def test_warm_ups_in_a_process_with_triton_s_compiler(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout.splitlines()[-1])
-    disk, (first, second) = outcome.pop("disk"), outcome.pop("peaks")
+    disk, again, (first, second) = (outcome.pop(name) for name in ("disk", "again", "peaks"))
     assert len(outcome) > 3
+    assert {layout: found["during"] for layout, found in outcome.items() if found["during"]} == {}
+    assert [layout for layout, found in outcome.items() if not found["launched"]] == []
+    assert again == [0, 0]
     assert {layout: found["late"] for layout, found in outcome.items() if found["late"]} == {}
     assert min(found["asked"] for found in outcome.values()) > 3
     for kernel, layouts in (

@@ -2,9 +2,8 @@
 
     python -m tests.kernels.ahead.warm_child
 
-Prints a JSON object. Of each layout and linear layer: how many kernels its warm-up asked for (of a layout which), and
-those that launches asked for after it. "disk": how many of three jobs are in Triton's cache before and after two
-processes shared them. "peaks": see `peaks`.
+Prints a JSON object. Of each layout and linear layer: what `warmed` says. "disk": how many of three jobs Triton's cache
+has before and after two processes shared them. "again", "peaks": see these.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import gc
 import json
 import os
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -32,10 +32,11 @@ from heurgen_kernels import (  # noqa: E402
     warm_up_matmul,
 )
 from heurgen_kernels.ahead import compiling as ahead  # noqa: E402
-from heurgen_kernels.ahead.compiling import compiling, not_on_disk, share  # noqa: E402
+from heurgen_kernels.ahead.compiling import not_on_disk, share  # noqa: E402
 from heurgen_kernels.ahead.layouts import example  # noqa: E402
 from heurgen_kernels.defaults import GRAPH  # noqa: E402
 from heurgen_kernels.gemm.call import scale_shapes  # noqa: E402
+from heurgen_kernels.host.dispatch import compiling  # noqa: E402
 from heurgen_kernels.host.pages import write_pages  # noqa: E402
 from triton import knobs  # noqa: E402
 
@@ -187,33 +188,53 @@ def peaks():
     for cache in caches._shared:
         cache.most = 256
     held = []
-    with watching(), compiling():
+    with watching() as seen:
         warm_up([layout], **LIMITS, device="cpu")
         for seed in range(10):
             launches(layout, 1000, seed)
+            seen.launched.clear()
             held.append(len(gc.get_objects()))
     return max(held[:3]), max(held[-3:])
+
+
+def warmed(seen, warm, use):
+    """What a warm-up and launches after it did: kernels that the first asked for, its launches, kernels that the others
+    had to compile, and whether these launched, at addresses, past Triton's dispatch but for the first of each kernel.
+    """
+    first = len(seen.compiled)
+    warm()
+    before, during = len(seen.compiled), len(seen.launched)
+    use()
+    after = seen.launched[during:]
+    dispatched = sum(not past for past, _ in after)
+    found = {
+        "asked": before - first, "during": during, "late": [kernel for kernel, _ in seen.compiled[before:]],
+        "kernels": sorted({kernel for kernel, _ in seen.compiled[first:before]}),
+        "launched": 0 < dispatched < len(after) / 2 and all(address for _, address in after),
+    }  # fmt: skip
+    seen.launched.clear()
+    return found
+
+
+def again(seen):
+    """What warm-ups launch and compile that find all launches bound, and layers that share kernels."""
+    compiled = len(seen.compiled)
+    warm_up(LAYOUTS.values(), **LIMITS, device="cpu")
+    warm_up_matmul(LAYERS, range(1, ROWS + 1), device="cpu")
+    return len(seen.launched), len(seen.compiled) - compiled
 
 
 def main():
     found = {"disk": shared()}
     ahead.share = lambda jobs, processes: None
-    with watching() as compiled, compiling():
+    with watching() as seen:
         for name, layout in LAYOUTS.items():
-            first = len(compiled)
-            warm_up([layout], **LIMITS, device="cpu")
-            before = len(compiled)
-            launches(layout, 1500)
-            found[name] = {
-                "asked": before - first, "late": [kernel for kernel, _ in compiled[before:]],
-                "kernels": sorted({kernel for kernel, _ in compiled[first:before]}),
-            }  # fmt: skip
+            warm = partial(warm_up, [layout], **LIMITS, device="cpu")
+            found[name] = warmed(seen, warm, partial(launches, layout, 1500))
         for layer in LAYERS:
-            first = len(compiled)
-            warm_up_matmul([layer], range(1, ROWS + 1), device="cpu")
-            before = len(compiled)
-            products(layer, 500)
-            found[str(layer)] = {"asked": before - first, "late": [kernel for kernel, _ in compiled[before:]]}
+            warm = partial(warm_up_matmul, [layer], range(1, ROWS + 1), device="cpu")
+            found[str(layer)] = warmed(seen, warm, partial(products, layer, 500))
+        found["again"] = again(seen)
     found["peaks"] = peaks()
     print(json.dumps(found))
 

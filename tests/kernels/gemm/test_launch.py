@@ -103,13 +103,21 @@ def test_another_gpu_is_entered_first(ran, monkeypatch):
     assert (len(entered), len(ran)) == (1, 2)
 
 
+class Kernel(dict):
+    """Notes whether it is launched, with the grid it has, or compiled alone."""
+
+    def __init__(self, grid, compiled, names):
+        self[grid] = lambda *_, **__: names.append("triton") or compiled
+        self.run = lambda *_, grid, warmup, **__: names.append(f"warmup={warmup}") or compiled
+
+
 @pytest.fixture
 def planned(monkeypatch):
     """(plan, call, shares, names): what launches the plan is noted under names, and nothing runs."""
     call, names = product(), []
     plan, shares = launch._prepared(call, CONFIG, True)
     compiled = SimpleNamespace(packed_metadata=())
-    plan.kernel = {(shares.programs,): lambda *_, **__: names.append("triton") or compiled}
+    plan.kernel = Kernel((shares.programs,), compiled, names)
     monkeypatch.setattr(launch, "_launch_bound", lambda *_: names.append("bound"))
     monkeypatch.setattr(bound, "bind", lambda *given: given)
     monkeypatch.setattr(launch, "dispatched", lambda *_: ())
@@ -119,17 +127,21 @@ def planned(monkeypatch):
 
 
 def test_the_first_launch_is_tritons_and_binds_the_next(planned, monkeypatch):
+    """And nothing is launched inside `compiling`, whether bound or not."""
     plan, call, shares, names = planned
     addresses = (0, 0, 0, 0, 0)
-    with dispatch.unbound():
-        launch._run(plan, call, addresses, shares)
+    with dispatch.compiling():
+        for _ in range(2):
+            launch._run(plan, call, addresses, shares)
     assert plan.bound is None
     launch._run(plan, call, addresses, shares)
     assert plan.bound is not None
     launch._run(plan, call, addresses, shares)
+    with dispatch.compiling():
+        launch._run(plan, call, addresses, shares)
     monkeypatch.setattr(dispatch._ENTER, "calls", [print])
     launch._run(plan, call, addresses, shares)
-    assert names == ["triton", "triton", "bound", "triton"]
+    assert names == ["warmup=True", "warmup=True", "triton", "bound", "warmup=True", "triton"]
 
 
 def test_scratch_is_for_shared_tiles_alone():

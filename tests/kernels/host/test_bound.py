@@ -206,7 +206,7 @@ def test_each_address_counts(which):
 
 
 def test_a_kernel_is_dispatched_until_it_is_bound(monkeypatch):
-    """What is bound is told once; nothing is where nothing was compiled, and no binding is made anew."""
+    """Nothing is bound where nothing was compiled or nothing launches, and no binding is made anew."""
     kept, gone, found = bound.Kept(), [], [None, SimpleNamespace(packed_metadata=())]
     monkeypatch.setattr(bound, "bind", lambda *given: ("binding", *given))
 
@@ -218,16 +218,16 @@ def test_a_kernel_is_dispatched_until_it_is_bound(monkeypatch):
         return found[given], ((3, 4),)
 
     assert bound.run(kept, past, dispatched, 0) is None
-    with dispatch.unbound():
-        assert bound.run(kept, past, dispatched, 1) is None
+    with dispatch.compiling():
+        assert bound.run(kept, past, dispatched, 1) is found[1]
     assert kept.bound is None
     assert bound.run(kept, past, dispatched, 1) is found[1]
     made = ("binding", found[1], ((3, 4),))
     first = kept.bound
     assert first == made
     assert bound.run(kept, past, dispatched, 1) is None
-    with dispatch.unbound():
-        assert bound.run(kept, past, dispatched, 1) is None
+    with dispatch.compiling():
+        assert bound.run(kept, past, dispatched, 1) is found[1]
     assert kept.bound is first
     assert gone == [0, 1, 1, (made, 1), 1]
 

@@ -1,12 +1,17 @@
-"""Whether launches go past Triton's dispatch, and in which order kernels are hashed."""
+"""Triton's dispatch: what goes past it, what goes through it, in which order kernels are hashed."""
 
 from __future__ import annotations
 
+import ast
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
+import heurgen_kernels
 import pytest
 from heurgen_kernels.host import dispatch
+
+PACKAGE = Path(heurgen_kernels.__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -15,25 +20,69 @@ def no_profiler(monkeypatch):
         monkeypatch.setattr(chain, "calls", [])
 
 
-def test_launches_are_bound_unless_inside_unbound():
+def test_launches_may_be_bound_but_inside_compiling():
     assert dispatch.bindable()
-    with dispatch.unbound():
+    with dispatch.compiling():
         assert not dispatch.bindable()
-        with dispatch.unbound():
+        with dispatch.compiling():
             assert not dispatch.bindable()
         assert not dispatch.bindable()
     assert dispatch.bindable()
 
 
-def test_unbound_ends_with_an_error_too():
-    with pytest.raises(KeyError), dispatch.unbound():
+def test_compiling_ends_with_an_error_too():
+    with pytest.raises(KeyError), dispatch.compiling():
         raise KeyError
     assert dispatch.bindable()
 
 
-def test_unbound_is_of_this_thread_alone():
-    with dispatch.unbound(), ThreadPoolExecutor(1) as pool:
+def test_compiling_is_of_this_thread_alone():
+    with dispatch.compiling(), ThreadPoolExecutor(1) as pool:
         assert pool.submit(dispatch.bindable).result()
+
+
+class Kernel:
+    """Notes what becomes of it; `run` of what it compiles to loads, as Triton's does."""
+
+    def __init__(self):
+        self.noted = []
+
+    @property
+    def compiled(self):
+        noted = self.noted
+
+        class Compiled:
+            run = property(lambda _: noted.append("loaded"))
+
+        return Compiled()
+
+    def __getitem__(self, grid):
+        return lambda *given, **options: self.noted.append(("launched", grid, given, options)) or "compiled"
+
+    def run(self, *given, grid, warmup, **options):
+        self.noted.append(("warmed up" if warmup else "launched", grid, given, options))
+        return self.compiled
+
+
+def test_a_kernel_is_launched_but_inside_compiling_where_it_is_loaded():
+    kernel, given = Kernel(), ((2, 3), (1, "x"), {"num_warps": 4})
+    assert dispatch.through_triton(kernel, *given) == "compiled"
+    assert kernel.noted.pop() == ("launched", *given)
+    with dispatch.compiling():
+        assert type(dispatch.through_triton(kernel, *given)).__name__ == "Compiled"
+    assert kernel.noted == [("warmed up", *given), "loaded"]
+
+
+def test_every_launch_goes_through_the_one_place():
+    """`kernel[grid](...)` is written there alone: no launch can leave `compiling` aside."""
+    launching = [
+        f"{path.relative_to(PACKAGE)}: {ast.unparse(node.func)}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+        if not isinstance(node.func.slice, ast.Constant)
+    ]
+    assert launching == ["host/dispatch.py: kernel[grid]"]
 
 
 @pytest.mark.parametrize("chain", ["_ENTER", "_EXIT"])

@@ -160,7 +160,7 @@ def test_a_bound_launch_is_taken_where_no_profiler_listens(gone, monkeypatch):
         monkeypatch.setattr(chain, "calls", [print])
         launch.launch(call, setting)
         monkeypatch.setattr(chain, "calls", [])
-    with dispatch.unbound():
+    with dispatch.compiling():
         launch.launch(call, setting)
     launch.launch(call, setting)
     past, dispatched = ["_launch_bound"], ["_dispatch"]

@@ -1,0 +1,69 @@
+"""Taking Triton's compilation from it, in several threads; see warm_child.py for what is taken."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from heurgen_kernels.ahead import compiling
+
+
+class Kernel:
+    def _do_compile(self, key):
+        return f"triton's {key}"
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    made = Kernel(), Kernel()
+    monkeypatch.setattr(compiling, "KERNELS", made)
+    return made
+
+
+def test_what_a_thread_replaces_is_its_own_and_put_back(kernels):
+    other = SimpleNamespace(found=None)
+
+    def elsewhere():
+        other.found = kernels[0]._do_compile(2)
+
+    def act(kernel, original, key):
+        return kernel, original(key)
+
+    with compiling.instead_of_compiling(act):
+        assert [kernel._do_compile(1) for kernel in kernels] == [(kernel, "triton's 1") for kernel in kernels]
+        with compiling.instead_of_compiling(lambda *_: "inner"):
+            assert kernels[1]._do_compile(1) == "inner"
+        assert kernels[1]._do_compile(1) == (kernels[1], "triton's 1")
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert other.found == "triton's 2"
+    assert [vars(kernel) for kernel in kernels] == [{}, {}]
+
+
+def test_it_is_put_back_after_an_error(kernels):
+    with pytest.raises(KeyError), compiling.instead_of_compiling(print):
+        raise KeyError
+    assert [vars(kernel) for kernel in kernels] == [{}, {}]
+
+
+def test_two_threads_replace_it_in_turn(kernels):
+    """Else the one that ends last would put back what the other put there: its launches would never launch again."""
+    began, inside, end = threading.Event(), threading.Event(), threading.Event()
+
+    def second():
+        began.set()
+        with compiling.instead_of_compiling(lambda *_: "second"):
+            inside.set()
+            end.wait(10)
+
+    thread = threading.Thread(target=second)
+    with compiling.instead_of_compiling(lambda *_: "first"):
+        thread.start()
+        began.wait(10)
+        assert not inside.wait(0.1)
+    assert inside.wait(10)
+    end.set()
+    thread.join()
+    assert [kernel._do_compile(3) for kernel in kernels] == ["triton's 3"] * 2
