@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -37,6 +37,21 @@ class WarmUp:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest batches, as `warm_up` is told them. ValueError for what is no whole number of 1 and more."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_seqlen: int
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{limit.name} is {value!r}; expected a whole number of 1 and more")
+
+
 def warm_up(
     layouts: Iterable[Layout],
     *,
@@ -65,11 +80,9 @@ def warm_up(
     query heads that KV heads do not divide; RuntimeError where device is None and there is no GPU.
     """
     started = time.perf_counter()
-    limits = {
-        "max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens, "max_seqlen": max_seqlen,
-    }  # fmt: skip
+    limits = Limits(max_num_seqs, max_num_batched_tokens, max_seqlen)
     layouts = list(dict.fromkeys(layouts))
-    check(layouts, limits)
+    check(layouts)
     place, graphs = place_of(device), tuple(graphs)
     calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, graphs)]
     made = [partial(paged_attention, **call) for call in calls]
@@ -77,11 +90,8 @@ def warm_up(
     return WarmUp(len(made), compile_ahead(made, processes), time.perf_counter() - started)
 
 
-def check(layouts: Iterable[Layout], limits: Mapping[str, Any]) -> None:
+def check(layouts: Iterable[Layout]) -> None:
     """ValueError for what no launch can have."""
-    for name, value in limits.items():
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name} is {value!r}; expected a whole number of 1 and more")
     for layout in layouts:
         heads, heads_kv = layout.num_query_heads, layout.num_kv_heads
         if heads < 1 or heads_kv < 1 or heads % heads_kv:
@@ -102,12 +112,12 @@ def place_of(device: torch.device | str | None) -> torch.device:
 def calls_of(
     layout: Layout,
     place: torch.device,
-    limits: Mapping[str, int],
+    limits: Limits,
     heuristics: Any,
     graphs: tuple[Config, ...],
 ) -> list[dict[str, Any]]:
     """Keywords of `paged_attention` for every kind of launch that calls of a layout within the limits can ask for."""
-    seqs, tokens, longest = limits.values()
+    seqs, tokens, longest = limits.max_num_seqs, limits.max_num_batched_tokens, limits.max_seqlen
     found = device_of(place)
     select = bind(heuristics, found.vendor, (layout.cache_dtype or layout.dtype) in FP8)
     batch = {

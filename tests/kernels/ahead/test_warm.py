@@ -55,6 +55,11 @@ LIMITS = {"max_num_seqs": 4, "max_num_batched_tokens": 64, "max_seqlen": 128}
     ("heads", "limits", "said"),
     [
         ((32, 8), {"max_num_seqs": 0}, "max_num_seqs is 0; expected a whole number of 1 and more"),
+        (
+            (32, 8),
+            {"max_num_batched_tokens": "8"},
+            "max_num_batched_tokens is '8'; expected a whole number of 1 and more",
+        ),
         ((32, 8), {"max_seqlen": 1.5}, "max_seqlen is 1.5; expected a whole number of 1 and more"),
         ((7, 2), {}, "7 query heads do not divide into 2 KV heads"),
         ((8, 0), {}, "8 query heads do not divide into 0 KV heads"),
