@@ -20,6 +20,11 @@ def generated(name: str) -> Any:
     return import_module(full) if find_spec(full) else None
 
 
+def by_name(select: Callable[..., Any], vendor: str, features: tuple[str, ...]) -> Selector:
+    """Of a function that is told vendor and features by name."""
+    return lambda values: select(vendor=vendor, **dict(zip(features, values, strict=True)))
+
+
 def bind_given(heuristics: Any, vendor: str, features: tuple[str, ...], default: Selector) -> Selector:
     """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable.
 
@@ -31,8 +36,7 @@ def bind_given(heuristics: Any, vendor: str, features: tuple[str, ...], default:
     if selectors is not None:
         select, pick = selectors[vendor], picker(selectors[vendor], features)
         return lambda values: select(*pick(values))
-    select = getattr(heuristics, "select", heuristics)
-    return lambda values: select(vendor=vendor, **dict(zip(features, values, strict=True)))
+    return by_name(getattr(heuristics, "select", heuristics), vendor, features)
 
 
 def picker(

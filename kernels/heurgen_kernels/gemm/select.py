@@ -6,7 +6,7 @@ from typing import Any
 
 from ..caches import Cache, shared
 from ..host.hardware import VENDOR
-from ..selecting import Selector, bind_given, generated
+from ..selecting import Selector, bind_given, by_name, generated
 from .call import Product
 from .config import Config, normalise
 from .defaults import default_config, default_fp8
@@ -38,10 +38,5 @@ def bind(heuristics: Any, vendor: str, fp8: bool = False) -> Selector:
     if heuristics is None:
         shipped = SHIPPED_FP8 if fp8 else SHIPPED
         heuristics = generated(shipped[vendor]) if vendor in shipped else None
-    default = _default(vendor, fp8)
+    default = by_name(default_fp8 if fp8 and vendor == "nvidia" else default_config, vendor, FEATURES)
     return default if heuristics is None else bind_given(heuristics, vendor, FEATURES, default)
-
-
-def _default(vendor: str, fp8: bool) -> Selector:
-    guess = default_fp8 if fp8 and vendor == "nvidia" else default_config
-    return lambda values: guess(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from ..config import Config, normalise, normalised
 from ..defaults import CHOICE, default_config
 from ..device.static_grid import default_segments
 from ..heuristics import static_grid
-from ..selecting import bind_given, generated, picker
+from ..selecting import Selector, bind_given, by_name, generated, picker
 from .call import Call
 from .hardware import VENDOR
 
@@ -50,7 +49,7 @@ class Chooser:
     """
 
     heuristics: Any
-    select: Callable[[tuple[Any, ...]], Any]
+    select: Selector
     last: tuple[tuple[Any, ...], Config] = ((), Config())
 
 
@@ -89,14 +88,14 @@ def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
     return config
 
 
-def bind(heuristics: Any, vendor: str, fp8: bool = False) -> Callable[[tuple[Any, ...]], Any]:
+def bind(heuristics: Any, vendor: str, fp8: bool = False) -> Selector:
     """The selector of heuristics (None: the shipped ones) for a vendor, as a callable of the values of FEATURES.
 
     fp8: whether pages are.
     """
     if heuristics is None:
         return bind_shipped(vendor, fp8)
-    return bind_given(heuristics, vendor, FEATURES, _default(vendor))
+    return bind_given(heuristics, vendor, FEATURES, by_name(default_config, vendor, FEATURES))
 
 
 def shipped(vendor: str, fp8: bool = False) -> Any:
@@ -104,14 +103,14 @@ def shipped(vendor: str, fp8: bool = False) -> Any:
     return generated(SHIPPED_FP8.get(vendor, SHIPPED[vendor]) if fp8 else SHIPPED[vendor])
 
 
-def bind_shipped(vendor: str, fp8: bool = False) -> Callable[[tuple[Any, ...]], Any]:
+def bind_shipped(vendor: str, fp8: bool = False) -> Selector:
     """The shipped selector within what its log can speak for, the default elsewhere.
 
     Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
     published winners are of a kernel that never does, so they know no better config there. NVIDIA's log of fp8 caches
     has no heads between 128 and the widest: padded to these, what fits there fits.
     """
-    default, module = _default(vendor), shipped(vendor, fp8)
+    default, module = by_name(default_config, vendor, FEATURES), shipped(vendor, fp8)
     if module is None:
         return default
     select, pick = module.SELECTORS[vendor], picker(module.SELECTORS[vendor], FEATURES)
@@ -128,10 +127,6 @@ def bind_shipped(vendor: str, fp8: bool = False) -> Callable[[tuple[Any, ...]], 
         return select(*pick(values))
 
     return choose
-
-
-def _default(vendor: str) -> Callable[[tuple[Any, ...]], Config]:
-    return lambda values: default_config(vendor=vendor, **dict(zip(FEATURES, values, strict=True)))
 
 
 def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
