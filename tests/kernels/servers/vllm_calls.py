@@ -26,14 +26,14 @@ def impl_of(**changes):
     return backend.HeurgenAttentionImpl(**given | changes)
 
 
-def builder_of(impl=None, builder=backend.HeurgenAttentionMetadataBuilder):
-    """impl: that of its layer."""
+def builder_of(impl=None, builder=backend.HeurgenAttentionMetadataBuilder, drafts=None):
+    """impl: that of its layer. drafts: vLLM's configuration of speculation."""
     config = SimpleNamespace(
         model_config=SimpleNamespace(
             get_num_attention_heads=lambda _: HEADS, get_num_kv_heads=lambda _: HEADS_KV, get_head_size=lambda: SIZE,
             rswa_window=None,
         ),
-        parallel_config=None, speculative_config=None, scheduler_config=SimpleNamespace(max_num_seqs=8),
+        parallel_config=None, speculative_config=drafts, scheduler_config=SimpleNamespace(max_num_seqs=8),
         compilation_config=SimpleNamespace(
             cudagraph_mode=vllm_wheels.CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4],
             static_forward_context={"layer": SimpleNamespace(impl=impl)},

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import torch
 from heurgen_kernels.ahead import warm as ahead
+from heurgen_kernels.config import Config
 from heurgen_kernels.host import pages
 from heurgen_kernels.servers.vllm import warm
 
-from tests.kernels.servers.vllm_batch import HEADS_KV, SIZE, Batch
-from tests.kernels.servers.vllm_calls import DECODES, LAYER, MIXED, PROMPTS, builder_of, impl_of
+from tests.kernels.servers.vllm_batch import HEADS_KV, SIZE, Batch, error_of
+from tests.kernels.servers.vllm_calls import DECODES, LAYER, MIXED, PROMPTS, builder_of, impl_of, recorded
 
 DRAFTS = SimpleNamespace(speculative_config=SimpleNamespace(num_speculative_tokens=3))
 
@@ -50,3 +51,67 @@ def check_what_drafts_write_before_they_are_called_is_warmed_up():
             other.forward(impl, builder_of().build(0, other.common))
 
     assert compiled_for(serve) <= compiled_for(warm_up)
+
+
+ADAPTIVE = SimpleNamespace(
+    num_speculative_tokens=12, parallel_drafting=False, enable_adaptive_verification=True
+)
+
+
+def trimmed(lengths, host, most):
+    """A batch whose drafts were dropped on the device. host: new tokens of each sequence, as the host has them;
+    most: the longest query, as it says.
+    """
+    batch = Batch(lengths)
+    common = batch.common
+    common.query_start_loc_cpu = torch.tensor([0, *host]).cumsum(0).int()
+    common.max_query_len = most
+    scheduled = [total + 1 + ADAPTIVE.num_speculative_tokens - new for new, total in lengths]
+    common.seq_lens_cpu_upper_bound = torch.tensor(scheduled, dtype=torch.int32)
+    common.max_seq_len = max(scheduled)
+    return batch
+
+
+def one_block_a_sequence():
+    """A layer whose launches lose what a sequence has beyond one block, where the host says that none has more."""
+    impl = impl_of()
+    impl.heuristics = lambda **_: Config("split_kv", 16, 16, 4, 2, 2)
+    return impl
+
+
+def check_drafts_that_were_dropped_on_the_device():
+    """The host counts all of them together right. A target's batch says the most that a sequence may have, a draft
+    model's what each has if all lost as many.
+    """
+    for lengths, host in (
+        ([(13, 40), (1, 30)], [7, 7]), ([(1, 40), (12, 50), (2, 20)], [5, 5, 5]), ([(3, 40), (1, 30)], [2, 2]),
+        ([(1, 40), (1, 30)], [1, 1]), ([(13, 40), (13, 30)], [13, 13]),
+    ):  # fmt: skip
+        for most in (13, max(host)):
+            batch = trimmed(lengths, host, most)
+            batch.forward(one_block_a_sequence(), builder_of(drafts=ADAPTIVE).build(0, batch.common))
+            assert error_of(batch.output, batch.reference()) < 2e-3
+            assert batch.written()
+
+
+def check_prompts_beside_dropped_drafts():
+    batch = trimmed([(13, 40), (1, 30), (20, 20)], [7, 7, 20], 20)
+    batch.forward(one_block_a_sequence(), builder_of(drafts=ADAPTIVE).build(0, batch.common))
+    assert error_of(batch.output, batch.reference()) < 2e-3
+
+
+def check_recorded_batches_of_any_number_of_drafts():
+    """Recorded with one token of each sequence and the most that there may be, replayed with any up to it."""
+    batch = trimmed([(13, 40), (1, 30), (0, 0)], [5, 5, 4], 13)
+    recorded(batch, impl_of(), builder_of(drafts=ADAPTIVE))
+    assert error_of(batch.output, batch.reference()) < 2e-3
+    assert batch.written()
+
+
+def check_other_speculation_is_as_the_host_says():
+    batch = Batch([(3, 40), (1, 30)])
+    fixed = SimpleNamespace(
+        num_speculative_tokens=12, parallel_drafting=False, enable_adaptive_verification=False
+    )
+    for drafts in (None, fixed):
+        assert builder_of(drafts=drafts).build(0, batch.common).max_query_len == 3

@@ -29,7 +29,7 @@ from vllm.v1.attention.backends.triton_attn import (
 from ...api import paged_attention
 from ...host.pages import write_pages
 from . import enter
-from .batch import Batch, batch_of, features_of, graph_config, without_images
+from .batch import Batch, batch_of, features_of, graph_config, longest_draft, with_drafts, without_images
 from .seen import Seen, fresh
 from .selector import selector_of
 from .support import DTYPES, LayerTraits, why_stock, why_stock_cache
@@ -267,17 +267,21 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
             "sinks": getattr(impl, "sinks", None) is not None,
         }  # fmt: skip
         self._traffic = traffic_of(os.environ, fp8)
+        self._drafts = longest_draft(vllm_config.speculative_config)
         self._frozen = False
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         # pages of a common prefix are read like others: vLLM's cascade would copy lengths to the host
-        stock = super().build(0, without_images(common_attn_metadata), fast_build)
-        batch = batch_of(common_attn_metadata, frozen=self._frozen, own=self._own)
+        common = without_images(common_attn_metadata)
+        if not self._frozen:
+            common = with_drafts(common, self._drafts)
+        stock = super().build(0, common, fast_build)
+        batch = batch_of(common, frozen=self._frozen, own=self._own)
         metadata = HeurgenAttentionMetadata(**vars(stock), heurgen=batch)
         # local attention in chunks has them from NumPy
         metadata.max_query_len, metadata.max_seq_len = int(stock.max_query_len), int(stock.max_seq_len)
         if self._traffic is not None and not self._frozen:
-            metadata.observe = partial(self._traffic, features_of(batch, common_attn_metadata, self._layer))
+            metadata.observe = partial(self._traffic, features_of(batch, common, self._layer))
         return metadata
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:

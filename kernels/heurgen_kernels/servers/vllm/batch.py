@@ -75,6 +75,25 @@ def without_images(common: Any) -> Any:
     return plain
 
 
+def longest_draft(speculation: Any) -> int:
+    """New tokens of a sequence whose drafts are verified, and one that a draft model may add, where the host does not
+    know them; 0 where it does. 0.33's adaptive verification drops drafts on the device: a batch of a draft model then
+    says that all sequences lost as many, other batches say the most that one may have.
+    """
+    if not getattr(speculation, "enable_adaptive_verification", False):
+        return 0
+    return int(speculation.num_speculative_tokens) + 2
+
+
+def with_drafts(common: Any, longest: int) -> Any:
+    """vLLM's metadata, with max_query_len at least `longest` where a sequence has several new tokens."""
+    if not 1 < common.max_query_len < longest:
+        return common
+    longer = copy(common)
+    longer.max_query_len = longest
+    return longer
+
+
 def features_of(batch: Batch, common: Any, layer: Mapping[str, Any]) -> dict[str, Any]:
     """The features of a selector for a batch, all but `fresh`. layer: those that say nothing of lengths."""
     total = batch.total_seqlen_k
