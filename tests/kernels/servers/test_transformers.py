@@ -162,6 +162,33 @@ def test_queries_that_sequences_share_are_left_to_sdpa(device, launches):
     assert launches == []
 
 
+@pytest.mark.parametrize(
+    ("given", "launched"),
+    [({}, 1), ({"use_cache": True}, 1), ({"biased": None, "scaled": False}, 1), ({"scaled": 2}, 0),
+     ({"heads": "two"}, 0), ({"biased": torch.ones(5)}, 0)],
+)  # fmt: skip
+def test_keywords_that_are_not_known_are_left_to_sdpa(device, launches, given, launched, caplog):
+    """Of any type: what a release adds is not guessed at."""
+    query, key, value = torch.randn(3, 1, 2, 5, 16, device=device).half()
+    ours._told.clear()
+    with caplog.at_level("INFO", "transformers.heurgen"):
+        found, _ = ours.attention(layer_of_llama(), query, key, value, None, **given)
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    assert torch.allclose(found, expected.transpose(1, 2), atol=2e-3)
+    assert len(launches) == launched
+    said = [f"heurgen leaves attention to Transformers: layers with {name}" for name in given]
+    assert [record.getMessage() for record in caplog.records] == ([] if launched else said)
+
+
+def layer_of_llama():
+    from transformers.models.llama.modeling_llama import LlamaAttention
+
+    config = hf.LlamaConfig(
+        hidden_size=32, num_attention_heads=2, num_key_value_heads=2, attn_implementation="heurgen"
+    )
+    return LlamaAttention(config, 0)
+
+
 def test_what_nobody_has_is_said(device):
     states = torch.randn(1, 2, 5, 16, device=device).half()
     with pytest.raises(NotImplementedError, match="Module asks for attention that sdpa does not have"):

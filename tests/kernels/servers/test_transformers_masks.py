@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import re
 
 import pytest
 import torch
@@ -91,6 +92,50 @@ def test_layers_that_compute_the_last_tokens_alone(device, dtype):
             more = model(ids[:, :5], past_key_values=past.past_key_values, logits_to_keep=3)
             logits.append(torch.cat([past.logits, more.logits], 1))
         assert_close(logits[1], logits[0])
+
+
+SPARSE = {
+    "vocab_size": 99, "hidden_size": 64, "intermediate_size": 64, "moe_intermediate_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 0, "index_n_heads": 2,
+    "index_head_dim": 16,
+}  # fmt: skip
+
+
+@torch.no_grad()
+def test_keys_that_an_indexer_chose(device):
+    """DeepSeek V3.2 puts them into the mask under `eager` and `sdpa`, and hands their indices to others."""
+    config = hf.DeepseekV32Config(
+        **SPARSE, index_topk=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=16,
+        num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1,
+    )  # fmt: skip
+    eager, found = both(hf.DeepseekV32ForCausalLM, config, device)
+    ids = IDS.to(device)
+    assert_close(found(ids).logits, eager(ids).logits)
+
+
+@torch.no_grad()
+def test_blocks_that_an_indexer_chose_are_refused(device):
+    """MiniMax M3 hands those over; every key was seen."""
+    config = hf.MiniMaxM3VLTextConfig(
+        **SPARSE, num_key_value_heads=2, head_dim=16, rotary_dim=8, index_block_size=2, index_topk_blocks=1,
+        num_local_experts=4, num_experts_per_tok=2, layer_types=["minimax_m3_sparse", "full_attention"],
+    )  # fmt: skip
+    _, found = both(hf.MiniMaxM3VLTextModel, config, device)
+    expected = (
+        "MiniMaxM3VLAttention hands over block_indices, which heurgen does not know: take "
+        'attn_implementation="sdpa"'
+    )
+    with pytest.raises(NotImplementedError, match=f"^{re.escape(expected)}$"):
+        found(IDS.to(device))
+
+
+def test_chosen_keys_leave_a_mask_its_type():
+    mask = torch.ones(1, 1, 2, 3, dtype=torch.bool).tril(1)
+    chosen = torch.tensor([[[0, 2], [1, 2]]], dtype=torch.int32)
+    assert masks.chosen_mask(mask, chosen, 3)[0, 0].int().tolist() == [[1, 0, 0], [0, 1, 1]]
+    hidden = torch.finfo(torch.float16).min
+    added = torch.zeros(1, 1, 2, 3, dtype=torch.float16).masked_fill(~mask, hidden)
+    assert masks.chosen_mask(added, chosen, 3)[0, 0].tolist() == [[0, hidden, hidden], [hidden, 0, 0]]
 
 
 def test_no_mask_says_that_the_last_token_sees_every_key():

@@ -11,10 +11,12 @@ are Transformers' own and ones with "flash" in them, here "heurgen_flash", the s
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from inspect import signature
+from functools import cache
+from inspect import getsource, signature
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ import triton
 
 from ...api import paged_attention
 from ...host.hardware import device_of
-from .masks import causal_mask, mask, packed_mask
+from .masks import causal_mask, chosen_mask, mask, packed_mask
 
 logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
@@ -30,8 +32,12 @@ NAMES = ("heurgen", PAGED, CONTINUOUS)
 DTYPES = (torch.float16, torch.bfloat16)
 # Compute capabilities from this one on are measured; bfloat16's matrix products came with it.
 CAPABILITY = (8, 0)
-# Tensors that a model hands over besides, and that change nothing where there is no mask.
-SILENT = ("position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
+# Keywords that change nothing where there is no mask: a server's, and those that Transformers takes for every model.
+SILENT = {
+    "position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx",
+    "num_items_in_batch", "use_cache", "output_hidden_states", "output_router_logits",
+    "read_index", "write_index", "block_table", "logits_indices", "logits_processor_args",
+}  # fmt: skip
 # Tokens of a page that K and V of `generate` are cut into.
 PAGE = 16
 _told: set[str] = set()
@@ -96,18 +102,21 @@ def attention(
         "scale": scale, "window": (-1 if sliding_window is None else sliding_window - 1, -1), "softcap": softcap or 0.0,
         "sinks": s_aux,
     }  # fmt: skip
+    besides = {name: given for name, given in {"s_aux": s_aux, **kwargs}.items() if _speaks(name, given)}
     if cache is not None:
-        reason = why_not(query, key, value, None, dropout, True, {"s_aux": s_aux})
+        reason = why_not(query, key, value, None, dropout, True, besides)
         if reason is None:
             return _continuous(query, key, value, cache, module.layer_idx, features, kwargs), None
         _tell(reason)
-        return _gathered_elsewhere(module, query, key, value, cache, features, kwargs)
+        besides["softcap"] = softcap
+        return _gathered_elsewhere(module, query, key, value, cache, features, besides, kwargs)
     if _batching.get():
         raise _dropped(module)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
         attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
-    besides = {"s_aux": s_aux, **kwargs}
+    if attention_mask is not None and "indices" in besides:
+        attention_mask = chosen_mask(attention_mask, besides.pop("indices"), key.shape[2])
     reason = why_not(query, key, value, attention_mask, dropout, causal, besides)
     if reason is None:
         return _whole(query, key, value, causal, features), None
@@ -116,6 +125,10 @@ def attention(
         attention_mask = causal_mask(query, key)
     besides |= {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
     return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, besides)
+
+
+def _speaks(name: str, given: Any) -> bool:
+    return name not in SILENT and given is not None and given is not False
 
 
 def _tell(reason: str) -> None:
@@ -145,7 +158,8 @@ def why_not(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout: float, causal: bool,
     besides: Mapping[str, Any],
 ) -> str | None:  # fmt: skip
-    """Why a call of `generate` goes to Transformers; None where the kernels take it. besides: further keywords.
+    """Why a call of `generate` goes to Transformers; None where the kernels take it. besides: further keywords that
+    may change what is computed.
 
     No mask means that a token sees every key, or those up to its own, and the last new one every key (see `mask`):
     windows are then no longer than that.
@@ -153,11 +167,10 @@ def why_not(
     size = query.shape[-1]
     if mask is not None:
         return "a mask, of padding or of tokens that are not there yet"
-    tensors = {name: given for name, given in besides.items() if isinstance(given, torch.Tensor)}
-    trained = any(given.requires_grad for given in (query, key, value, *tensors.values()))
+    trained = any(getattr(given, "requires_grad", False) for given in (query, key, value, *besides.values()))
     if dropout or (trained and torch.is_grad_enabled()):
         return "training"
-    unknown = tensors.keys() - {"s_aux", *SILENT}
+    unknown = besides.keys() - {"s_aux"}
     if unknown:
         return f"layers with {', '.join(sorted(unknown))}"
     known = (
@@ -220,15 +233,20 @@ def _elsewhere(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     given = {name: value for name, value in besides.items() if value is not None}
-    more = {name for name, value in given.items() if isinstance(value, torch.Tensor)} | {"softcap"}
-    more -= {*signature(sdpa_attention_forward).parameters, *SILENT}
-    own = own_function(module) if more & given.keys() else None
-    if own is None:
-        given.pop("softcap", None)
+    tensors = {name for name, value in given.items() if isinstance(value, torch.Tensor)}
+    more = (tensors - keywords(sdpa_attention_forward)) | (given.keys() & {"softcap"})
+    if not more:
         out, _ = sdpa_attention_forward(
             module, query, key, value, mask, dropout=dropout, scaling=scale, **given
         )
         return out, None
+    own = own_function(module)
+    unknown = more - keywords(own) - {"s_aux"}
+    if unknown and asks_for_names(type(module).__module__):
+        raise NotImplementedError(
+            f"{type(module).__name__} hands over {', '.join(sorted(unknown))}, which heurgen does not know: take"
+            ' attn_implementation="sdpa"'
+        )
     if mask is None and causal and query.shape[2] > 1:
         mask = causal_mask(query, key)
     if mask is not None and mask.dtype == torch.bool:
@@ -246,6 +264,20 @@ def own_function(module: torch.nn.Module) -> Callable[..., Any]:
     raise NotImplementedError(
         f"{type(module).__name__} asks for attention that sdpa does not have; its file has no eager_attention_forward"
     )
+
+
+@cache
+def keywords(function: Callable[..., Any]) -> frozenset[str]:
+    """Names of a function's parameters."""
+    return frozenset(signature(function).parameters)
+
+
+@cache
+def asks_for_names(file: str) -> bool:
+    """Whether a model's file compares its implementation's name: others than `eager` and `sdpa` are then handed what
+    these do not need, such as keys that were chosen, in place of a mask.
+    """
+    return bool(re.search(r"_attn_implementation (==|in) ", getsource(sys.modules[file])))
 
 
 def _continuous(
@@ -304,7 +336,7 @@ def _gathered(
 
 def _gathered_elsewhere(
     module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any,
-    features: dict[str, Any], given: dict[str, Any],
+    features: dict[str, Any], besides: dict[str, Any], given: dict[str, Any],
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """A batch of `generate_batch` that the kernels lack something of: Transformers gathers and computes. Names with
     "flash" in them get no mask from it.
@@ -317,6 +349,5 @@ def _gathered_elsewhere(
     left, _ = features["window"]
     mask = packed_mask(*starts, True, left)
     behind = (0, key.shape[2] - mask.shape[3], 0, query.shape[2] - mask.shape[2])  # a server's padding
-    besides = {"softcap": features["softcap"] or None, "s_aux": features["sinks"]}
     mask = torch.nn.functional.pad(mask, behind)
     return _elsewhere(module, query, key, value, mask, 0.0, features["scale"], True, besides)

@@ -74,3 +74,15 @@ def causal_mask(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     """[1, 1, new tokens, keys], of bool: the last new token sees every key. query, key: as in `attention`."""
     new, total = query.shape[2], key.shape[2]
     return torch.ones((1, 1, new, total), dtype=torch.bool, device=query.device).tril(total - new)
+
+
+def chosen_mask(mask: torch.Tensor, chosen: torch.Tensor, keys: int) -> torch.Tensor:
+    """The mask of those keys alone that each token chose (DeepSeek V3.2's indexer): of its type.
+
+    mask: [batch, 1, new tokens, keys], of bool or to be added. chosen: [batch, new tokens, keys of each].
+    """
+    hidden = torch.ones((*chosen.shape[:2], keys), dtype=torch.bool, device=chosen.device)
+    hidden = hidden.scatter_(-1, chosen.long(), False)[:, None]
+    if mask.dtype == torch.bool:
+        return mask & ~hidden
+    return mask.masked_fill(hidden, torch.finfo(mask.dtype).min)
