@@ -127,6 +127,20 @@ def check_one_recorded_token_is_told_how_others_lay():
     assert layout.new_strides == ((64, 32), (256, 32))
 
 
+def check_one_token_whose_heads_lie_otherwise_than_others_did_is_read_where_it_is():
+    """Noted of prompts, whose heads lay side by side; of the one token each head has a gap behind it."""
+    for frozen in (False, True):
+        batch, impl = Batch([(3, 3)]), impl_of()
+        batch.forward(impl, None)
+        one = Batch([(1, 33)])
+        for name in ("query", "key", "value", "output"):
+            wide = torch.zeros((1, getattr(one, name).shape[1], 2 * SIZE), dtype=torch.float16)
+            setattr(one, name, wide[..., :SIZE].copy_(getattr(one, name)))
+        recorded(one, impl) if frozen else one.forward(impl, builder_of().build(0, one.common))
+        assert error_of(one.output, one.reference()) < 2e-3
+        assert one.written()
+
+
 def check_recorded_pages_of_another_type_are_written_before():
     batch, impl = Batch(DECODES), impl_of(kv_cache_dtype="fp8")
     batch.kv_cache = batch.kv_cache.to(torch.float8_e4m3fn)

@@ -70,7 +70,10 @@ def pair(strides: tuple[int, ...]) -> Strides:
 
 
 def like(tensor: torch.Tensor, strides: Strides) -> torch.Tensor:
-    """A tensor of one token, with other strides."""
-    if pair(tensor.stride()) == strides:
+    """A tensor of one token with these strides, as far as they say nothing of where its numbers are: those between
+    heads do, unless there is one head.
+    """
+    found = pair(tensor.stride())
+    if found == strides or (found[1] != strides[1] and tensor.shape[1] > 1):
         return tensor
     return tensor.as_strided(tensor.shape, (*strides, 1))
