@@ -9,6 +9,7 @@ from heurgen_kernels.ahead import warm as ahead
 from heurgen_kernels.config import Config
 from heurgen_kernels.host import pages
 from heurgen_kernels.servers.vllm import warm
+from vllm.v1.attention.backends.triton_attn import TritonAttentionMetadataBuilder
 
 from tests.kernels.servers.vllm_batch import HEADS_KV, SIZE, Batch, error_of
 from tests.kernels.servers.vllm_calls import DECODES, LAYER, MIXED, PROMPTS, builder_of, impl_of, recorded
@@ -115,3 +116,18 @@ def check_other_speculation_is_as_the_host_says():
     )
     for drafts in (None, fixed):
         assert builder_of(drafts=drafts).build(0, batch.common).max_query_len == 3
+
+
+def check_drafts_after_the_first_are_of_no_known_sum():
+    """0.33 builds metadata for the first one, and counts lengths up on the device."""
+    batch = Batch([(1, 40), (1, 30)])
+    builder = builder_of()
+    metadata = builder.build(0, batch.common)
+    if not hasattr(TritonAttentionMetadataBuilder, "update_draft_decode_metadata"):
+        return
+    assert builder.supports_draft_decode_metadata_update
+    assert metadata.heurgen.total_seqlen_k == 70
+    builder.update_draft_decode_metadata(metadata)
+    assert metadata.heurgen.total_seqlen_k is None
+    batch.forward(impl_of(), metadata)
+    assert error_of(batch.output, batch.reference()) < 2e-3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -283,6 +283,11 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
         if self._traffic is not None and not self._frozen:
             metadata.observe = partial(self._traffic, features_of(batch, common, self._layer))
         return metadata
+
+    def update_draft_decode_metadata(self, _metadata: Any) -> None:
+        """As 0.33's, for a draft's next token: lengths grew on the device, beyond what the host knew of their sum."""
+        super().update_draft_decode_metadata(_metadata)
+        _metadata.heurgen = replace(_metadata.heurgen, total_seqlen_k=None)
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:
         # it calls `build`, which a wrapper of vLLM's may hand other tokens than it was asked for
