@@ -194,14 +194,15 @@ def _launch_bound(bound: Bound, given: Given) -> None:
     right: tuple[Any, ...] = ()
     stored: tuple[Any, ...] = ()
     if plan.sources:
-        layout = call.layout
-        shape = (layout.rows, layout.width, layout.size)
+        rows, width, size = call.layout.rows, call.layout.width, call.layout.size
         of_weight, of_x, *of_out = plan.sources
-        strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
-        left = bound.descriptors(of_weight, (weight, *shape, strides[1]), weight_descriptors, plan, call)
-        right = bound.descriptors(of_x, (x, *shape, strides[0]), x_descriptor, plan, call)
+        key: tuple[int, ...] = (weight, width, size, call.weight.stride(0))
+        left = bound.descriptors(of_weight, key, weight_descriptors, plan, call)
+        right = bound.descriptors(of_x, (x, rows, size, call.x.stride(0)), x_descriptor, plan, call)
         for slots in of_out:
-            key = (out, residual, *shape, strides[2])
+            key = (out, rows, width, call.out.stride(0))
+            if call.residual is not None:
+                key = (*key, residual, call.residual.stride(0))
             stored = bound.descriptors(slots, key, out_descriptors, plan, call)
     tensors = (x, weight, bias or None, residual or None, out, scale or None, *scratch)
     head = (shares.programs, 1, 1, stream, *bound.head)

@@ -51,7 +51,7 @@ class Bound:
     ) -> tuple[Any, ...]:
         """The arguments that stand for the descriptors of `build(*given)`, a source's, one for each of its slots.
 
-        key: addresses and rows, which is all that tells two descriptors of a plan's source apart.
+        key: addresses, sizes and strides: all that tells descriptors of a plan's source apart.
         """
         if self.encode is None:
             return build(*given)

@@ -13,6 +13,8 @@ from heurgen_kernels.gemm import launch
 from heurgen_kernels.gemm.call import Product, check
 from heurgen_kernels.gemm.config import Config
 from heurgen_kernels.host import bound, dispatch
+from heurgen_kernels.host.bound import Bound
+from heurgen_kernels.host.hardware import Device
 
 CONFIG = Config("stream_k", 16, 32, 32)
 
@@ -142,6 +144,55 @@ def test_the_first_launch_is_tritons_and_binds_the_next(planned, monkeypatch):
     monkeypatch.setattr(dispatch._ENTER, "calls", [print])
     launch._run(plan, call, addresses, shares)
     assert names == ["warmup=True", "warmup=True", "triton", "bound", "warmup=True", "triton"]
+
+
+def described(rows=256, width=512, size=128, apart=(0, 0, 0, 0)):
+    """A product over tensors that all begin at 0, with `apart` columns between rows of x, w, residual and out."""
+
+    def meta(height, columns, more):
+        return torch.empty((height, columns + more), dtype=torch.float16, device="meta")[:, :columns]
+
+    shapes = ((rows, size), (width, size), (rows, width), (rows, width))
+    x, w, residual, out = (meta(*shape, more) for shape, more in zip(shapes, apart, strict=True))
+    call = Product(x, w, None, residual, out, False)
+    check(call, Device("nvidia", (9, 0), 132))
+    return call
+
+
+@pytest.mark.parametrize(
+    ("other", "anew"),
+    [
+        ({}, []),
+        ({"rows": 512}, [2, 4, 5]),
+        ({"width": 1024}, [1, 4, 5]),
+        ({"size": 256}, [1, 2]),
+        ({"apart": (128, 0, 0, 0)}, [2]),
+        ({"apart": (0, 128, 0, 0)}, [1]),
+        ({"apart": (0, 0, 128, 0)}, [4, 5]),
+        ({"apart": (0, 0, 0, 128)}, [4, 5]),
+    ],
+    ids=str,
+)
+def test_descriptors_are_encoded_anew_for_what_they_describe(ran, other, anew):
+    """By slot: weight, x, out and residual, of products that run the same kernel over the same addresses."""
+    config, encoded, given = Config("warp_specialized", 64, 128, 64, 4, 4, 1, 1), [], []
+
+    def encode(slot, descriptor):
+        encoded.append(slot)
+        return [(slot, descriptor.shape, descriptor.strides)]
+
+    for call in (described(), described(**other)):
+        launch.launch(call, config)
+        (plan, shares), encoded[:] = ran[-1], []
+        bind = Bound(lambda *a: given.append(a), (), encode, {slots[0]: Cache() for slots in plan.sources})
+        plan.bound = plan.bound or bind
+        launch._launch_bound(plan.bound, (plan, call, (0,) * 6, 0, shares, (None, None)))
+    assert encoded == anew
+    assert len(launch._plans) == 1
+    assert [tuple(one[1:]) for one in given[-1] if isinstance(one, tuple) and len(one) == 3] == [
+        (list(tensor.shape), [tensor.stride(0), 1])
+        for tensor in (call.weight, call.x, call.out, call.residual)
+    ]
 
 
 def test_scratch_is_for_shared_tiles_alone():
