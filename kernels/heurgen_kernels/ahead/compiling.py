@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -176,25 +176,23 @@ def share(jobs: list[Job], processes: int) -> None:
     environment = {**os.environ, **told(jobs), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
 
     def feed() -> None:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "heurgen_kernels.ahead.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env=environment,
-        )  # fmt: skip
-        assert child.stdin is not None
-        assert child.stdout is not None
-        with child:
+        worker = [sys.executable, "-m", "heurgen_kernels.ahead.worker"]
+        pipe = subprocess.PIPE
+        # where the process cannot start, or ends: the others, or the launch, compile what is left
+        with (
+            suppress(OSError, EOFError, pickle.UnpicklingError),
+            subprocess.Popen(worker, stdin=pipe, stdout=pipe, env=environment) as child,
+        ):
+            assert child.stdin is not None
+            assert child.stdout is not None
             while True:
                 with lock:
                     job = waiting.pop(0) if waiting else None
                 if job is None:
                     break
-                try:
-                    pickle.dump(job, child.stdin)
-                    child.stdin.flush()
-                    pickle.load(child.stdout)
-                except (OSError, EOFError, pickle.UnpicklingError):
-                    break  # the process ended: the others, or the launch, compile what is left
-            child.stdin.close()
+                pickle.dump(job, child.stdin)
+                child.stdin.flush()
+                pickle.load(child.stdout)
 
     threads = [threading.Thread(target=feed, daemon=True) for _ in range(min(processes, len(jobs)))]
     for thread in threads:

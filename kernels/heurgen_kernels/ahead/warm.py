@@ -101,9 +101,12 @@ def check(layouts: Iterable[Layout]) -> None:
 
 
 def place_of(device: torch.device | str | None) -> torch.device:
-    """What is compiled for: the current GPU where None. RuntimeError where there is none."""
-    if device is not None:
-        return torch.device(device)
+    """What is compiled for: the current GPU where None or no GPU's number is given, by its number, since another may be
+    the current one later. RuntimeError where there is none.
+    """
+    place = torch.device("cuda" if device is None else device)
+    if place.type != "cuda" or place.index is not None:
+        return place
     if not torch.cuda.is_available():
         raise RuntimeError("there is no GPU that torch can use, and kernels are compiled for one")
     return torch.device("cuda", torch.cuda.current_device())

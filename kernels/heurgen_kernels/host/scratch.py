@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +22,7 @@ class Arena:
 
 _counters: dict[tuple[torch.device, int], Arena] = {}
 _arenas: dict[torch.device, list[Arena]] = {}
+_taking = threading.Lock()  # two threads may record at a time
 
 
 def counters(device: torch.device, stream: int, count: int) -> torch.Tensor:
@@ -50,10 +52,11 @@ def recorded_counters(device: torch.device, count: int) -> torch.Tensor:
     Where it is spent, or nothing was launched before the recording, zeros of the graph's own pool: they are
     written anew at every replay, which costs a node of the graph.
     """
-    arenas = _arenas.get(device)
-    if not arenas or arenas[-1].used + count > arenas[-1].size:
-        return torch.zeros(count, dtype=torch.int32, device=device)
-    arena = arenas[-1]
-    first = arena.used
-    arena.used += -(-count // 4) * 4  # keeps the 16-byte alignment that a compiled kernel may assume
-    return arena.zeros[first : first + count]
+    with _taking:
+        arenas = _arenas.get(device)
+        if arenas and arenas[-1].used + count <= arenas[-1].size:
+            arena = arenas[-1]
+            first = arena.used
+            arena.used += -(-count // 4) * 4  # keeps the 16-byte alignment that a compiled kernel may assume
+            return arena.zeros[first : first + count]
+    return torch.zeros(count, dtype=torch.int32, device=device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from types import SimpleNamespace
 
@@ -67,3 +68,23 @@ def test_two_threads_replace_it_in_turn(kernels):
     end.set()
     thread.join()
     assert [kernel._do_compile(3) for kernel in kernels] == ["triton's 3"] * 2
+
+
+@pytest.mark.parametrize("worker", ["nowhere/python", "false"])
+def test_workers_that_do_not_start_or_end_leave_the_work_to_the_launch(monkeypatch, worker):
+    """No thread ends with an error, which a server would print."""
+    said, started, popen = [], [], subprocess.Popen
+
+    def start(_, **given):
+        child = popen([worker], **given)
+        child.wait()
+        started.append(child)
+        return child
+
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    job = compiling.Job(("module", "kernel"), {}, {}, {}, {}, ("hip", "gfx942", 64))
+    compiling.share([job] * 3, 2)
+    assert said == []
+    assert len(started) == (2 if worker == "false" else 0)
+    assert all(child.stdin.closed for child in started)

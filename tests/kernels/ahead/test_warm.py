@@ -74,10 +74,19 @@ def test_what_no_launch_can_have(heads, limits, said):
 def test_without_a_gpu_it_says_so():
     for call in (
         lambda: warm_up([Layout(32, 8, 128, 16)], **LIMITS),
+        lambda: warm_up([Layout(32, 8, 128, 16)], **LIMITS, device="cuda"),
         lambda: warm_up_matmul([Linear(64, 64)], [1]),
     ):
         with pytest.raises(RuntimeError, match="there is no GPU that torch can use"):
             call()
+
+
+def test_a_gpu_without_a_number_is_the_current_one(monkeypatch):
+    """What a device is is kept by what it is called: "cuda" would stay the one that was current first."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    found = [str(warm.place_of(device)) for device in (None, "cuda", "cuda:0", torch.device("cuda"), "cpu")]
+    assert found == ["cuda:1", "cuda:1", "cuda:0", "cuda:1", "cpu"]
 
 
 @pytest.mark.parametrize(

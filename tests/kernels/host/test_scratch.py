@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -48,6 +50,21 @@ def test_recorded_launches_share_no_counter(monkeypatch):
     assert not second.any()
     spent = scratch.recorded_counters(CPU, 1000)
     assert (spent.numel(), spent.dtype, bool(spent.any())) == (1000, torch.int32, False)
+
+
+def test_launches_that_two_threads_record_share_no_counter(monkeypatch):
+    class Slow(scratch.Arena):
+        """Lets the other thread go on while it says how many are used."""
+
+        used = property(
+            lambda self: (time.sleep(0.05), self.taken)[1], lambda self, used: setattr(self, "taken", used)
+        )
+
+    arena = Slow(torch.zeros(64, dtype=torch.int32), 64)
+    monkeypatch.setattr(scratch, "_arenas", {CPU: [arena]})
+    with ThreadPoolExecutor(2) as pool:
+        taken = list(pool.map(lambda count: scratch.recorded_counters(CPU, count), (8, 8)))
+    assert sorted(t.storage_offset() for t in taken) == [0, 8]
 
 
 def test_a_thousand_decodes_use_as_many_counters_as_blocks():
