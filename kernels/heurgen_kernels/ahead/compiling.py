@@ -87,6 +87,13 @@ def refer(value: Any) -> Any:
     return Reference(value.module, value.fn.__qualname__) if isinstance(value, JITFunction) else value
 
 
+def importable(value: Any) -> bool:
+    """Whether another process finds a constant: no function, or one that its module has under its name."""
+    if not isinstance(value, JITFunction):
+        return True
+    return getattr(sys.modules.get(value.module), value.fn.__qualname__, None) is value
+
+
 @contextmanager
 def instead_of_compiling(act: Callable[..., Any]) -> Iterator[None]:
     """Inside, `act(kernel, original, *args)` takes the place of what Triton compiles a kernel with, for launches of
@@ -118,11 +125,15 @@ def instead_of_compiling(act: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def collecting() -> Iterator[list[Job]]:
-    """Inside, launches of this thread neither compile nor launch; the list gets what they would have compiled."""
+    """Inside, launches of this thread neither compile nor launch; the list gets what they would have compiled and other
+    processes can.
+    """
     jobs: dict[Any, Job] = {}
 
     def compile(kernel: Any, original: Any, key: Any, signature: Any, device: Any, constants: Any, options: Any,
                 attributes: Any, warmup: bool) -> None:  # fmt: skip
+        if not all(importable(value) for value in constants.values()):
+            return  # a caller's own chooser of a static grid: the launch compiles it
         target = kernel.device_caches[device][2]
         jobs[kernel.fn.__qualname__, key] = Job(
             (kernel.module, kernel.fn.__qualname__), signature, {k: refer(v) for k, v in constants.items()},

@@ -29,6 +29,8 @@ class Linear:
     bias, residual  whether calls have them
     gated           whether w is the fused gate and up projection, see `matmul`
     scaled          of an fp8 weight, what its w_scale is of: "one" (all of it), "row" or "block"; "" for others
+
+    ValueError for another `scaled`; `warm_up_matmul` checks the rest.
     """
 
     n: int
@@ -38,6 +40,10 @@ class Linear:
     gated: bool = False
     dtype: torch.dtype = torch.bfloat16
     scaled: str = ""
+
+    def __post_init__(self) -> None:
+        if self.scaled and self.scaled not in (known := scale_shapes(self.n, self.k)):
+            raise ValueError(f"scaled is {self.scaled!r}; expected '' or one of {', '.join(known)}")
 
 
 def warm_up_matmul(

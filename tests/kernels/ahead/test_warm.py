@@ -34,6 +34,8 @@ def test_warm_ups_in_a_process_with_triton_s_compiler(tmp_path):
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout.splitlines()[-1])
     disk, again, (first, second) = (outcome.pop(name) for name in ("disk", "again", "peaks"))
+    shared, compiled = outcome.pop("own chooser")
+    assert (shared, compiled > 0) == (0, True)
     assert len(outcome) > 3
     assert {layout: found["during"] for layout, found in outcome.items() if found["during"]} == {}
     assert [layout for layout, found in outcome.items() if not found["launched"]] == []
@@ -68,6 +70,17 @@ LIMITS = {"max_num_seqs": 4, "max_num_batched_tokens": 64, "max_seqlen": 128}
 def test_what_no_launch_can_have(heads, limits, said):
     with pytest.raises(ValueError, match=said):
         warm_up([Layout(*heads, 128, 16)], **LIMITS | limits)
+
+
+def test_what_no_layer_can_have():
+    with pytest.raises(ValueError, match="scaled is 'rows'; expected '' or one of one, row, block"):
+        Linear(64, 64, scaled="rows")
+    for layer, said in (
+        (Linear(65, 64, gated=True), "w has 65 rows; expected an even number"),
+        (Linear(64, 64, dtype=torch.float32), "x is torch.float32; expected float16 or bfloat16"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            warm_up_matmul([layer], [1], device="cpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what it says without a GPU")

@@ -3,7 +3,7 @@
     python -m tests.kernels.ahead.warm_child
 
 Prints a JSON object. Of each layout and linear layer: what `warmed` says. "disk": how many of three jobs Triton's cache
-has before and after two processes shared them. "again", "peaks": see these.
+has before and after two processes shared them. "own chooser", "again", "peaks": see these.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 from tests.kernels.ahead.hopper import pretend, watching
 
 pretend()
 
 import torch  # noqa: E402
+import triton  # noqa: E402
 from heurgen_kernels import (  # noqa: E402
     Layout,
     Linear,
@@ -164,6 +166,24 @@ def shared():
     return before, len(jobs) - len(not_on_disk(jobs))
 
 
+def own_chooser():
+    """Of a warm-up whose static grids ask a function that no other process can import: how many jobs hold it, and how
+    many kernels were compiled.
+    """
+
+    @triton.jit
+    def few(num_seqs, total_query_tokens, max_seqlen_k, total_seqlen_k, num_kv_heads, multiprocessors):
+        return 3
+
+    jobs = []
+    ahead.share = lambda missing, processes: jobs.extend(missing)
+    heuristics = SimpleNamespace(select=lambda **_: GRAPH, choose_segments=few)
+    with watching() as seen:
+        warm_up([Layout(8, 2, 64, 16)], **LIMITS, device="cpu", heuristics=heuristics)
+    ahead.share = share
+    return sum(few.fn.__qualname__ in str(job.constants) for job in jobs), len(seen.compiled)
+
+
 @contextmanager
 def another_ptxas():
     """Inside, Triton is told of another ptxas, after it has asked its own what it is: as Inductor does it."""
@@ -225,7 +245,7 @@ def again(seen):
 
 
 def main():
-    found = {"disk": shared()}
+    found = {"disk": shared(), "own chooser": own_chooser()}
     ahead.share = lambda jobs, processes: None
     with watching() as seen:
         for name, layout in LAYOUTS.items():
