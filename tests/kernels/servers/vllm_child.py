@@ -52,18 +52,38 @@ from tests.kernels.servers.vllm_calls import (  # noqa: E402
     stock_calls,
 )
 
+NAMES = list(registry.AttentionBackendEnum.__members__)
 SAID: list[str] = []
 backend.logger = SimpleNamespace(info_once=lambda text, *given: SAID.append(text % given))
 
 
 def check_the_name_is_one_that_vllm_finds():
+    """And knew before it loaded plugins: spawned processes unpickle it first."""
     name = backend.HeurgenAttentionBackend.get_name()
-    assert name == ("CUSTOM" if VERSION == "0.26.0" else "HEURGEN")
+    assert name in NAMES
     for _ in range(2):  # vLLM runs plugins more than once
-        assert plugin.enter(registry) == name
-    assert registry.AttentionBackendEnum[name].get_path() == plugin.BACKEND
+        plugin.enter(registry)
+        assert registry.AttentionBackendEnum[name].get_path() == plugin.BACKEND
+    assert list(registry.AttentionBackendEnum.__members__) == NAMES
     module, _, cls = plugin.BACKEND.rpartition(".")
     assert (module, cls) == (backend.__name__, backend.HeurgenAttentionBackend.__name__)
+
+
+def check_another_plugin_s_backend_stays():
+    custom, said = registry.AttentionBackendEnum.CUSTOM, []
+    real, plugin.logger = (
+        plugin.logger,
+        SimpleNamespace(warning=lambda text, *given: said.append(text % given)),
+    )
+    registry.register_backend(custom, "another.Backend")
+    try:
+        plugin.enter(registry)
+        assert custom.get_path() == "another.Backend"
+    finally:
+        plugin.logger = real
+        custom.clear_override()
+    (line,) = said
+    assert "CUSTOM is another.Backend already" in line
 
 
 def check_methods_take_what_vllms_take():

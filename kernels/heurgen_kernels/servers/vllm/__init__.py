@@ -1,7 +1,7 @@
 """The plugin of vLLM: an attention backend that launches through the generated selectors.
 
 `register` is the entry point `heurgen` of the group `vllm.general_plugins`: where heurgen[kernels] is installed beside
-vLLM, nothing else is needed but `attention_config={"backend": "HEURGEN"}`, or "CUSTOM" where vLLM takes no new names.
+vLLM, nothing else is needed but `attention_config={"backend": "CUSTOM"}`.
 backend.py has the classes, support.py says what the kernels take over, batch.py what the host knows of a batch, warm.py
 compiles before the first request.
 """
@@ -17,6 +17,9 @@ logger = logging.getLogger("vllm.heurgen")  # below vLLM's logger, so that its h
 # First and first no more of the tested range of vLLM's versions.
 TESTED = ((0, 26), (0, 34))
 BACKEND = f"{__name__}.backend.HeurgenAttentionBackend"
+# vLLM's own name for a backend that a plugin registers. 0.33 takes new ones, too, but `LLM(...)` looks its backend up,
+# and a process that is spawned unpickles it, before plugins are loaded.
+NAME = "CUSTOM"
 
 
 def register() -> None:
@@ -49,15 +52,13 @@ def refused(found: str) -> str | None:
     )
 
 
-def enter(registry: Any) -> str:
-    """Enters the backend in vLLM's registry, once, and returns the name that it has there.
-
-    HEURGEN where the enumeration of backends takes new members (0.33), CUSTOM before (0.26).
-    """
-    backends = registry.AttentionBackendEnum
-    if not hasattr(backends, "register"):
-        registry.register_backend(backends.CUSTOM, BACKEND)
-        return "CUSTOM"
-    if "HEURGEN" not in backends.__members__:
-        registry.register_backend("HEURGEN", BACKEND)
-    return "HEURGEN"
+def enter(registry: Any) -> None:
+    """Enters the backend in vLLM's registry; where another plugin's has the name, a log line says whose it stays."""
+    custom = registry.AttentionBackendEnum[NAME]
+    if custom.is_overridden() and custom.get_path() != BACKEND:
+        logger.warning(
+            "heurgen's attention backend is not registered: %s is %s already. VLLM_PLUGINS names the plugins to load",
+            NAME, custom.get_path(),
+        )  # fmt: skip
+        return
+    registry.register_backend(custom, BACKEND)

@@ -18,7 +18,6 @@ from vllm import envs
 from vllm.config import get_current_vllm_config_or_none
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
-from vllm.v1.attention.backends import registry
 from vllm.v1.attention.backends.triton_attn import (
     TritonAttentionBackend,
     TritonAttentionImpl,
@@ -28,7 +27,7 @@ from vllm.v1.attention.backends.triton_attn import (
 
 from ...api import paged_attention
 from ...host.pages import write_pages
-from . import enter
+from . import NAME
 from .batch import Batch, batch_of, features_of, graph_config, longest_draft, with_drafts, without_images
 from .seen import Seen, fresh
 from .selector import selector_of
@@ -309,7 +308,7 @@ class HeurgenAttentionBackend(TritonAttentionBackend):  # type: ignore[misc]
 
     @staticmethod
     def get_name() -> str:
-        return enter(registry)
+        return NAME
 
     @staticmethod
     def get_impl_cls() -> type[HeurgenAttentionImpl]:
