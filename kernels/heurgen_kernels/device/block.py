@@ -74,10 +74,12 @@ def attend_block(
         qk_scale, cap = score_scales(scale, softcap, tensors.q_scale, tensors.k_scale, SOFTCAP)
         # a head is a column range of a row of the cache, or (heads outside tokens) a range of rows
         row0 = 0
-        col0 = head * K_HEAD
-        if features.TMA and K_HEAD >= K_TOK:
-            row0 = head * (K_HEAD // K_TOK)
-            col0 = 0
+        col0 = 0
+        if features.TMA:
+            if K_HEAD >= K_TOK:
+                row0 = head * (K_HEAD // K_TOK)
+            else:
+                col0 = head * K_HEAD
         WORDS: tl.constexpr = features.WORDS and BLOCK_M <= 32
         q_pages = q
         if features.HALF:

@@ -19,8 +19,8 @@ SHARED_LAYOUT = NVMMASharedLayout(128, 16, 2)
 def row_view(cache: torch.Tensor) -> tuple[int, int, int] | None:
     """(rows, columns, row stride) of a cache seen as a matrix whose rows a tile of one page is contiguous in.
 
-    None where the strides allow no such view, there are no pages, or the descriptor's limits (16-byte strides and base)
-    are not met.
+    None where the strides allow no such view, there are no pages, or the descriptor's limits (16-byte strides and base,
+    32-bit numbers of rows and columns) are not met.
     """
     page, tok, head, unit = cache.stride()
     size = cache.element_size()
@@ -32,7 +32,8 @@ def row_view(cache: torch.Tensor) -> tuple[int, int, int] | None:
         return None
     last = (cache.shape[1] - 1) + (0 if inside else (cache.shape[2] - 1) * (head // tok))
     columns = cache.shape[3] + ((cache.shape[2] - 1) * head if inside else 0)
-    return (cache.shape[0] - 1) * rows_per_page + last + 1, columns, tok
+    rows = (cache.shape[0] - 1) * rows_per_page + last + 1
+    return (rows, columns, tok) if max(rows, columns) < 2**31 else None
 
 
 def descriptor_sources(call: Call, config: Config, d_pad: int, rows: int) -> tuple[bool, bool]:

@@ -16,6 +16,9 @@ from .hardware import FP8, Device, device_of
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
+# Elements that a 32-bit offset of a kernel reaches.
+REACH = 2**31 - 1
+
 _good: Cache[tuple[Any, ...], CallLayout] = shared()
 
 
@@ -57,6 +60,9 @@ def check_all(call: Call) -> None:
     check_output(call.q, call.out, call.out_scale)
     check_numbers(call.scale, call.softcap)
     check_heads(call.q, alibi_slopes=call.alibi, sinks=call.sinks)
+    check_reach(
+        q=call.q, key_cache=call.k, value_cache=call.v, key=call.new_k, value=call.new_v, out=call.out
+    )
     check_devices(
         call.q, key_cache=call.k, value_cache=call.v, block_table=call.table, cu_seqlens_q=call.cu,
         seq_lens=call.lens, key=call.new_k, value=call.new_v, slot_mapping=call.slots, out=call.out,
@@ -218,6 +224,23 @@ def check_slots(key_cache: torch.Tensor, key: torch.Tensor, slots: torch.Tensor)
         raise ValueError(
             f"slot_mapping is given, the cache is {key_cache.dtype} and key {key.dtype}; they are written as they are"
         )
+
+
+def check_reach(**tensors: torch.Tensor | None) -> None:
+    """Kernels count in 64 bits from token to token and from page to page; in 32 from head to head of a token, and from
+    token to token of a page.
+    """
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        parts, whole = ("tokens", "page") if tensor.dim() == 4 else ("heads", "token")
+        # a stride that no second one uses is a constant of the kernel all the same
+        reach = max(tensor.shape[1] - 1, 1) * tensor.stride(1) + tensor.shape[-1]
+        if not (reach <= REACH):
+            raise ValueError(
+                f"{name} has strides {tensor.stride()}: the {parts} of a {whole} lie {reach} elements apart; expected "
+                f"at most {REACH}"
+            )
 
 
 def check_output(q: torch.Tensor, out: torch.Tensor, output_scale: object) -> None:

@@ -203,6 +203,22 @@ def test_head_major_cache(device):
     assert error_of(batch, config("q_block")) < HALF
 
 
+@pytest.mark.parametrize(
+    "strides", [(2**29, 32, 16 * 32, 1), (16 * 32, 32, 2**31, 1)], ids=["pages", "heads"]
+)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_caches_larger_than_32_bits_reach(device, variant, strides):
+    """Memory that is never touched costs nothing: of 2.7 GB and 2.1 GB."""
+    batch = make_batch([(1, 21), (5, 18)], (4, 2), cache=torch.float8_e4m3fn, device=device)
+    shape = batch["key_cache"].shape
+    room = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    assert room > 2**31
+    for name in ("key_cache", "value_cache"):
+        memory = torch.empty(room, dtype=torch.uint8, device=device).view(torch.float8_e4m3fn)
+        batch[name] = memory.as_strided(shape, strides).copy_(batch[name])
+    assert error_of(batch, config(variant)) < HALF
+
+
 def test_interleaved_caches_and_fused_projection(device):
     """K and V of one allocation [pages, 2, ...], and q as a slice of a fused projection."""
     batch = make_batch(MIXED, heads=(4, 2), device=device)

@@ -60,6 +60,9 @@ def test_a_row_holds_one_head_where_heads_lie_outside_tokens():
         torch.zeros(48, 2, 64).as_strided((3, 16, 2, 64), (2000, 128, 64, 1)),  # a page of 15.6 tokens
         torch.zeros(9000).as_strided((3, 16, 2, 64), (2048, 64, 1000, 1)),  # a head of 15.6 tokens
         torch.zeros(64).expand(3, 16, 2, 64),
+        torch.empty(2**31 // 16 + 1, 16, 1, 16, device="meta"),
+        torch.empty(1, device="meta").as_strided((2, 16, 3, 64), (2**36, 2**32, 2**30, 1)),
+        torch.zeros(0, 16, 2, 64),
     ],
     ids=[
         "elements apart",
@@ -69,6 +72,9 @@ def test_a_row_holds_one_head_where_heads_lie_outside_tokens():
         "pages apart",
         "heads outside apart",
         "no stride",
+        "rows beyond 32 bits",
+        "columns beyond 32 bits",
+        "no pages",
     ],
 )
 def test_what_has_no_rows(tensor):

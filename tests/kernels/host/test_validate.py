@@ -155,6 +155,41 @@ def test_devices(device):
     refused("out is on meta and q on", device, out=elsewhere)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "strides", "said"),
+    [
+        ("q", (6, 4, 32), (32, 2**30, 1), "heads of a token lie 3221225504 elements apart"),
+        ("out", (6, 4, 32), (32, 2**30, 1), "heads of a token lie 3221225504 elements apart"),
+        ("key", (6, 2, 32), (32, 2**31 - 32, 1), "heads of a token lie 2147483648 elements apart"),
+        ("value", (6, 2, 32), (32, 2**31, 1), "heads of a token lie 2147483680 elements apart"),
+        ("key_cache", (9, 16, 2, 32), (32, 2**28, 64, 1), "tokens of a page lie 4026531872 elements apart"),
+        ("value_cache", (9, 16, 2, 32), (32, 2**28, 64, 1), "tokens of a page lie 4026531872 elements apart"),
+    ],
+)
+def test_what_32_bits_do_not_reach(name, shape, strides, said):
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 2), fresh=True)
+    batch |= {n: torch.empty(9, 16, 2, 32).half().to("meta") for n in ("key_cache", "value_cache")}
+    far = torch.empty(1, dtype=torch.float16, device="meta").as_strided(shape, strides)
+    message = f"{name} has strides {strides}: the {said}; expected at most 2147483647"
+    if name == "key":
+        batch["value"] = far
+    if name == "value":
+        batch["key"] = batch["key"].as_strided(shape, (64, 32, 1))
+        batch["slot_mapping"] = torch.zeros(6, dtype=torch.int64)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        checked(batch | {name: far})
+
+
+def test_what_32_bits_reach():
+    batch = {n: v.to("meta") if isinstance(v, torch.Tensor) else v
+             for n, v in make_batch([(1, 21), (5, 18)], heads=(4, 2)).items()}  # fmt: skip
+    far = torch.empty(1, dtype=torch.float16, device="meta")
+    shape = batch["key_cache"].shape
+    batch |= {n: far.as_strided(shape, (2**40, 32, 2**36, 1)) for n in ("key_cache", "value_cache")}
+    batch["q"] = far.as_strided((6, 4, 32), (2**40, (2**31 - 33) // 3, 1))
+    assert checked(batch | {"out": torch.empty_like(batch["q"])}).layout.tokens == 6
+
+
 def test_configs(device):
     refused("config.variant is 'fast'; allowed: naive, q_block", device, config=config("fast"))
     refused("config.TILE_SIZE is 24; allowed: 16, 32, 64", device, config=config("q_block", tile=24))

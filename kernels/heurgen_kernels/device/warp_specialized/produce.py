@@ -120,11 +120,11 @@ def produce(
             page_high = context
             if not FRESH:
                 page_high = context + q_len
-            row0 = 0
-            col0 = head * K_HEAD
+            row0, col0 = 0, 0
             if K_HEAD >= K_TOK:
                 row0 = head * (K_HEAD // K_TOK)
-                col0 = 0
+            else:
+                col0 = head * K_HEAD
             # Two tiles before the last: a program that took its next item earlier would keep it from those that are
             # free sooner, and the batch would end in rounds.
             for turn in range(count + 1):
