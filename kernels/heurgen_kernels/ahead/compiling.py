@@ -48,17 +48,31 @@ _replacing = threading.RLock()
 def compile_ahead(calls: Sequence[Callable[[], Any]], processes: int | None) -> int:
     """Compiles and loads what the calls would launch, in so many processes (None: one for each processor at hand).
 
-    Returns how many kernels were not in Triton's cache on disk.
+    Returns how many kernels were not in Triton's cache on disk. A kernel that does not compile, or does not fit the
+    GPU, is no reason to leave out the others: what was wrong with the first one is raised at the end.
     """
     with collecting() as jobs:
-        for call in calls:
-            call()
+        make(calls)
     missing = not_on_disk(jobs)
     share(missing, len(os.sched_getaffinity(0)) if processes is None else processes)
     with compiling():
-        for call in calls:
-            call()
+        wrong = make(calls)
+    if wrong:
+        raise wrong[0]
     return len(missing)
+
+
+def make(calls: Sequence[Callable[[], Any]]) -> list[Exception]:
+    """Makes all calls; returns what was wrong with some. A ValueError, which comes before any kernel, is raised."""
+    wrong: list[Exception] = []
+    for call in calls:
+        try:
+            call()
+        except ValueError:
+            raise
+        except Exception as error:
+            wrong.append(error)
+    return wrong
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ def warm_up_matmul(
     aligned to 16 bytes; others compile when they come. No memory of the device is used.
 
     ValueError for layers that `matmul` does not take, and for configs, the heuristics', that no launch knows;
-    RuntimeError where device is None and there is no GPU.
+    RuntimeError where device is None and there is no GPU. Triton's own error for the first kernel that does not compile
+    or fit the GPU, once all others are there.
     """
     started = time.perf_counter()
     place = place_of(device)

@@ -77,7 +77,8 @@ def warm_up(
     bytes, as torch's and vLLM's are; others compile when they come.
 
     ValueError for heuristics that do more with their features than compare and compute, for limits below 1, and for
-    query heads that KV heads do not divide; RuntimeError where device is None and there is no GPU.
+    query heads that KV heads do not divide; RuntimeError where device is None and there is no GPU. Triton's own error
+    for the first kernel that does not compile or fit the GPU, once all others are there.
     """
     started = time.perf_counter()
     limits = Limits(max_num_seqs, max_num_batched_tokens, max_seqlen)

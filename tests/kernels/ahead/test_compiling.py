@@ -88,3 +88,43 @@ def test_workers_that_do_not_start_or_end_leave_the_work_to_the_launch(monkeypat
     assert said == []
     assert len(started) == (2 if worker == "false" else 0)
     assert all(child.stdin.closed for child in started)
+
+
+class Unfit(Exception):
+    """As Triton's OutOfResources."""
+
+
+@pytest.fixture
+def made(kernels, monkeypatch):
+    """What `compile_ahead` does of calls that note when they are made; nothing is on disk."""
+    monkeypatch.setattr(compiling, "not_on_disk", lambda jobs: jobs)
+    monkeypatch.setattr(compiling, "share", lambda jobs, processes: None)
+    return []
+
+
+def call(made, number, error=None):
+    def note():
+        made.append(number)
+        if error is not None:
+            raise error
+
+    return note
+
+
+def test_what_does_not_fit_leaves_nothing_else_out(made):
+    calls = [
+        call(made, 1),
+        call(made, 2, Unfit("shared memory")),
+        call(made, 3, Unfit("threads")),
+        call(made, 4),
+    ]
+    with pytest.raises(Unfit, match="shared memory"):
+        compiling.compile_ahead(calls, 1)
+    assert made == [1, 2, 3, 4] * 2
+    assert compiling.compile_ahead([calls[0], calls[3]], 1) == 0
+
+
+def test_what_no_launch_takes_ends_it_at_once(made):
+    with pytest.raises(ValueError, match="a bad config"):
+        compiling.compile_ahead([call(made, 1, ValueError("a bad config")), call(made, 2)], 1)
+    assert made == [1]
