@@ -11,7 +11,7 @@ import torch
 from heurgen_kernels import Linear, warm_up_matmul
 from heurgen_kernels.ahead.compiling import KERNELS, instead_of_compiling
 from heurgen_kernels.caches import Cache
-from heurgen_kernels.gemm import launch
+from heurgen_kernels.gemm import launch, padding
 from heurgen_kernels.gemm.api import matmul
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.launch import _plans
@@ -192,6 +192,85 @@ def test_what_ends_behind_a_tensor_begins_earlier_and_stores_what_is_its_own(gpu
             assert torch.equal(out, first)
 
 
+@pytest.fixture
+def copies(gpu, monkeypatch):
+    """The copies of x that launches read, each of which holds NaN before it is filled."""
+    if torch.cuda.get_device_capability(gpu)[0] != 9:
+        pytest.skip("x is copied on Hopper alone")
+    made = []
+
+    def poisoned(call):
+        made.append(padding.over(call))
+        whole = made[-1].x.as_strided((made[-1].x.untyped_storage().nbytes() // 2,), (1,))
+        whole.fill_(torch.nan)
+        return made[-1]
+
+    monkeypatch.setattr(launch, "over", poisoned)
+    return made
+
+
+# K of whole 16 bytes and no lines; rows of whole and of begun tiles.
+COPIED = [(192, 1008, 1000), (193, 5008, 3000), (256, 1360, 4104), (1000, 5008, 3000), (4096, 1040, 1016)]
+
+
+@pytest.mark.parametrize("block", [(), (64, 64), (128, 192)], ids=str)
+@pytest.mark.parametrize("spread", [False, True])
+def test_x_is_copied_to_whole_lines(gpu, copies, block, spread):
+    """NaN behind K in the copy, before it is filled; with rows that lie apart in x and in the weight, too. Chosen, and
+    with tiles in parts.
+    """
+    config = Config("warp_specialized", *block, 64, 4, 12, 1, 1) if block else None
+    for number, shape in enumerate(COPIED):
+        check(gpu, config, *shape, (torch.bfloat16, torch.float16)[number % 2], spread)
+    assert len(copies) == 3 * len(COPIED)
+    assert all(call.x.stride(0) == padding.padded_row(call.x.shape[1]) for call in copies)
+
+
+@pytest.mark.parametrize(("between", "shift"), [(0, 0), (1, 0), (4, 0), (72, 8), (72, 1)])
+def test_x_is_copied_to_whole_lines_from_any_address_and_stride(gpu, copies, between, shift):
+    """Rows that begin inside 16 bytes, which no descriptor reads; whole lines from an address inside one."""
+    stride, rows, size = 3000 + between, 300, 3000
+    flat = torch.full((shift + rows * stride + 64,), torch.nan, device=gpu, dtype=torch.bfloat16)
+    x = flat[shift:].as_strided((rows, size), (stride, 1))
+    x.copy_(draw(rows, size, device=gpu))
+    w = draw(1352, size, device=gpu) / 55
+    config = Config("warp_specialized", 128, 128, 64, 4, 12)
+    for _ in range(3):
+        assert error(matmul(x, w, config=config), right(x, w)) < LIMITS[torch.bfloat16]
+    matmul(x[:191], w, config=config)
+    assert len(copies) == 3
+
+
+def test_x_is_copied_to_whole_lines_in_a_graph(gpu, copies):
+    """The memory is the graph's: what is launched between replays does not change it."""
+    x, w = draw(300, 3000, device=gpu), draw(1000, 3000, device=gpu) / 55
+    matmul(x, w)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outs = [matmul(x, w) for _ in range(3)]
+    for seed in range(3):
+        x.copy_(draw(300, 3000, device=gpu, seed=seed))
+        matmul(draw(300, 3000, device=gpu, seed=7), w)
+        graph.replay()
+        assert all(error(out, right(x, w)) < LIMITS[torch.bfloat16] for out in outs)
+
+
+def test_x_is_copied_to_whole_lines_on_two_streams(gpu, copies):
+    w = draw(1000, 3000, device=gpu) / 55
+    streams = [torch.cuda.Stream(gpu) for _ in range(2)]
+    xs = [draw(1000, 3000, device=gpu, seed=seed) for seed in range(2)]
+    torch.cuda.synchronize(gpu)
+    outs = [[], []]
+    for _ in range(20):
+        for number, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                outs[number].append(matmul(xs[number], w))
+                copies.clear()  # their memory is free for the stream's next launch
+    torch.cuda.synchronize(gpu)
+    for x, found in zip(xs, outs, strict=True):
+        assert all(error(out, right(x, w)) < LIMITS[torch.bfloat16] for out in found)
+
+
 def test_launches_are_recorded_and_replayed(gpu):
     w = draw(2048, 4096, device=gpu) / 64
     x = draw(9, 4096, device=gpu)
@@ -275,15 +354,15 @@ def test_no_product_compiles_after_a_warm_up(gpu, monkeypatch):
     """Triton and the launch path have forgotten what other tests compiled; Triton's cache on disk may have it."""
     for kernel in KERNELS:
         monkeypatch.setattr(kernel, "device_caches", defaultdict(kernel.create_binder))
-    for name in ("_plans", "_launches"):
-        monkeypatch.setattr(launch, name, Cache())
+    for module, name in ((launch, "_plans"), (launch, "_launches"), (padding, "_kept")):
+        monkeypatch.setattr(module, name, Cache())
     compiled, random = [], Random(0)
 
     def compile(kernel, original, *given):
         compiled.append(kernel.fn.__name__)
         return original(*given)
 
-    layers = (Linear(1536, 2048, residual=True), Linear(2048, 1536, gated=True))
+    layers = (Linear(1000, 3000, residual=True), Linear(2048, 1536, gated=True))
     with instead_of_compiling(compile):
         warm_up_matmul(layers, range(1, 401))
         before = len(compiled)
@@ -296,6 +375,7 @@ def test_no_product_compiles_after_a_warm_up(gpu, monkeypatch):
                 expected = right(x, w, residual=residual, gated=layer.gated)
                 assert error(got, expected) < LIMITS[torch.bfloat16]
     assert len(set(compiled)) > 1
+    assert ("pad_kernel" in compiled) == (torch.cuda.get_device_capability(gpu)[0] == 9)
     assert compiled[before:] == []
 
 
@@ -312,9 +392,11 @@ def test_the_op_compiles_whole(gpu):
 
 
 def test_launches_on_a_device_that_is_not_the_current_one(gpu):
+    """Few rows; many, of which a copy is made."""
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
-    other = torch.device("cuda", 1)
-    x, w = draw(8, 2048, device=other), draw(512, 2048, device=other) / 45
-    for _ in range(2):
-        assert error(matmul(x, w), right(x, w)) < LIMITS[torch.bfloat16]
+    for device in (torch.device("cuda", 1), torch.device("cuda", 0)):
+        for rows, width, size in ((8, 512, 2048), (300, 1000, 3000)):
+            x, w = draw(rows, size, device=device), draw(width, size, device=device) / 45
+            for _ in range(2):
+                assert error(matmul(x, w), right(x, w)) < LIMITS[torch.bfloat16]

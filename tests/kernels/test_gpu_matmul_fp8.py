@@ -11,7 +11,7 @@ from heurgen_kernels.gemm.launch import _plans
 from heurgen_kernels.heuristics import matmul_fp8 as generated
 
 from tests.kernels.products import error, quantised, right
-from tests.kernels.test_gpu_matmul import FEW, LIMITS, ODD, apart, draw
+from tests.kernels.test_gpu_matmul import FEW, LIMITS, ODD, apart, copies, draw  # noqa: F401
 
 pytestmark = pytest.mark.gpu
 
@@ -93,6 +93,17 @@ def test_bfloat16_keeps_its_range_and_every_number_is_exact(gpu, config):
     out = matmul(x, w, w_scale=torch.ones(1, device=gpu), config=config)
     assert out[:, 70].isnan().all()
     assert not out[:, :70].isnan().any()
+
+
+@pytest.mark.parametrize("scaled", ["row", "block"])
+def test_x_is_copied_to_whole_lines(gpu, copies, scaled):  # noqa: F811
+    """Rows of the weight are whole 16 bytes, those of x no whole lines."""
+    x = draw(300, 3024, device=gpu)
+    w, scale, weight = quantised(draw(1008, 3024, device=gpu) / 55, scaled)
+    for gated in (False, True):
+        got = matmul(x, w, w_scale=scale, gated=gated)
+        assert error(got, right(x, weight, gated=gated)) < LIMITS[torch.bfloat16]
+    assert len(copies) == 2
 
 
 def test_launches_are_recorded_and_replayed(gpu):

@@ -13,6 +13,7 @@ import torch
 from ..gemm.call import FP8, Product, check, scale_shapes
 from ..gemm.config import Config, normalise
 from ..gemm.launch import launch
+from ..gemm.padding import fill, large, over, pays, reads_lines
 from ..gemm.plan import adapted, addresses_of, plan_key, share
 from ..gemm.select import bind
 from ..host.bound import aligned
@@ -75,6 +76,9 @@ def warm_up_matmul(
     for layer in dict.fromkeys(layers):
         for m, config in launches(layer, every_m, heuristics, found):
             calls.append(partial(launch, product(layer, m, found), config))
+        many = product(layer, max(every_m, default=1), found)
+        if large(many, many.layout.rows):  # at an address inside a line of memory all such x are copied
+            calls.append(partial(fill, many, over(many)))
     with on_device(place):
         compiled = compile_ahead(calls, processes)
     return WarmUp(len(calls), compiled, time.perf_counter() - started)
@@ -105,15 +109,17 @@ def launches(
     what no M gets, since ceilings and remainders of M follow from it and not from its ends.
     """
     select = bind(heuristics, device.vendor, bool(layer.scaled))
-    call = product(layer, 1, device)  # what a config is adapted to does not depend on M
-    layout, alignment = call.layout, aligned(addresses_of(call))
-    _, width, size, *rest = layout.features
+    # what a config is adapted to does not depend on M, but for whether it is over a copy of x
+    call = product(layer, 1, device)
+    copy, alignment = over(call), aligned(addresses_of(call))
+    _, width, size, *rest = call.layout.features
     kinds = set()
     for m in rows:
         config = normalise(select((m, width, size, *rest)))
-        launched = adapted(config, call)
+        given = copy if pays(call, m) and reads_lines(config, copy) else call
+        launched = adapted(config, given)
         shares = share(launched, m, width, size, layer.gated, device.processors)
-        kind = plan_key(launched, layout, shares, alignment)
+        kind = plan_key(launched, given.layout, shares, alignment)
         if kind not in kinds:
             kinds.add(kind)
             yield m, config

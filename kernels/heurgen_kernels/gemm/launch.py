@@ -16,8 +16,9 @@ from ..host.dispatch import current_device, hash_in_turn, through_triton
 from ..host.scratch import counters
 from .call import FP8, Product, ProductLayout
 from .config import Config
-from .device import narrow, scales, stream_k, vector, warp_specialized, work
+from .device import narrow, pad, scales, stream_k, vector, warp_specialized, work
 from .device.arguments import Tensors
+from .padding import LEAST_ROWS, fill, over, padded
 from .plan import (
     HALF,
     STORED,
@@ -38,14 +39,15 @@ SWIZZLED_BYTES = NVMMASharedLayout(UNIT, 8, 2)
 Given = tuple[Plan, Product, tuple[int, ...], int, Work, tuple[Any, Any]]
 
 _plans: Cache[tuple[Any, ...], Plan] = shared()
-# By config, identity of the layout and alignment; the layout is kept, so that its id stays its own.
-_launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work]] = shared()
+# By config, identity of the layout and what counts of addresses; the layout is kept, so that its id stays its own. The
+# last says whether the launch is over a copy of x.
+_launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work, bool]] = shared()
 
 
 @cache
 def settle_cache_keys() -> None:
     """See `hash_in_turn`."""
-    hash_in_turn((work, scales, narrow, stream_k, vector, warp_specialized))
+    hash_in_turn((work, scales, narrow, stream_k, vector, warp_specialized, pad))
 
 
 def launch(call: Product, config: Config) -> torch.Tensor:
@@ -57,12 +59,26 @@ def launch(call: Product, config: Config) -> torch.Tensor:
     if layout.rows == 0:
         return call.out
     addresses = addresses_of(call)
-    asked = (config, id(layout), aligned(addresses))
+    in_lines = layout.rows < LEAST_ROWS or addresses[0] & 127 == 0
+    asked = (config, id(layout), aligned(addresses), in_lines)
     known = _launches.get(asked)
     if known is None:
-        known = _launches.keep(asked, (layout, *_prepared(call, config, asked[2])))
-    _run(known[1], call, addresses, known[2])
+        known = _launches.keep(asked, _known(call, config))
+    _, plan, shares, copied = known
+    given = call
+    if copied:
+        given = over(call)
+        fill(call, given)
+        addresses = addresses_of(given)
+    _run(plan, given, addresses, shares)
     return call.out
+
+
+def _known(call: Product, config: Config) -> tuple[ProductLayout, Plan, Work, bool]:
+    """What is kept of a launch, see `_launches`."""
+    copy = padded(call, config)
+    given = copy or call
+    return (call.layout, *_prepared(given, config, aligned(addresses_of(given))), copy is not None)
 
 
 def _prepared(call: Product, config: Config, alignment: Any) -> tuple[Plan, Work]:

@@ -218,7 +218,8 @@ def source_of(kernel: Any, arguments: Sequence[Any]) -> ASTSource:
                     attributes[number, place] = [["tt.divisibility", 16]]
         else:
             signature[parameter.name] = _type(value)
-            if specialised and not parameter.do_not_specialize_on_alignment and value % 16 == 0:
+            whole = specialised and not parameter.do_not_specialize_on_alignment and value % 16 == 0
+            if whole or isinstance(value, torch.Tensor):
                 attributes[number,] = [["tt.divisibility", 16]]
     return (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, attributes)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
 
 from ..gemm.call import FP8, Product, check, scale_shapes
 from ..gemm.config import normalise
+from ..gemm.device.pad import pad_kernel
 from ..gemm.launch import dispatched, scratch_of
+from ..gemm.padding import OPTIONS as PADDING
+from ..gemm.padding import numbers_of, over, padded
 from ..gemm.plan import adapted, make_plan, share
 from .fits import DEVICES, ELEMENTS, Resources, resources
 
@@ -48,11 +51,25 @@ def meta_product(shape: Shape, target: str) -> Product:
 
 
 def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
-    """Compile what a launch of the config would run on a target of `tools.fits.TARGETS`, and read what it uses."""
+    """Compile what a launch of the config would run on a target of `tools.fits.TARGETS`, and read what it uses. Where x
+    is copied: the kernel that reads the copy; `compile_padding` is of the one before it.
+    """
     call = meta_product(shape or Shape(), target)
+    call = padded(call, normalise(config)) or call
     launched = adapted(normalise(config), call)
     layout = call.layout
     shares = share(launched, layout.rows, layout.width, layout.size, call.gated, layout.device.processors)
     plan = make_plan(call, launched, shares)
     arguments = dispatched(plan, call, shares, scratch_of(plan, call, 0, shares))
     return resources(plan.kernel, arguments, plan.options, target)
+
+
+def compile_padding(target: str) -> Resources:
+    """Compile the kernel that copies x to padded rows, by 16 bytes and by single elements: the most that it uses."""
+    found = []
+    for size in (3000, 3001):
+        call = meta_product(Shape(300, 5000, size), target)
+        copy = over(call)
+        arguments = (call.x, copy.x, *numbers_of(call, copy))
+        found.append(resources(pad_kernel, arguments, PADDING, target))
+    return Resources(*(max(numbers) for numbers in zip(*map(astuple, found), strict=True)))

@@ -17,6 +17,7 @@ from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.defaults import default_config
 from heurgen_kernels.gemm.device.arguments import Tensors
 from heurgen_kernels.gemm.launch import dispatched, numbers_of, scratch_of
+from heurgen_kernels.gemm.padding import padded
 from heurgen_kernels.gemm.plan import (
     SCRATCH_LIMIT,
     SHARED_MEMORY,
@@ -139,8 +140,9 @@ def fits_the_signature(plan, call, shares):
 
 def lay_out(config, call, plans):
     """What a launch does before it launches; plans: those that were made and examined."""
-    device, layout = call.layout.device, call.layout
     assert normalise(config) is config
+    call = padded(call, config) or call
+    device, layout = call.layout.device, call.layout
     launched = adapted(config, call)
     assert normalise(launched) == launched
     shares = share(launched, layout.rows, layout.width, layout.size, call.gated, device.processors)

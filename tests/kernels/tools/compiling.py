@@ -75,6 +75,10 @@ def _product(config: Any, target: str, shape: dict[str, Any]) -> list[Any]:
     )
 
 
+def _padding(config: Any, target: str, shape: dict[str, Any]) -> list[Any]:
+    return _numbers(matmul_fits.compile_padding(target), target)
+
+
 def _instructions(config: Any, target: str, shape: dict[str, Any]) -> str:
     kept, read = [], fits._nvidia_resources
     fits._nvidia_resources = lambda compiled, at: kept.append(compiled.asm["cubin"]) or read(compiled, at)
@@ -91,7 +95,8 @@ def _instructions(config: Any, target: str, shape: dict[str, Any]) -> str:
 
 # [shared memory in bytes, registers, spills, why it does not fit or None]; "instructions": those of the kernel as text.
 WAYS: dict[str, Callable[[Any, str, dict[str, Any]], Any]] = {
-    "attention": _attention, "widening": _widening, "product": _product, "instructions": _instructions,
+    "attention": _attention, "widening": _widening, "product": _product, "padding": _padding,
+    "instructions": _instructions,
 }  # fmt: skip
 
 

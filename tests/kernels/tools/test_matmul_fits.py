@@ -112,3 +112,12 @@ def test_what_amd_can_launch_fits(target, processors):
 def test_no_form_of_a_tile_needs_more_room_than_there_is(rows, width, splits):
     config = Config("warp_specialized", rows, width, 64, 4, 12, 1, splits)
     assert unfit("sm_90", [(config, {"M": 300, "bias": True, "residual": True})]) == ""
+
+
+def test_the_copy_of_x_and_what_reads_it_fit():
+    """Hopper's alone: elsewhere x is not copied."""
+    ((shared, registers, spills, reason),) = asked("padding", "sm_90", [(None, {})])
+    assert (shared, spills, reason) == (0, 0, None)
+    assert registers
+    special = Config("warp_specialized", 128, 256, 64, 4, 12)
+    assert unfit("sm_90", [(special, {"M": 300, "N": 5000, "K": 3000, "bias": True, "residual": True})]) == ""
