@@ -36,6 +36,7 @@ from tests.kernels.servers import (  # noqa: E402
     vllm_caches,
     vllm_drafts,
     vllm_images,
+    vllm_known,
     vllm_traffic,
     vllm_wrapped,
     vllm_writes,
@@ -52,6 +53,9 @@ from tests.kernels.servers.vllm_calls import (  # noqa: E402
     stock_calls,
 )
 
+CHECKS = (
+    sys.modules[__name__], vllm_caches, vllm_drafts, vllm_images, vllm_known, vllm_traffic, vllm_wrapped, vllm_writes,
+)  # fmt: skip
 NAMES = list(registry.AttentionBackendEnum.__members__)
 SAID: list[str] = []
 backend.logger = SimpleNamespace(info_once=lambda text, *given: SAID.append(text % given))
@@ -442,11 +446,7 @@ def check_two_engines_share_nothing():
 
 def main():
     found = {}
-    modules = (
-        globals(),
-        *map(vars, (vllm_caches, vllm_drafts, vllm_images, vllm_writes, vllm_wrapped, vllm_traffic)),
-    )
-    for name, check in [item for module in modules for item in module.items()]:
+    for name, check in [item for module in CHECKS for item in vars(module).items()]:
         if name.startswith("check_"):
             try:
                 check()
