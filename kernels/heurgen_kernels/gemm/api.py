@@ -28,8 +28,8 @@ def matmul(
 
     x             [M, K], or [..., K], which gives [..., N]; float16 or bfloat16, contiguous along K
     w             [N, K] of x's type, contiguous along K; or float8_e4m3fn, with
-    w_scale       float32: one number, [N], or [ceil(N / 128), ceil(K / 128)] for blocks of 128 x 128, contiguous. The
-                  weight is its numbers times their scales, which multiply sums in float32; only the weight is quantised
+    w_scale       float32, of any strides: one number; [N] or [N, 1]; or [ceil(N / 128), ceil(K / 128)] for blocks of
+                  128 x 128. A single number is of the whole weight, whatever its shape. Numerics: see below
     bias          [N]
     residual      [M, N], added to the product; may be `out` itself
     gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
@@ -39,6 +39,10 @@ def matmul(
                   parameters; what it leaves out takes the defaults there
     heuristics    a generated module, or a callable of the features of `gemm.select.FEATURES`; without it and `config`
                   the shipped heuristics choose
+
+    An fp8 weight is its numbers times their scales. Scales of all and of rows multiply sums in float32. Those of blocks
+    multiply the weight, and the product is rounded to x's type, as that of a dequantised weight: in float16 what lies
+    beyond 65504 is infinite in either. With one or two rows of x the variant `vector` leaves it in float32.
 
     ValueError before any launch for shapes, dtypes and devices that do not fit together, and for configs, the
     heuristics' too, that no launch knows.

@@ -9,7 +9,7 @@ import torch
 
 from ..caches import Cache, shared
 from ..host.hardware import Device, device_of
-from .device.scales import BLOCK, NOTHING, ONE, ROW
+from .device.scales import BLOCK, NOTHING, ROW, SIDE, WITHIN
 
 DTYPES = (torch.float16, torch.bfloat16)
 FP8 = torch.float8_e4m3fn  # of weights
@@ -24,6 +24,7 @@ class ProductLayout:
     gate          rows of the weight between a gate and its up projection; 0
     counted       elements that strides and K are counted in for kernels that read through pointers, 8 or 1
     scaled        what a scale of the weight is of, see `device/scales.py`
+    scale_strides  elements between scales of rows and columns, or of blocks of them; 0 where there is one for all
     kind          of products that differ in M, N and K alone, the same
     features      of `select.FEATURES`, in their order
     """
@@ -37,6 +38,7 @@ class ProductLayout:
     index: int
     device: Device
     scaled: int
+    scale_strides: tuple[int, int]
     kind: tuple[Any, ...]
     features: tuple[Any, ...]
 
@@ -132,7 +134,7 @@ def check_rest(call: Product) -> None:
 
 
 def check_scale(weight: torch.Tensor, scale: torch.Tensor | None) -> None:
-    """scale: one number, [N], or [ceil(N / 128), ceil(K / 128)], float32; of an fp8 weight, which has one."""
+    """scale: one number, [N], [N, 1], or [ceil(N / 128), ceil(K / 128)], float32; of an fp8 weight, which has one."""
     if (scale is None) != (weight.dtype != FP8):
         given = "given" if scale is not None else "missing"
         raise ValueError(
@@ -143,13 +145,11 @@ def check_scale(weight: torch.Tensor, scale: torch.Tensor | None) -> None:
     if scale.dtype != torch.float32:
         raise ValueError(f"w_scale is {scale.dtype}; expected float32")
     shape, shapes = tuple(scale.shape), scale_shapes(*weight.shape)
-    if shape != (1,) and shape not in shapes.values():
+    if shape not in ((1,), (*shapes["row"], 1), *shapes.values()):
         raise ValueError(
-            f"w_scale has shape {shape}; expected one number, [N], here {shapes['row']}, or one for each block of "
-            f"128 x 128, here {shapes['block']}"
+            f"w_scale has shape {shape}; expected one number, [N] or [N, 1], here {shapes['row']}, or one for each "
+            f"block of 128 x 128, here {shapes['block']}"
         )
-    if not scale.is_contiguous():
-        raise ValueError(f"w_scale has strides {scale.stride()}; expected it contiguous")
     if scale.device != weight.device:
         raise ValueError(f"w_scale is on {scale.device} and w on {weight.device}; expected one device")
 
@@ -159,13 +159,18 @@ def scale_shapes(n: int, k: int) -> dict[str, tuple[int, ...]]:
     return {"one": (), "row": (n,), "block": (-(-n // 128), -(-k // 128))}
 
 
-def kind_of(scale: torch.Tensor | None) -> int:
-    """What a scale that was checked is of."""
+def scales_of(scale: torch.Tensor | None, n: int, gated: bool) -> tuple[int, tuple[int, int]]:
+    """(what a scale that was checked is of, its strides along the rows and the columns of a weight of n rows). One
+    number is of all rows, whatever its shape: of a weight with one row or one block several mean the same.
+    """
     if scale is None:
-        return int(NOTHING.value)
-    if scale.numel() == 1 and scale.dim() < 2:
-        return int(ONE.value)
-    return int(ROW.value if scale.dim() == 1 else BLOCK.value)
+        return int(NOTHING.value), (0, 0)
+    if scale.numel() == 1:
+        return int(ROW.value), (0, 0)
+    if scale.dim() == 1 or scale.shape == (n, 1):
+        return int(ROW.value), (scale.stride(0), 0)
+    within = gated and n // 2 % SIDE.value
+    return int((WITHIN if within else BLOCK).value), (scale.stride(0), scale.stride(1))
 
 
 def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
@@ -176,15 +181,18 @@ def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
     strides: tuple[int, ...] = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
     if call.residual is not None:
         strides = (*strides, call.residual.stride(0))
+    scaled, scale_strides = scales_of(call.scale, call.weight.shape[0], call.gated)
     kind = (
         device, call.x.device, call.x.dtype, call.gated, call.bias is not None, call.residual is not None,
         tuple((stride == 1, stride == 8, stride % 16 == 0, stride % 128 == 0, stride < 1 << 31) for stride in strides),
-        all(stride % 8 == 0 for stride in strides), width % 8 == 0, call.weight.dtype, kind_of(call.scale),
+        all(stride % 8 == 0 for stride in strides), width % 8 == 0, call.weight.dtype, scaled,
+        max(scale_strides) < 1 << 31,
     )  # fmt: skip
     features = (rows, width, size, call.gated, device.processors)
     return ProductLayout(
         rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, counted_in((*strides, size)), call.x.device,
-        call.x.get_device() if call.x.is_cuda else -1, device, kind_of(call.scale), kind, features,
+        call.x.get_device() if call.x.is_cuda else -1, device, scaled, scale_strides, kind,
+        features,
     )  # fmt: skip
 
 

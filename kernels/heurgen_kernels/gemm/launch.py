@@ -116,13 +116,14 @@ def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
     parts: tuple[int, ...] = (shares.whole, shares.left, shares.splits, shares.items)
     if plan.specialised:
         sizes = (layout.width, layout.rows) if plan.swap else (layout.rows, layout.width)
-        return (call.out.stride(0), *sizes, *tiles, *parts, layout.gate)
+        return (call.out.stride(0), *sizes, *tiles, *parts, layout.gate, *layout.scale_strides)
     residual = 0 if call.residual is None else call.residual.stride(0)
     strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0), residual)
     lengths = tuple(number // layout.counted for number in (*strides, layout.size))
     if plan.config.variant == "vector":  # shares no tile
         parts = ()
-    return (*lengths[:4], layout.rows, layout.width, lengths[4], *tiles, *parts, layout.gate)
+    numbers = (layout.rows, layout.width, lengths[4], *tiles, *parts, layout.gate)
+    return (*lengths[:4], *numbers, *layout.scale_strides)
 
 
 def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]) -> tuple[Any, ...]:

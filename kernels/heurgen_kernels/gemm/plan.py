@@ -10,7 +10,7 @@ import torch
 from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
 from .config import Config
-from .device.scales import BLOCK, SIDE
+from .device.scales import SIDE, WITHIN
 from .device.stream_k import stream_k_matmul
 from .device.vector import vector_matmul
 from .device.warp_specialized import warp_specialized_matmul
@@ -108,14 +108,9 @@ def describes(call: Product, *tensors: torch.Tensor | None) -> bool:
 
 def adapted(config: Config, call: Product) -> Config:
     """The config, or the nearest one that this call and GPU can run."""
-    if call.scale is None:
-        return able(config, call)
-    found = able(scaled(config, call), call)
-    if call.gated and call.layout.scaled == BLOCK.value and found.variant != "warp_specialized":
-        if found.BLOCK_M >= 64:  # four sums: more would spill
-            return found._replace(BLOCK_M=64, BLOCK_N=min(64, found.BLOCK_N // 2), num_warps=4)
-        return found._replace(BLOCK_N=min(64, found.BLOCK_N))
-    return found
+    if call.scale is not None and config.variant == "warp_specialized" and config.BLOCK_M >= 128:
+        config = config._replace(BLOCK_N=128)  # a weight of 8 bits is the left operand, 128 rows of it
+    return able(config, call)
 
 
 def able(config: Config, call: Product) -> Config:
@@ -140,24 +135,6 @@ def able(config: Config, call: Product) -> Config:
     return config
 
 
-# In place of vector, which has no scales of blocks.
-FEW_ROWS_OF_BLOCKS = Config("stream_k", 16, 64, 128, 4, 6, 1, 2)
-
-
-def scaled(config: Config, call: Product) -> Config:
-    """The config for a weight of 8 bits: the left operand of warp_specialized, at 128 rows of x in tiles of 128 x 128.
-    With scales of blocks a step is inside one, and warp_specialized has as many sums again, of a step.
-    """
-    blocks = call.layout.scaled == BLOCK.value
-    if config.variant == "warp_specialized":
-        most = (64 if call.gated else 128) if blocks else 256
-        rows = min(config.BLOCK_M, most)
-        return config._replace(BLOCK_M=rows, BLOCK_N=config.BLOCK_N if config.BLOCK_M < 128 else 128)
-    if blocks and config.variant == "vector":
-        return FEW_ROWS_OF_BLOCKS
-    return config._replace(BLOCK_K=min(config.BLOCK_K, int(SIDE.value))) if blocks else config
-
-
 def portable(config: Config) -> Config:
     """What runs in place of a config that needs tensor descriptors."""
     if config.BLOCK_M >= 128:  # whole tiles: sums of parts beside a residual would spill
@@ -173,9 +150,11 @@ def warps_that_hold(config: Config, gated: bool) -> int:
 
 
 def stages_that_load(config: Config, call: Product) -> int:
-    """Steps of stream_k_tma that shared memory has room for, at most num_stages."""
+    """Steps of stream_k_tma that shared memory has room for, at most num_stages: of x, the weight, its rows' scales."""
     rows = (2 if call.gated else 1) * config.BLOCK_N
     step = (2 * config.BLOCK_M + call.weight.itemsize * rows) * config.BLOCK_K
+    if call.layout.scaled == WITHIN.value:
+        step += 4 * rows * -(-config.BLOCK_K // SIDE.value)
     return max(1, min(config.num_stages, int(SHARED_MEMORY // step)))
 
 

@@ -9,13 +9,14 @@ import pytest
 import torch
 from heurgen_kernels.gemm import launch as launching
 from heurgen_kernels.gemm.api import matmul
-from heurgen_kernels.gemm.call import Product, check
+from heurgen_kernels.gemm.call import Product, check, check_scale, scales_of
 from heurgen_kernels.gemm.config import Config
+from heurgen_kernels.gemm.device.scales import BLOCK, ROW, WITHIN
 from heurgen_kernels.gemm.launch import launch
 from heurgen_kernels.gemm.plan import adapted
 from heurgen_kernels.host.hardware import Device
 
-from tests.kernels.products import error, quantised, right
+from tests.kernels.products import dequantised, error, exact, quantised, right, shape_of
 
 SCALED = ("one", "row", "block")
 CONFIGS = {
@@ -25,6 +26,7 @@ CONFIGS = {
     "vector": Config("vector", 1, 16, 256, 2, 1),
     "two vectors": Config("vector", 2, 4, 512, 4, 3),
 }
+UNIT = [name for name, config in CONFIGS.items() if config.variant != "vector"]  # of the matrix unit
 SHAPES = [(1, 40, 64), (3, 140, 260), (2, 33, 1030)]
 
 
@@ -45,9 +47,9 @@ def test_products_are_right(config, rows, width, size, scaled):
 
 @pytest.mark.parametrize("scaled", SCALED)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize(("rows", "width", "size"), [(2, 66, 300)])
+@pytest.mark.parametrize(("rows", "width", "size"), [(2, 66, 300), (3, 128, 129)])
 def test_gated_products_are_right(config, rows, width, size, scaled):
-    """The up projection begins inside a block, and inside a tile of rows."""
+    """The up projection begins inside a block, and inside a tile of rows; with a block."""
     x, bias = draw(rows, size), draw(2 * width, seed=2)
     w, scale, weight = quantised(draw(2 * width, size, seed=1) / size**0.5, scaled)
     got = matmul(x, w, bias, w_scale=scale, gated=True, config=config)
@@ -66,12 +68,104 @@ def test_every_number_is_exact():
     assert torch.equal(out[:, 0], w[0].half())
 
 
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("name", UNIT)
+def test_a_weight_times_its_blocks_scales_is_rounded_as_a_dequantised_one(name, gated):
+    """To the bit: sums have no error."""
+    x, w, scale = exact(5, 280, 390)
+    expected = right(x, dequantised(w, scale, torch.float16), gated=gated)
+    got = matmul(x, w, w_scale=scale, gated=gated, config=CONFIGS[name])
+    if not gated:
+        assert torch.equal(got, expected.half())
+        assert not torch.equal(got, (x.double() @ dequantised(w, scale, torch.float64).T).half())
+    assert error(got, expected) < 4e-4
+
+
+def test_one_or_two_rows_do_not_round_the_weight():
+    """The difference of two columns that differ by less than a 16-bit number can."""
+    x = torch.zeros(1, 256).half()
+    x[0, 0], x[0, 128] = 1, -1
+    scale = torch.tensor([[1.0 + 2.0**-13, 1.0]])
+    w = torch.ones(8, 256).to(torch.float8_e4m3fn)
+    for name, config in CONFIGS.items():
+        found = matmul(x, w, w_scale=scale, config=config)
+        assert torch.equal(found, torch.full((1, 8), 0.0 if name in UNIT else 2.0**-13).half())
+
+
+def test_what_float16_can_not_hold_is_infinite_as_in_a_dequantised_weight():
+    """With scales of blocks; those of rows multiply sums."""
+    w = torch.full((200, 256), 448.0).to(torch.float8_e4m3fn)
+    x = torch.full((2, 256), 2.0**-10).half()
+    block = torch.ones(2, 2)
+    block[1, 0] = 200.0
+    weight = dequantised(w, block, torch.float16)
+    assert torch.isinf(weight[128:, :128]).all()
+    got = matmul(x, w, w_scale=block, config=CONFIGS["split"])
+    assert torch.equal(got, right(x, weight).half())
+    assert torch.isinf(got[:, 128:]).all()
+    row = torch.full((200,), 200.0)
+    assert torch.equal(
+        matmul(x, w, w_scale=row, config=CONFIGS["split"]), torch.full((2, 200), 22400.0).half()
+    )
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_scales_of_any_strides(config):
+    """NaN lies between them, and behind the last."""
+
+    def laid_out(scale, *, turned):
+        wide = torch.full([3 * length + 2 for length in scale.shape], torch.nan)
+        lay = wide.permute(*reversed(range(wide.dim()))) if turned else wide
+        lay = lay[
+            tuple(slice(0, 3 * length, 3) for length in (reversed(scale.shape) if turned else scale.shape))
+        ]
+        return (lay.permute(*reversed(range(lay.dim()))) if turned else lay).copy_(scale)
+
+    x = draw(1, 260)
+    for scaled in ("row", "column", "block"):
+        w, scale, weight = quantised(draw(140, 260, seed=1) / 16, scaled)
+        given = {"gated": True, "config": config}
+        expected = matmul(x, w, w_scale=scale, **given)
+        assert error(expected, right(x, weight, gated=True)) < 1e-3
+        for turned in (False, True):
+            apart = laid_out(scale, turned=turned)
+            assert not apart.is_contiguous()
+            assert torch.equal(matmul(x, w, w_scale=apart, **given), expected)
+    one = torch.full((), 0.03)
+    expected = matmul(x, w, w_scale=one, **given)
+    assert torch.equal(matmul(x, w, w_scale=one.expand(140, 1), **given), expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "shape", "expected"),
+    [
+        (300, 300, (), (ROW, 0, 0)), (300, 300, (1,), (ROW, 0, 0)), (300, 300, (300,), (ROW, 1, 0)),
+        (300, 300, (300, 1), (ROW, 1, 0)), (300, 300, (3, 3), (BLOCK, 3, 1)), (300, 100, (3, 1), (BLOCK, 1, 1)),
+        (2, 100, (2, 1), (ROW, 1, 0)), (1, 300, (1, 3), (BLOCK, 3, 1)), (1, 300, (1, 1), (ROW, 0, 0)),
+        (1, 100, (1, 1), (ROW, 0, 0)), (100, 100, (1, 1), (ROW, 0, 0)), (128, 16384, (1, 128), (BLOCK, 128, 1)),
+    ],
+)  # fmt: skip
+def test_what_a_scale_is_of(n, k, shape, expected):
+    """One number is of all; no other shape says two things."""
+    scale = torch.ones(shape)
+    check_scale(torch.empty(n, k).to(torch.float8_e4m3fn), scale)
+    kind, strides = scales_of(scale, n, gated=False)
+    assert (kind, *strides) == (expected[0].value, *expected[1:])
+
+
+@pytest.mark.parametrize(("n", "expected"), [(512, BLOCK), (768, BLOCK), (600, WITHIN), (384, WITHIN)])
+def test_an_up_projection_may_begin_within_a_block(n, expected):
+    scale = torch.ones(-(-n // 128), 2)
+    assert scales_of(scale, n, gated=True)[0] == expected.value
+    assert scales_of(scale, n, gated=False)[0] == BLOCK.value
+
+
 def meta_product(rows=9, width=512, size=1024, scaled="one", gated=False, device=(9, 0)):
     def meta(*shape, dtype=torch.bfloat16):
         return torch.empty(shape, dtype=dtype, device="meta")
 
     n = 2 * width if gated else width
-    scale = {"one": (), "row": (n,), "block": (-(-n // 128), -(-size // 128))}[scaled]
+    scale = shape_of(scaled, n, size)
     call = Product(
         meta(rows, size), meta(n, size, dtype=torch.float8_e4m3fn), None, None, meta(rows, width), gated,
         meta(*scale, dtype=torch.float32),
@@ -129,18 +223,15 @@ def test_descriptors_and_rows_that_lie_apart(config, scaled):
 def test_what_a_weight_of_8_bits_is_launched_with():
     wide = Config("warp_specialized", 128, 256, 64, 4, 12)
     assert adapted(wide, meta_product())[:3] == ("warp_specialized", 128, 128)
-    for scaled, gated, rows in (
-        ("row", False, 256),
-        ("block", False, 128),
-        ("row", True, 128),
-        ("block", True, 64),
-    ):
-        call = meta_product(scaled=scaled, gated=gated)
-        assert rows == adapted(wide._replace(BLOCK_M=256, BLOCK_N=128), call).BLOCK_M
-    assert adapted(CONFIGS["wide"], meta_product()).BLOCK_K == 256
-    assert adapted(CONFIGS["wide"], meta_product(scaled="block")).BLOCK_K == 128
-    assert adapted(CONFIGS["vector"], meta_product(rows=1)).variant == "vector"
-    assert adapted(CONFIGS["vector"], meta_product(rows=1, scaled="block")).variant == "stream_k"
+    tall = wide._replace(BLOCK_M=256, BLOCK_N=128)
+    for scaled in SCALED:
+        assert adapted(tall, meta_product(scaled=scaled)).BLOCK_M == 256
+        assert adapted(tall, meta_product(scaled=scaled, gated=True)).BLOCK_M == 128
+        assert adapted(CONFIGS["wide"], meta_product(scaled=scaled)) == CONFIGS["wide"]
+        assert adapted(CONFIGS["vector"], meta_product(rows=1, scaled=scaled)).variant == "vector"
+    described = Config("stream_k_tma", 64, 64, 128, 4, 16)
+    assert adapted(described, meta_product(scaled="block", gated=True)).num_stages == 7
+    assert adapted(described, meta_product(width=576, scaled="block", gated=True)).num_stages == 6
     assert adapted(wide, meta_product(size=1032)).variant == "stream_k"  # rows end inside 16 bytes
     assert adapted(wide, meta_product(device=(8, 9))).variant == "stream_k"
 
@@ -167,9 +258,20 @@ def test_what_nobody_gave_a_config_for_is_answered_by_the_default_or_the_selecto
         (
             torch.float8_e4m3fn,
             torch.ones(2, 2),
-            "w_scale has shape (2, 2); expected one number, [N], here (200,), or",
+            "w_scale has shape (2, 2); expected one number, [N] or [N, 1], here (200,), or one for each block of 128 x "
+            "128, here (2, 3)",
         ),
-        (torch.float8_e4m3fn, torch.ones(3, 2).T, "w_scale has strides (1, 2); expected it contiguous"),
+        (
+            torch.float8_e4m3fn,
+            torch.ones(1, 200),
+            "w_scale has shape (1, 200); expected one number, [N] or [N, 1]",
+        ),
+        (
+            torch.float8_e4m3fn,
+            torch.ones(1, 1),
+            "w_scale has shape (1, 1); expected one number, [N] or [N, 1]",
+        ),
+        (torch.float8_e4m3fn, torch.ones(200, 1, 1), "w_scale has shape (200, 1, 1); expected one number"),
         (torch.float8_e4m3fn, torch.ones(1, device="meta"), "w_scale is on meta and w on cpu"),
     ],
 )

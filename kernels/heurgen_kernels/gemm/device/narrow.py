@@ -15,42 +15,58 @@ HALF = gl.constexpr(64)  # rows of a consumer
 
 
 @gluon.jit
-def widened(buffers, index, element: gl.constexpr, LAYOUT: gl.constexpr):
-    """64 rows of a weight of 8 bits as the left operand, in registers; see `scales.widened`."""
+def widened(buffers, index, scale, element: gl.constexpr, LAYOUT: gl.constexpr):
+    """64 rows of a weight of 8 bits as the left operand, in registers, times their scales, if any; see `scales`."""
     a = buffers.index(index).load(gl.DotOperandLayout(0, LAYOUT, 2)).to(gl.float16)
+    if scale is not None:
+        return (a.to(gl.float32) * scale[:, None]).to(element)
     if element == gl.float16:
         return a
     return a.to(gl.float32).to(element)
 
 
 @gluon.jit
-def scales_of(scale_ptr, row, rows, unit, units, SCALED: gl.constexpr, LAYOUT: gl.constexpr):
-    """Scales of the weight's 64 rows from `row` on, of ROW, or BLOCK's for a step. rows: behind them the last one's."""
+def row_scales(scales, row, rows, LAYOUT: gl.constexpr):
+    """Of the weight's 64 rows from `row` on; behind the last of `rows` its own."""
+    pointer, stride, _ = scales
     index = gl.minimum(row + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT)), rows - 1)
-    if SCALED == BLOCK:
-        index = index // SIDE * ((units + 1) // 2) + unit // 2
-    return gl.load(scale_ptr + index)[:, None]
+    return gl.load(pointer + index * stride.to(gl.int64))[:, None]
+
+
+@gluon.jit
+def block_scales(scales, row, rows, gate, unit, GATED: gl.constexpr, LAYOUT: gl.constexpr):
+    """(of the blocks that these rows have in a step, for `widened`; of the up projection's). A step is half a block."""
+    pointer, stride, step = scales
+    index = gl.minimum(
+        row + gl.arange(0, HALF, gl.SliceLayout(1, gl.DotOperandLayout(0, LAYOUT, 2))), rows - 1
+    )
+    pointer += unit // 2 * step.to(gl.int64)
+    scale = gl.load(pointer + index // SIDE * stride.to(gl.int64))
+    more = scale
+    if GATED:
+        more = gl.load(pointer + (gate + index) // SIDE * stride.to(gl.int64))
+    return scale, more
 
 
 @gluon.jit
 def loaded(
-    a_buffers, ready, turn, element: gl.constexpr, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
-    GATED: gl.constexpr, LAYOUT: gl.constexpr,
+    a_buffers, ready, turn, scale, more_scale, element: gl.constexpr, WHICH: gl.constexpr, CONSUMERS: gl.constexpr,
+    STAGES: gl.constexpr, GATED: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """(the weight's rows of a step, once it is there; those of the up projection)."""
     HALVES: gl.constexpr = 2 * CONSUMERS if GATED else CONSUMERS
     slot = turn % STAGES
     mbarrier.wait(ready.index(slot), turn // STAGES & 1)
-    a = widened(a_buffers, slot * HALVES + WHICH, element, LAYOUT)
+    a = widened(a_buffers, slot * HALVES + WHICH, scale, element, LAYOUT)
     a_more = a
     if GATED:
-        a_more = widened(a_buffers, slot * HALVES + CONSUMERS + WHICH, element, LAYOUT)
+        a_more = widened(a_buffers, slot * HALVES + CONSUMERS + WHICH, more_scale, element, LAYOUT)
     return a, a_more
 
 
 @gluon.jit
 def multiply_narrow(
-    a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first, units, done, count, element: gl.constexpr,
+    a_buffers, b_buffers, ready, empty, scales, row, rows, gate, first, done, count, element: gl.constexpr,
     WHICH: gl.constexpr, BLOCK_B: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GATED: gl.constexpr,
     SCALED: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
@@ -59,14 +75,20 @@ def multiply_narrow(
     """
     acc = gl.zeros([HALF, BLOCK_B], gl.float32, LAYOUT)
     more = acc
-    a, a_more = loaded(a_buffers, ready, done, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT)
+    scale = None
+    more_scale = None
+    if SCALED >= BLOCK:
+        scale, more_scale = block_scales(scales, row, rows, gate, first, GATED, LAYOUT)
+    a, a_more = loaded(
+        a_buffers, ready, done, scale, more_scale, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT
+    )
     for turn in range(done, done + count - 1):
         acc, more, a, a_more = narrow_step(
-            a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first + turn - done,
-            units, turn, element, False, WHICH, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
+            a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scales, row, rows, gate, first + turn - done,
+            turn, element, False, WHICH, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
         )  # fmt: skip
     acc, more, a, a_more = narrow_step(
-        a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, first + count - 1, units,
+        a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scales, row, rows, gate, first + count - 1,
         done + count - 1, element, True, WHICH, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
     )  # fmt: skip
     return acc, more
@@ -74,34 +96,27 @@ def multiply_narrow(
 
 @gluon.jit
 def narrow_step(
-    a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scale_ptr, row, rows, gate, unit, units, turn,
+    a, a_more, acc, more, a_buffers, b_buffers, ready, empty, scales, row, rows, gate, unit, turn,
     element: gl.constexpr, LAST: gl.constexpr, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
     GATED: gl.constexpr, SCALED: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """(the sums with this step's products, those of the up projection, the weight's rows of the next step, ...)."""
-    ADD: gl.constexpr = SCALED != BLOCK  # else this step's products are apart until they are scaled
+    scale = None
+    more_scale = None
+    if SCALED >= BLOCK and not LAST:  # of the next step, under way while the matrix unit is given this one
+        scale, more_scale = block_scales(scales, row, rows, gate, unit + 1, GATED, LAYOUT)
     slot = turn % STAGES
     b = b_buffers.index(slot).permute((1, 0))
-    pending = warpgroup_mma(a, b, acc, use_acc=ADD, is_async=True)
+    pending = warpgroup_mma(a, b, acc, is_async=True)
     if GATED:
-        second = warpgroup_mma(a_more, b, more, use_acc=ADD, is_async=True)
-    if SCALED == BLOCK:
-        scale = scales_of(scale_ptr, row, rows, unit, units, SCALED, LAYOUT)
-        if GATED:
-            more_scale = scales_of(scale_ptr, gate + row, gate + rows, unit, units, SCALED, LAYOUT)
+        second = warpgroup_mma(a_more, b, more, is_async=True)
     if not LAST:
-        a, a_more = loaded(a_buffers, ready, turn + 1, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT)
+        a, a_more = loaded(
+            a_buffers, ready, turn + 1, scale, more_scale, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT
+        )
     if GATED:
-        part, part_more = warpgroup_mma_wait(0, deps=[pending, second])
+        acc, more = warpgroup_mma_wait(0, deps=[pending, second])
     else:
-        part = warpgroup_mma_wait(0, deps=[pending])
+        acc = warpgroup_mma_wait(0, deps=[pending])
     mbarrier.arrive(empty.index(slot))
-    if SCALED == BLOCK:
-        acc += part * scale
-        if GATED:
-            more += part_more * more_scale
-    else:
-        acc = part
-        if GATED:
-            more = part_more
     return acc, more, a, a_more

@@ -1,14 +1,19 @@
 """Weights of 8 bits (e4m3): their numbers, which 16-bit types hold exactly, and their scales.
 
-Scales multiply sums in float32 and are never rounded into the weight: of the whole weight (ONE) or a row (ROW) when
-a tile's sums are complete, of blocks of 128 rows and columns (BLOCK) after each step of K, which ends inside a block.
+Scales of rows, which one of all is too, multiply a tile's sums in float32, when they are complete. Those of blocks of
+128 rows and columns multiply the weight as it is widened, and the product is rounded to x's type as a dequantised
+weight would be: sums of each block's columns, apart until they are scaled, would take as many registers and
+instructions again.
+
+Kernels have scales as (pointer, stride along rows, stride along columns), of blocks from one to the next.
 """
 
 import triton
 import triton.language as tl
 
-# What a scale is of. Nothing: weights of x's type have none.
-NOTHING, ONE, ROW, BLOCK = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+# What scales are of. Nothing: weights of x's type have none. WITHIN: blocks, of a gated weight whose up projection
+# begins within one.
+NOTHING, ROW, BLOCK, WITHIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
 SIDE = tl.constexpr(128)  # rows and columns of a block
 
 
@@ -26,26 +31,48 @@ def halves(w):
 
 
 @triton.jit
-def widened(w, element: tl.constexpr):
-    """A weight in the type of x. By float32 to bfloat16: two instructions a number, where the direct way takes one of
-    which a processor does but sixteen a clock.
+def widened(w, scale, element: tl.constexpr):
+    """A weight in the type of x; scale: of its blocks, as `times_blocks` takes it, or None.
+
+    By float32 to bfloat16: two instructions a number, where the direct way takes one of which a processor does but
+    sixteen a clock.
     """
     if w.dtype == element:
         return w
     w = halves(w)
+    if scale is not None:
+        return times_blocks(w.to(tl.float32), scale).to(element)
     if element == tl.float16:
         return w
     return w.to(tl.float32).to(element)
 
 
 @triton.jit
-def scale_of(scale_ptr, w_rows, columns, size, KIND: tl.constexpr):
-    """float32: the scales of these rows of the weight, of BLOCK those for these columns."""
-    if (
-        KIND == ONE
-    ):  # 0, which the compiler may not see: with one address it stops at 80 registers and spills two
-        w_rows = w_rows >> 30
-    if KIND == BLOCK:
-        scale_ptr += columns // SIDE
-        w_rows = w_rows // SIDE * ((size + SIDE - 1) // SIDE)
-    return tl.load(scale_ptr + w_rows)
+def times_blocks(w, scale):
+    """float32: a tile of the weight times the scales [rows, columns] of equal parts of it."""
+    ROWS: tl.constexpr = scale.shape[0]
+    COLUMNS: tl.constexpr = scale.shape[1]
+    PARTS: tl.constexpr = [ROWS, w.shape[0] // ROWS, COLUMNS, w.shape[1] // COLUMNS]
+    return tl.reshape(tl.reshape(w, PARTS) * scale[:, None, :, None], w.shape)
+
+
+@triton.jit
+def row_scales(scales, w_rows):
+    """float32: of these rows of the weight."""
+    pointer, stride, _ = scales
+    return tl.load(pointer + w_rows * stride.to(tl.int64))
+
+
+@triton.jit
+def block_scales(
+    scales, row, rows, column, columns, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, INSIDE: tl.constexpr
+):  # fmt: skip
+    """float32, for `times_blocks`: of a tile of the weight that begins at this row and column; what of it lies behind
+    the last of `rows` and `columns` has theirs. INSIDE: it may begin inside a block of rows; then each row has its own.
+    """
+    pointer, stride, step = scales
+    ROWS: tl.constexpr = BLOCK_N if INSIDE else (BLOCK_N + SIDE - 1) // SIDE
+    COLUMNS: tl.constexpr = (BLOCK_K + SIDE - 1) // SIDE
+    at_row = tl.minimum(row + tl.arange(0, ROWS) * (BLOCK_N // ROWS), rows - 1) // SIDE
+    at_column = tl.minimum(column // SIDE + tl.arange(0, COLUMNS), (columns - 1) // SIDE)
+    return tl.load(pointer + at_row[:, None] * stride.to(tl.int64) + at_column[None, :] * step.to(tl.int64))

@@ -8,7 +8,7 @@ matrix unit, which on Hopper takes no less than 64 rows there, but as few as 16 
 import triton
 import triton.language as tl
 
-from .scales import BLOCK, ONE, ROW, scale_of, widened
+from .scales import BLOCK, ROW, WITHIN, block_scales, row_scales, widened
 from .work import NUMBERS, place, segment, turns
 
 
@@ -44,18 +44,8 @@ def product(x, w, acc, SWAP: tl.constexpr):
 
 
 @triton.jit
-def scaled(acc, scale, SWAP: tl.constexpr):
-    """Sums by the scales of the weight's rows, which for SWAP are theirs, else their columns."""
-    if SWAP:  # noqa: SIM108
-        acc = acc * scale[:, None]
-    else:
-        acc = acc * scale[None, :]
-    return acc
-
-
-@triton.jit
 def multiply(
-    x_desc, w_desc, x_ptr, w_ptr, scale_ptr, m, n, rows, width, x_stride, w_stride, size, first, last, gate,
+    x_desc, w_desc, x_ptr, w_ptr, scales, m, n, rows, width, x_stride, w_stride, size, first, last, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, GATED: tl.constexpr,
     EVEN_K: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
@@ -67,33 +57,22 @@ def multiply(
     SHAPE: tl.constexpr = [BLOCK_N, BLOCK_M] if SWAP else [BLOCK_M, BLOCK_N]
     acc = tl.zeros(SHAPE, tl.float32)
     up = tl.zeros(SHAPE, tl.float32)
-    if SCALED == BLOCK:  # a step ahead, so that no step waits for them
-        scale = scale_of(scale_ptr, w_rows, first * BLOCK_K, size, SCALED)
-        up_scale = scale
-        if GATED:
-            up_scale = scale_of(scale_ptr, gate + w_rows, first * BLOCK_K, size, SCALED)
     for unit in range(first, last):
         column = unit * BLOCK_K
         columns = column + tl.arange(0, BLOCK_K)
+        scale = None
+        if SCALED >= BLOCK:
+            scale = block_scales(scales, n, width, column, size, BLOCK_N, BLOCK_K, False)
         x = load_x(x_desc, x_ptr, m, x_rows, columns, column, rows, x_stride, size, EVEN_K)
         w = load_weight(w_desc, w_ptr, n, w_rows, columns, column, w_stride, size, EVEN_K)
-        w = widened(w, x.dtype)
-        if SCALED == BLOCK:
-            following = tl.minimum(unit + 1, last - 1) * BLOCK_K
-            next_scale = scale_of(scale_ptr, w_rows, following, size, SCALED)
-            acc += scaled(product(x, w, tl.zeros(SHAPE, tl.float32), SWAP), scale, SWAP)
-            scale = next_scale
-        else:
-            acc = product(x, w, acc, SWAP)
+        acc = product(x, widened(w, scale, x.dtype), acc, SWAP)
         if GATED:
+            if SCALED >= BLOCK:
+                scale = block_scales(
+                    scales, gate + n, gate + width, column, size, BLOCK_N, BLOCK_K, SCALED == WITHIN
+                )
             w = load_weight(w_desc, w_ptr, gate + n, gate + w_rows, columns, column, w_stride, size, EVEN_K)
-            w = widened(w, x.dtype)
-            if SCALED == BLOCK:
-                next_scale = scale_of(scale_ptr, gate + w_rows, following, size, SCALED)
-                up += scaled(product(x, w, tl.zeros(SHAPE, tl.float32), SWAP), up_scale, SWAP)
-                up_scale = next_scale
-            else:
-                up = product(x, w, up, SWAP)
+            up = product(x, widened(w, scale, x.dtype), up, SWAP)
     return acc, up
 
 
@@ -122,17 +101,17 @@ def sum_parts(
 
 @triton.jit
 def finish(
-    acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP: tl.constexpr,
+    acc, up, tensors, scales, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP: tl.constexpr,
     GATED: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     """Scale, bias, gate, residual; then the tile goes out. rows, width: of the output."""
     if SWAP:
         acc = tl.trans(acc)
         up = tl.trans(up)
-    if SCALED == ONE or SCALED == ROW:  # noqa: SIM109
-        acc *= scale_of(tensors.scale, n_rows % width, 0, 0, SCALED)[None, :]
+    if SCALED == ROW:
+        acc *= row_scales(scales, n_rows % width)[None, :]
         if GATED:
-            up *= scale_of(tensors.scale, gate + n_rows % width, 0, 0, SCALED)[None, :]
+            up *= row_scales(scales, gate + n_rows % width)[None, :]
     if tensors.bias is not None:
         bias = tl.load(tensors.bias + n_rows, mask=n_rows < width, other=0.0)
         acc += bias.to(tl.float32)[None, :]
@@ -152,7 +131,7 @@ def finish(
 @triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["m_tiles"])
 def stream_k_matmul(
     tensors, x_desc, w_desc, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles,
-    units, whole, left, splits, items, gate,
+    units, whole, left, splits, items, gate, scale_stride, scale_step,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, SWAP: tl.constexpr,
     GATED: tl.constexpr, EVEN_K: tl.constexpr, MODE: tl.constexpr, BATCH: tl.constexpr, COUNTED: tl.constexpr,
     SCALED: tl.constexpr,
@@ -167,6 +146,7 @@ def stream_k_matmul(
     out_stride *= COUNTED
     residual_stride *= COUNTED
     size *= COUNTED
+    scales = (tensors.scale, scale_stride, scale_step)
     COUNT: tl.constexpr = 2 if GATED else 1
     ROWS: tl.constexpr = BLOCK_N if SWAP else BLOCK_M
     COLUMNS: tl.constexpr = BLOCK_M if SWAP else BLOCK_N
@@ -183,7 +163,7 @@ def stream_k_matmul(
             m_rows = m * BLOCK_M + tl.arange(0, BLOCK_M)
             n_rows = n * BLOCK_N + tl.arange(0, BLOCK_N)
             acc, up = multiply(
-                x_desc, w_desc, tensors.x, tensors.weight, tensors.scale, m * BLOCK_M, n * BLOCK_N, rows, width,
+                x_desc, w_desc, tensors.x, tensors.weight, scales, m * BLOCK_M, n * BLOCK_N, rows, width,
                 x_stride, w_stride, size, first, last, gate, BLOCK_M, BLOCK_N, BLOCK_K, SWAP, GATED, EVEN_K, SCALED,
             )  # fmt: skip
             ended = True
@@ -214,6 +194,6 @@ def stream_k_matmul(
                             )
             if ended:
                 finish(
-                    acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP, GATED,
-                    SCALED,
+                    acc, up, tensors, scales, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, SWAP,
+                    GATED, SCALED,
                 )  # fmt: skip

@@ -1,13 +1,13 @@
 """Products of one or two rows of x on any GPU: each program multiplies some rows of the weight by them in float32.
 
 The matrix unit would take sixteen rows of x, and the weight through shared memory; here what bounds the product, the
-weight, is read once by many small programs, and K is never cut.
+weight, is read once by many small programs, and K is never cut. A weight's scales of blocks multiply it in float32 too.
 """
 
 import triton
 import triton.language as tl
 
-from .scales import halves
+from .scales import BLOCK, WITHIN, block_scales, halves, times_blocks
 from .stream_k import finish
 from .work import NUMBERS, place
 
@@ -32,7 +32,7 @@ def load_weight(ptr, rows, columns, stride, size, EVEN_K: tl.constexpr):
 
 @triton.jit
 def finish_row(
-    acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED: tl.constexpr,
+    acc, up, row, n_rows, tensors, scales, rows, width, out_stride, residual_stride, gate, GATED: tl.constexpr,
     SCALED: tl.constexpr,
 ):  # fmt: skip
     """acc, up [BLOCK_N, BLOCK_K]: products to be added up along K."""
@@ -40,25 +40,24 @@ def finish_row(
     up = tl.sum(up, 1)[None, :] if GATED else acc
     m_rows = row + tl.arange(0, 1)
     finish(
-        acc, up, tensors, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED, SCALED
-    )
+        acc, up, tensors, scales, m_rows, n_rows, rows, width, out_stride, residual_stride, gate, False, GATED, SCALED
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=NUMBERS, do_not_specialize_on_alignment=["m_tiles"])
 def vector_matmul(
     tensors, x_stride, w_stride, out_stride, residual_stride, rows, width, size, m_tiles, n_tiles, units, gate,
+    scale_stride, scale_step,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, GATED: tl.constexpr,
     EVEN_K: tl.constexpr, COUNTED: tl.constexpr, STAGES: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, less those of tiles that are shared.
-
-    No scales of blocks: sums are of columns of several.
-    """
+    """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, less those of tiles that are shared."""
     x_stride *= COUNTED
     w_stride *= COUNTED
     out_stride *= COUNTED
     residual_stride *= COUNTED
     size *= COUNTED
+    scales = (tensors.scale, scale_stride, scale_step)
     m, n = place(tl.program_id(0), m_tiles, n_tiles, GROUP)
     row = m * BLOCK_M
     other = tl.minimum(row + 1, rows - 1)  # the same row again where there is no second: it is not stored
@@ -71,6 +70,9 @@ def vector_matmul(
     for unit in tl.range(0, units, num_stages=STAGES):
         columns = unit * BLOCK_K + tl.arange(0, BLOCK_K)
         w = load_weight(tensors.weight, w_rows, columns, w_stride, size, EVEN_K)
+        if SCALED >= BLOCK:
+            scale = block_scales(scales, n * BLOCK_N, width, unit * BLOCK_K, size, BLOCK_N, BLOCK_K, False)
+            w = times_blocks(w, scale)
         x = load_row(tensors.x, row, columns, x_stride, size, EVEN_K)
         acc += w * x
         if BLOCK_M == 2:
@@ -78,22 +80,19 @@ def vector_matmul(
             acc_other += w * x_other
         if GATED:
             w = load_weight(tensors.weight, gate + w_rows, columns, w_stride, size, EVEN_K)
+            if SCALED >= BLOCK:
+                scale = block_scales(
+                    scales, gate + n * BLOCK_N, gate + width, unit * BLOCK_K, size, BLOCK_N, BLOCK_K, SCALED == WITHIN
+                )  # fmt: skip
+                w = times_blocks(w, scale)
             up += w * x
             if BLOCK_M == 2:
                 up_other += w * x_other
-    finish_row(acc, up, row, n_rows, tensors, rows, width, out_stride, residual_stride, gate, GATED, SCALED)
+    finish_row(
+        acc, up, row, n_rows, tensors, scales, rows, width, out_stride, residual_stride, gate, GATED, SCALED
+    )
     if BLOCK_M == 2:
         finish_row(
-            acc_other,
-            up_other,
-            row + 1,
-            n_rows,
-            tensors,
-            rows,
-            width,
-            out_stride,
-            residual_stride,
-            gate,
-            GATED,
-            SCALED,
-        )
+            acc_other, up_other, row + 1, n_rows, tensors, scales, rows, width, out_stride, residual_stride, gate,
+            GATED, SCALED,
+        )  # fmt: skip

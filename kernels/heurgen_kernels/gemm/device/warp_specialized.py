@@ -23,8 +23,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from .narrow import HALF, multiply_narrow, scales_of
-from .scales import NOTHING, ONE, ROW
+from .narrow import HALF, multiply_narrow, row_scales
+from .scales import NOTHING, ROW
 from .work import gluon_place, gluon_segment, gluon_turns
 
 UNIT = gl.constexpr(64)  # columns of K in a step: 128 bytes, the widest swizzle
@@ -308,7 +308,7 @@ def finish(
 
 @gluon.jit
 def consume(
-    out, residual_desc, bias_ptr, scale_ptr, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty,
+    out, residual_desc, bias_ptr, scales, part_ptr, count_ptr, a_buffers, b_buffers, extra_buffers, ready, empty,
     arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole, left, splits, items, gate,
     WHICH: gl.constexpr, BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr,
     GROUP: gl.constexpr, SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr, SCALED: gl.constexpr,
@@ -347,7 +347,7 @@ def consume(
                 )  # fmt: skip
             else:
                 acc, more = multiply_narrow(
-                    a_buffers, b_buffers, ready, empty, scale_ptr, row, end_row, gate, first, units, done, last - first,
+                    a_buffers, b_buffers, ready, empty, scales, row, end_row, gate, first, done, last - first,
                     staging.dtype, WHICH, BLOCK_B, CONSUMERS, STAGES, GATED, SCALED, LAYOUT,
                 )  # fmt: skip
             ended = True
@@ -375,13 +375,10 @@ def consume(
                                 part_ptr, parts, first_slot, next_slot, step, SECOND, COUNT, START, TOTAL, WIDTH, MORE
                             )  # fmt: skip
             if ended:
-                if SCALED == ONE:
-                    acc *= gl.load(scale_ptr)
-                    more *= gl.load(scale_ptr)
                 if SCALED == ROW:
-                    acc *= scales_of(scale_ptr, row, end_row, 0, 0, SCALED, LAYOUT)
+                    acc *= row_scales(scales, row, end_row, LAYOUT)
                     if GATED:
-                        more *= scales_of(scale_ptr, gate + row, gate + end_row, 0, 0, SCALED, LAYOUT)
+                        more *= row_scales(scales, gate + row, gate + end_row, LAYOUT)
                 finish(
                     acc, more, out, bias_ptr, residual_desc, arrived, fetched, staging, extra_staging, row, column,
                     (own_row, own_column), ends, gate, WHICH, BLOCK_B, EXTRA, SWAP, GATED, LAYOUT, MORE,
@@ -394,12 +391,13 @@ def consume(
 @gluon.jit(
     do_not_specialize=[
         "out_stride", "rows_a", "rows_b", "n_tiles", "units", "whole", "left", "splits", "items", "gate",
+        "scale_stride", "scale_step",
     ],
     do_not_specialize_on_alignment=["m_tiles"],
 )  # fmt: skip
 def warp_specialized_matmul(
     tensors, a_desc, b_desc, extra_desc, out_desc, residual_desc, out_stride, rows_a, rows_b, m_tiles, n_tiles, units,
-    whole, left, splits, items, gate,
+    whole, left, splits, items, gate, scale_stride, scale_step,
     BLOCK_B: gl.constexpr, EXTRA: gl.constexpr, CONSUMERS: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
     SWAP: gl.constexpr, GATED: gl.constexpr, MODE: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
@@ -429,11 +427,12 @@ def warp_specialized_matmul(
         mbarrier.init(empty.index(slot), count=CONSUMERS)
     out = (out_desc, tensors.out, out_stride)
     ends = (rows_a, rows_b)
+    scales = (tensors.scale, scale_stride, scale_step)
     # The consumers, then the producer; warps and registers per thread of all but the first consumer.
     gl.warp_specialize(
         [
             (consume, (
-                out, residual_desc, tensors.bias, tensors.scale, tensors.part, tensors.counters, a_buffers, b_buffers,
+                out, residual_desc, tensors.bias, scales, tensors.part, tensors.counters, a_buffers, b_buffers,
                 extra_buffers, ready, empty, arrived, staging, extra_staging, ends, m_tiles, n_tiles, units, whole,
                 left, splits, items, gate, which, BLOCK_B, EXTRA, CONSUMERS, STAGES, GROUP, SWAP, GATED, MODE, SCALED,
             )) if which < CONSUMERS else (produce, (

@@ -16,7 +16,9 @@ from triton.experimental import gluon
 # How tiles are shared: none is; parts of tiles; an even stream.
 WHOLE, PARTS, STREAM = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 # Numbers of Triton's kernels that have no kernel of their own compiled for a value, by name.
-NUMBERS = ("rows", "width", "n_tiles", "units", "whole", "left", "splits", "items", "gate")
+NUMBERS = (
+    "rows", "width", "n_tiles", "units", "whole", "left", "splits", "items", "gate", "scale_stride", "scale_step",
+)  # fmt: skip
 
 
 def _turns(program, programs, items, MODE: tl.constexpr):
