@@ -10,12 +10,12 @@ from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.launch import _plans
 from heurgen_kernels.heuristics import matmul_fp8 as generated
 
-from tests.kernels.products import error, quantised, right
+from tests.kernels.products import dequantised, error, exact, quantised, right
 from tests.kernels.test_gpu_matmul import FEW, LIMITS, ODD, apart, copies, draw  # noqa: F401
 
 pytestmark = pytest.mark.gpu
 
-SCALED = ("one", "row", "block")
+SCALED = ("one", "row", "column", "block")
 FORMS = [
     Config("vector", 1, 8, 512, 4, 3), Config("vector", 2, 4, 512, 2, 4), Config("stream_k", 16, 64, 128, 4, 6, 1, 2),
     Config("stream_k", 16, 64, 256, 4, 4, 3), Config("stream_k", 32, 128, 128, 8, 4, 1, 1),
@@ -37,7 +37,7 @@ def check(gpu, config, rows, width, size, scaled, dtype=torch.bfloat16, spread=F
     """Plain, with bias and residual, and gated, against float64; nothing but the output is written."""
     lay = apart if spread else (lambda matrix: matrix)
     x = lay(draw(rows, size, device=gpu, dtype=dtype))
-    w, scale, weight = quantised(draw(width, size, device=gpu) / size**0.5, scaled)
+    w, scale, weight = quantised(draw(width, size, device=gpu) / size**0.5, scaled, dtype)
     w = lay(w)
     bias, residual = draw(width, device=gpu, dtype=dtype), lay(draw(rows, width, device=gpu, dtype=dtype))
     given, limit = {"w_scale": scale, "config": config}, LIMITS[dtype]
@@ -59,6 +59,43 @@ def test_every_config_is_right(gpu, config):
         number += 1
 
 
+def is_exact(config, rows, n, k, dtype, device, gated=False):
+    """To the bit as with the dequantised weight; but for SiLU, and for vector, which leaves the weight in float32."""
+    x, w, scale = exact(rows, n, k, device)
+    held = torch.float32 if config.variant == "vector" else dtype
+    x, expected = x.to(dtype), right(x, dequantised(w, scale, held), gated=gated)
+    got = matmul(x, w, w_scale=scale, gated=gated, config=config)
+    if gated or config.variant == "vector":
+        assert error(got, expected) < LIMITS[dtype]
+    else:
+        assert torch.equal(got, expected.to(dtype))
+
+
+@pytest.mark.parametrize("config", SPACE, ids=lambda c: "-".join(map(str, c)))
+def test_a_weight_times_its_blocks_scales_is_rounded_as_a_dequantised_one(gpu, config):
+    """Random scales: one of another block is far off. Rows and columns end inside blocks and inside 16 bytes; the up
+    projection begins at a block, within one, and within a tile.
+    """
+    for number, (n, k) in enumerate(((1536, 2048), (1000, 520), (136, 1000), (257, 333))):
+        rows = config.BLOCK_M + number % 2
+        is_exact(config, rows, n, k, tuple(LIMITS)[number % 2], gpu)
+        is_exact(config, rows, 2 * n, k, tuple(LIMITS)[number % 2], gpu, gated=True)
+
+
+@pytest.mark.parametrize("config", FORMS, ids=str)
+def test_scales_of_any_strides(gpu, config):
+    """As in each layout that a checkpoint may have them: turned, and among other numbers."""
+    x = draw(config.BLOCK_M + 1, 1000, device=gpu)
+    for scaled in ("row", "column", "block"):
+        w, scale, _ = quantised(draw(1040, 1000, device=gpu) / 32, scaled, x.dtype)
+        wide = torch.full((scale.shape[-1] * 2, 1048), torch.nan, device=gpu)
+        turned = wide[::2, : scale.shape[0]].T if scale.dim() == 2 else wide.view(-1)[: 2 * 1040 : 2]
+        turned.copy_(scale)
+        for gated in (False, True):
+            given = {"gated": gated, "config": config}
+            assert torch.equal(matmul(x, w, w_scale=turned, **given), matmul(x, w, w_scale=scale, **given))
+
+
 @pytest.mark.parametrize(("rows", "width", "size"), [*ODD, *FEW, (20, 64, 1), (900, 18568, 1040)])
 def test_what_is_chosen_is_right(gpu, rows, width, size):
     for number, scaled in enumerate(SCALED):
@@ -71,7 +108,7 @@ def test_what_is_chosen_is_right(gpu, rows, width, size):
 def test_shared_sums_are_the_same_each_time(gpu, config):
     x = draw(13, 8192, device=gpu)
     for scaled in ("row", "block"):
-        w, scale, weight = quantised(draw(3000, 8192, device=gpu) / 90, scaled)
+        w, scale, weight = quantised(draw(3000, 8192, device=gpu) / 90, scaled, x.dtype)
         first = matmul(x, w, w_scale=scale, config=config)
         assert error(first, right(x, weight)) < LIMITS[torch.bfloat16]
         for _ in range(30):
@@ -99,7 +136,7 @@ def test_bfloat16_keeps_its_range_and_every_number_is_exact(gpu, config):
 def test_x_is_copied_to_whole_lines(gpu, copies, scaled):  # noqa: F811
     """Rows of the weight are whole 16 bytes, those of x no whole lines."""
     x = draw(300, 3024, device=gpu)
-    w, scale, weight = quantised(draw(1008, 3024, device=gpu) / 55, scaled)
+    w, scale, weight = quantised(draw(1008, 3024, device=gpu) / 55, scaled, x.dtype)
     for gated in (False, True):
         got = matmul(x, w, w_scale=scale, gated=gated)
         assert error(got, right(x, weight, gated=gated)) < LIMITS[torch.bfloat16]
@@ -108,7 +145,7 @@ def test_x_is_copied_to_whole_lines(gpu, copies, scaled):  # noqa: F811
 
 def test_launches_are_recorded_and_replayed(gpu):
     x = draw(9, 4096, device=gpu)
-    w, scale, weight = quantised(draw(2048, 4096, device=gpu) / 64, "block")
+    w, scale, weight = quantised(draw(2048, 4096, device=gpu) / 64, "block", x.dtype)
     for config in (None, FORMS[0], FORMS[2], FORMS[7], FORMS[10]):
         matmul(x, w, w_scale=scale, config=config)
         graph = torch.cuda.CUDAGraph()
@@ -142,7 +179,7 @@ def test_warm_ups_know_fp8_layers(gpu):
     layers = [Linear(1536, 2048, scaled="block"), Linear(1536, 2048, gated=True, scaled="row")]
     warm_up_matmul(layers, [1, 16, 300])
     for layer in layers:
-        w, scale, weight = quantised(draw(1536, 2048, device=gpu) / 45, layer.scaled)
+        w, scale, weight = quantised(draw(1536, 2048, device=gpu) / 45, layer.scaled, layer.dtype)
         for rows in (1, 16, 300):
             x = draw(rows, 2048, device=gpu)
             got = matmul(x, w, w_scale=scale, gated=layer.gated)
@@ -153,7 +190,7 @@ def test_the_op_compiles_whole(gpu):
     import heurgen_kernels.ops  # noqa: F401
 
     x = draw(5, 256, device=gpu)
-    w, scale, weight = quantised(draw(128, 256, device=gpu) / 16, "block")
+    w, scale, weight = quantised(draw(128, 256, device=gpu) / 16, "block", x.dtype)
 
     def block(x, w, scale):
         return torch.ops.heurgen.matmul(torch.relu(x), w, w_scale=scale) * 2
