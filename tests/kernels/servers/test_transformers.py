@@ -277,6 +277,58 @@ def test_a_layer_that_is_not_handed_the_cache_of_a_batch_says_so(device):
         ours.paged(torch.nn.Module(), states, states, states, None, scaling=1.0)
 
 
+@pytest.mark.parametrize("name", ["Bloom", "Falcon", "Mpt"])
+def test_continuous_batching_of_models_that_compute_attention_on_their_own(name):
+    """Transformers hands them its batch all the same, and each request saw those before it."""
+    small = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 99}
+    config = getattr(hf, f"{name}Config")(**small)
+    model = getattr(hf, f"{name}ForCausalLM")(config)
+    before = model.config._attn_implementation
+    expected = f"^{name}ForCausalLM computes attention on its own, in which requests of generate_batch would see each"
+    with pytest.raises(NotImplementedError, match=expected + " other: take generate$"):
+        ours.continuous(model)
+    assert model.config._attn_implementation == before
+
+
+def test_continuous_leaves_towers_that_compute_attention_on_their_own():
+    """The text of a batch does not come to them."""
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.text, self.tower = (
+                llama("cpu"),
+                hf.MptForCausalLM(hf.MptConfig(d_model=64, n_layers=1, n_heads=2)),
+            )
+            self.config = self.text.config
+
+    model = ours.continuous(Both())
+    assert model.text.config._attn_implementation == "heurgen_flash"
+    assert model.tower.config._attn_implementation == "eager"
+
+
+def test_a_layer_that_asks_a_batch_for_what_its_cache_cannot_say():
+    """Doge's mask was ignored, and DiffLlama's second call of a layer wrote its values over the first one's."""
+
+    class Model(torch.nn.Module):
+        def __init__(self, calls, mask=None):
+            super().__init__()
+            self.layer_idx, self.calls, self.mask = 3, calls, mask
+
+        def forward(self, cache=None):
+            for _ in range(self.calls):
+                ours._check_batch(self, self.mask)
+
+    cache = object()
+    for _ in range(2):  # each batch begins anew
+        ours.continuous(Model(1))(cache=cache)
+    attends = "Model attends twice, with other values, in generate_batch"
+    with pytest.raises(NotImplementedError, match=attends):
+        ours.continuous(Model(2))(cache=cache)
+    with pytest.raises(NotImplementedError, match="Model has a mask of its own in generate_batch"):
+        ours.continuous(Model(1, torch.ones(1, 1, 5, 5)))(cache=cache)
+
+
 @pytest.mark.slow
 def test_the_example_runs(capsys):
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 32

@@ -67,7 +67,12 @@ def test_a_model_that_computes_attention_on_its_own_gets_masks_to_add(device):
 def test_which_models_hand_their_attention_over(name, expected):
     """GIT's text and DeepSeek V4's compressor have masks of their own to add or to join, though a layer hands over."""
     model = getattr(hf, f"{name}Model")  # its classes are imported, as those of a model that runs are
-    assert masks.hands_over(model.config_class) is expected
+    assert masks.hands_over(model.config_class()) is expected
+
+
+def test_models_of_another_config_and_configs_of_no_model():
+    assert masks.hands_over(hf.InternLM3Config()) is True  # Llama's
+    assert masks.hands_over(hf.PreTrainedConfig()) is False
 
 
 def gemma4():
@@ -146,6 +151,17 @@ def test_no_mask_says_that_the_last_token_sees_every_key():
     assert static[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0]]
     added = masks.mask(q_length=2, kv_length=2, batch_size=1, config=hf.BloomModel.config_class())
     assert (added[0, 0] == 0).int().tolist() == [[1, 0], [1, 1]]
+
+
+def test_a_batch_of_requests_has_no_mask():
+    """Its cache says what each token sees; a mask of every pair of tokens was made for each batch, and not read."""
+    given = {"batch_size": 1, "config": hf.LlamaModel.config_class(), "allow_is_causal_skip": False}
+    assert masks.mask(q_length=5, kv_length=5, **given) is not None
+    token = masks.batching.set(set())
+    try:
+        assert masks.mask(q_length=5, kv_length=5, **given) is None
+    finally:
+        masks.batching.reset(token)
 
 
 def test_causal_masks_end_with_the_last_key():

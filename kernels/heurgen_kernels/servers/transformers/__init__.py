@@ -14,7 +14,6 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from functools import cache
 from inspect import getsource, signature
 from typing import Any
@@ -24,7 +23,7 @@ import triton
 
 from ...api import paged_attention
 from ...host.hardware import device_of
-from .masks import causal_mask, chosen_mask, mask, packed_mask
+from .masks import batching, causal_mask, chosen_mask, hands_over, mask, packed_mask
 
 logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
@@ -35,14 +34,12 @@ CAPABILITY = (8, 0)
 # Keywords that change nothing where there is no mask: a server's, and those that Transformers takes for every model.
 SILENT = {
     "position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx",
-    "num_items_in_batch", "use_cache", "output_hidden_states", "output_router_logits",
+    "num_items_in_batch", "use_cache", "output_hidden_states", "output_router_logits", "logits_to_keep",
     "read_index", "write_index", "block_table", "logits_indices", "logits_processor_args",
 }  # fmt: skip
 # Tokens of a page that K and V of `generate` are cut into.
 PAGE = 16
 _told: set[str] = set()
-# Whether a model computes a batch of `generate_batch` now.
-_batching: ContextVar[bool] = ContextVar("_batching", default=False)
 
 
 def register() -> None:
@@ -55,14 +52,22 @@ def register() -> None:
 
 
 def continuous(model: Any) -> Any:
-    """The model, whose attention is ours in `generate_batch`.
+    """The model, whose attention is ours in `generate_batch`. NotImplementedError where it computes attention on its
+    own: requests of a batch lie one behind the other, and would see each other.
 
     The name goes into the configs as it is: `set_attn_implementation` looks for names with "flash" in them on the hub.
     """
     register()
+    config: Any = getattr(model, "config", None)
+    if config is not None and not hands_over(config.get_text_config(decoder=True)):
+        raise NotImplementedError(
+            f"{type(model).__name__} computes attention on its own, in which requests of generate_batch would see each"
+            " other: take generate"
+        )
+    own = config
     for module in model.modules():
-        config: Any = getattr(module, "config", None)
-        if hasattr(config, "_attn_implementation"):
+        config = getattr(module, "config", None)
+        if hasattr(config, "_attn_implementation") and (config is own or hands_over(config)):
             config._attn_implementation = CONTINUOUS
     if not getattr(model, "_heurgen_batches", False):
         model._heurgen_batches = True
@@ -72,11 +77,11 @@ def continuous(model: Any) -> Any:
 
 
 def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
-    _batching.set(kwargs.get("cache") is not None)
+    batching.set(set() if kwargs.get("cache") is not None else None)
 
 
 def _ends(model: Any, args: Any, output: Any) -> None:
-    _batching.set(False)
+    batching.set(None)
 
 
 def attention(
@@ -104,13 +109,14 @@ def attention(
     }  # fmt: skip
     besides = {name: given for name, given in {"s_aux": s_aux, **kwargs}.items() if _speaks(name, given)}
     if cache is not None:
+        _check_batch(module, attention_mask)
         reason = why_not(query, key, value, None, dropout, True, besides)
         if reason is None:
             return _continuous(query, key, value, cache, module.layer_idx, features, kwargs), None
         _tell(reason)
         besides["softcap"] = softcap
         return _gathered_elsewhere(module, query, key, value, cache, features, besides, kwargs)
-    if _batching.get():
+    if batching.get() is not None:
         raise _dropped(module)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
@@ -145,6 +151,20 @@ def paged(
     if cache is None:
         raise _dropped(module)
     return attention(module, query, key, value, attention_mask, cache=cache, **kwargs)
+
+
+def _check_batch(module: torch.nn.Module, mask: Any) -> None:
+    """NotImplementedError where a layer asks a batch of `generate_batch` for what its cache cannot say."""
+    attended = batching.get()
+    if attended is None:
+        return
+    layer: Any = module.layer_idx
+    if mask is not None or layer in attended:
+        what = "has a mask of its own" if mask is not None else "attends twice, with other values,"
+        raise NotImplementedError(
+            f"{type(module).__name__} {what} in generate_batch, which heurgen does not have"
+        )
+    attended.add(layer)
 
 
 def _dropped(module: torch.nn.Module) -> NotImplementedError:

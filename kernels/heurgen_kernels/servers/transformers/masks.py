@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
 import torch
+
+# Layers that have attended in the batch of `generate_batch` that a model computes now; None outside of one.
+batching: ContextVar[set[int] | None] = ContextVar("batching", default=None)
 
 
 def mask(
@@ -15,26 +19,38 @@ def mask(
     """Transformers' mask function under our names: [batch, 1, new tokens, keys].
 
     `sdpa`'s, of bool, and None where the last new token sees every key: those of a static cache that are not there yet
-    need one. Models that compute attention on their own add masks to their scores and get `eager`'s.
+    need one. Models that compute attention on their own add masks to their scores and get `eager`'s. A batch of
+    `generate_batch` has its cache, which says what each token sees.
     """
+    if batching.get() is not None:
+        return None
     from transformers.masking_utils import eager_mask, sdpa_mask
 
     given = {"q_length": q_length, "kv_length": kv_length, "config": config, **given}
-    kind: Any = type(config)
-    if not hands_over(kind):
+    if not hands_over(config):
         return eager_mask(**given)
     skip = allow_is_causal_skip and q_length in (1, kv_length)
     return sdpa_mask(allow_is_causal_skip=skip, **given)
 
 
-@cache
-def hands_over(config: type) -> bool:
-    """Whether models of a config's class hand their attention over to functions other than `eager`, by what they say
-    of themselves.
+def hands_over(config: Any) -> bool:
+    """Whether models of a config hand their attention over to functions other than `eager`, by what they say of
+    themselves.
     """
-    models = [model for model in _models() if model.config_class is config]
-    return bool(models) and all(
-        model._can_set_attn_implementation() and (model._supports_sdpa or model._supports_flash_attn)
+    kind: Any = type(config)
+    return _hand_over(kind)
+
+
+@cache
+def _hand_over(kind: type) -> bool:
+    from transformers import MODEL_MAPPING
+
+    models = [model for model in _models() if model.config_class is kind]
+    models = models or [MODEL_MAPPING.get(kind, None)]  # such as InternLM3's, whose model is Llama's
+    return all(
+        model is not None
+        and model._can_set_attn_implementation()
+        and (model._supports_sdpa or model._supports_flash_attn)
         for model in models
     )
 
