@@ -13,6 +13,7 @@ from .host.hardware import FP8
 from .host.launch import launch
 from .host.metadata import Metadata, check_metadata
 from .host.select import choose, choose_segments
+from .inference import check_inference
 
 
 def paged_attention(
@@ -80,9 +81,16 @@ def paged_attention(
                   shipped heuristics choose. Its `choose_segments`, where it has one, is what a static grid asks on the
                   device: a @triton.jit function of `defaults.CHOICE`, or a number
 
-    ValueError before any launch for shapes, dtypes, devices and declared lengths that do not fit together, and for
-    configs, the heuristics' too, that no launch knows.
+    For inference alone: ValueError before any launch for tensors that require a gradient where gradients are enabled,
+    for shapes, dtypes, devices and declared lengths that do not fit together, and for configs, the heuristics' too,
+    that no launch knows.
     """
+    if torch.is_grad_enabled():
+        check_inference(
+            "paged_attention", q=q, key_cache=key_cache, value_cache=value_cache, key=key, value=value,
+            alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale,
+            output_scale=output_scale, out=out,
+        )  # fmt: skip
     # floats, since Triton compiles a kernel of its own for an integer in their place
     call = Call(
         q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, torch.empty_like(q) if out is None else out,

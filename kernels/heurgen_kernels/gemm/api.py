@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..inference import check_inference
 from .call import Product, check
 from .config import normalise
 from .launch import launch
@@ -44,9 +45,11 @@ def matmul(
     multiply the weight, and the product is rounded to x's type, as that of a dequantised weight: in float16 what lies
     beyond 65504 is infinite in either. With one or two rows of x the variant `vector` leaves it in float32.
 
-    ValueError before any launch for shapes, dtypes and devices that do not fit together, and for configs, the
-    heuristics' too, that no launch knows.
+    For inference alone: ValueError before any launch for tensors that require a gradient where gradients are enabled,
+    for shapes, dtypes and devices that do not fit together, and for configs, the heuristics' too, that no launch knows.
     """
+    if torch.is_grad_enabled():
+        check_inference("matmul", x=x, w=w, bias=bias, w_scale=w_scale, residual=residual, out=out)
     shape = x.shape
     if x.dim() > 2:
         x = x.reshape(-1, shape[-1])
