@@ -12,9 +12,9 @@ import torch
 
 from ..gemm.call import FP8, Product, check, scale_shapes
 from ..gemm.config import Config, normalise
-from ..gemm.launch import launch
+from ..gemm.launch import dispatch, scratch_of
 from ..gemm.padding import fill, large, over, pays, reads_lines
-from ..gemm.plan import adapted, addresses_of, plan_key, share
+from ..gemm.plan import Work, adapted, addresses_of, make_plan, plan_key, share
 from ..gemm.select import bind
 from ..host.bound import aligned
 from ..host.hardware import Device, device_of, on_device
@@ -74,8 +74,9 @@ def warm_up_matmul(
     found, every_m = device_of(place), sorted({m for m in rows if m > 0})
     calls = []
     for layer in dict.fromkeys(layers):
-        for m, config in launches(layer, every_m, heuristics, found):
-            calls.append(partial(launch, product(layer, m, found), config))
+        for m, config, shares, copied in launches(layer, every_m, heuristics, found):
+            call = product(layer, m, found)
+            calls.append(partial(compile_one, over(call) if copied else call, config, shares))
         many = product(layer, max(every_m, default=1), found)
         if large(many, many.layout.rows):  # at an address inside a line of memory all such x are copied
             calls.append(partial(fill, many, over(many)))
@@ -100,10 +101,17 @@ def product(layer: Linear, rows: int, device: Device) -> Product:
     return call
 
 
+def compile_one(call: Product, config: Config, shares: Work) -> None:
+    """Inside `compiling`: what `launch` would compile, without its caches, since these tensors are on no GPU."""
+    plan = make_plan(call, config, shares)
+    dispatch((plan, call, addresses_of(call), 0, shares, scratch_of(plan, call, 0, shares)))
+
+
 def launches(
     layer: Linear, rows: Iterable[int], heuristics: Any, device: Device
-) -> Iterator[tuple[int, Config]]:
-    """(M, config) of every kind of launch, by its first M: calls of one kind run the same compiled kernel.
+) -> Iterator[tuple[int, Config, Work, bool]]:
+    """(M, the config as `adapted`, how its tiles are shared, whether x is copied) of every kind of launch, by its first
+    M: calls of one kind run the same compiled kernel.
 
     M is all that changes from call to call: each is tried, which takes microseconds and is exact. Ranges would answer
     what no M gets, since ceilings and remainders of M follow from it and not from its ends.
@@ -116,10 +124,11 @@ def launches(
     kinds = set()
     for m in rows:
         config = normalise(select((m, width, size, *rest)))
-        given = copy if pays(call, m) and reads_lines(config, copy) else call
-        launched = adapted(config, given)
-        shares = share(launched, m, width, size, layer.gated, device.processors)
-        kind = plan_key(launched, given.layout, shares, alignment)
+        copied = pays(call, m) and reads_lines(config, copy)
+        given = copy if copied else call
+        config = adapted(config, given)
+        shares = share(config, m, width, size, layer.gated, device.processors)
+        kind = plan_key(config, given.layout, shares, alignment)
         if kind not in kinds:
             kinds.add(kind)
-            yield m, config
+            yield m, config, shares, copied

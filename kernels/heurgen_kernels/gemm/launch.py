@@ -95,7 +95,7 @@ def _run(plan: Plan, call: Product, addresses: tuple[int, ...], shares: Work) ->
     layout = call.layout
     stream = torch._C._cuda_getCurrentRawStream(layout.index) if layout.index >= 0 else 0
     scratch = scratch_of(plan, call, stream, shares)
-    run(plan, _launch_bound, _dispatch, (plan, call, addresses, stream, shares, scratch))
+    run(plan, _launch_bound, dispatch, (plan, call, addresses, stream, shares, scratch))
 
 
 def scratch_of(
@@ -195,7 +195,7 @@ def _plain_descriptor(matrix: torch.Tensor, rows: int, columns: int) -> Any:
     return TensorDescriptor(matrix, list(matrix.shape), [matrix.stride(0), 1], [rows, columns])
 
 
-def _dispatch(given: Given) -> tuple[Any, tuple[Slots, ...]]:
+def dispatch(given: Given) -> tuple[Any, tuple[Slots, ...]]:
     """Triton's own dispatch, which compiles and launches: see `bound.run`."""
     plan, call, _, _, shares, scratch = given
     settle_cache_keys()

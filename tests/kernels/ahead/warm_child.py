@@ -37,6 +37,7 @@ from heurgen_kernels.ahead import compiling as ahead  # noqa: E402
 from heurgen_kernels.ahead.compiling import not_on_disk, share  # noqa: E402
 from heurgen_kernels.ahead.layouts import example  # noqa: E402
 from heurgen_kernels.defaults import GRAPH  # noqa: E402
+from heurgen_kernels.gemm import launch as gemm_launch  # noqa: E402
 from heurgen_kernels.gemm.call import scale_shapes  # noqa: E402
 from heurgen_kernels.host.dispatch import compiling  # noqa: E402
 from heurgen_kernels.host.pages import write_pages  # noqa: E402
@@ -217,18 +218,26 @@ def peaks():
     return max(held[:3]), max(held[-3:])
 
 
+def kept():
+    """What launches of `matmul` find of those before."""
+    return len(gemm_launch._plans) + len(gemm_launch._launches)
+
+
 def warmed(seen, warm, use):
-    """What a warm-up and launches after it did: kernels that the first asked for, its launches, kernels that the others
-    had to compile, and whether these launched, at addresses, past Triton's dispatch but for the first of each kernel.
+    """What a warm-up and launches after it did: kernels that the first asked for, its launches, what it kept for
+    products though of tensors on no GPU, kernels that the others had to compile, and whether these launched, at
+    addresses, past Triton's dispatch but for the first of each kernel.
     """
     first = len(seen.compiled)
+    products_kept = kept()
     warm()
-    before, during = len(seen.compiled), len(seen.launched)
+    before, during, products_kept = len(seen.compiled), len(seen.launched), kept() - products_kept
     use()
     after = seen.launched[during:]
     dispatched = sum(not past for past, _ in after)
     found = {
-        "asked": before - first, "during": during, "late": [kernel for kernel, _ in seen.compiled[before:]],
+        "asked": before - first, "during": during, "kept": products_kept,
+        "late": [kernel for kernel, _ in seen.compiled[before:]],
         "kernels": sorted({kernel for kernel, _ in seen.compiled[first:before]}),
         "launched": 0 < dispatched < len(after) / 2 and all(address for _, address in after),
     }  # fmt: skip
