@@ -55,6 +55,13 @@ def check_batches_of_live_traffic_become_a_csv():
     ]
 
 
+def check_traffic_has_the_layer_s_own_heads():
+    """A draft model's, say, where vLLM's configuration is the model's."""
+    impl = impl_of(num_heads=6, num_kv_heads=3, head_size=64, scale=0.125)
+    (row, *_) = traffic_of(lambda builder: builder.build(0, Batch(MIXED).common).observe(fresh=False), impl)
+    assert (row["num_query_heads"], row["num_kv_heads"], row["head_size"]) == ("6", "3", "64")
+
+
 def check_traffic_over_fp8_pages_is_of_their_type():
     """To vLLM they are bytes, a type that no log has: `advise` would skip such rows."""
     batch, impl = Batch(MIXED), impl_of(kv_cache_dtype="fp8")

@@ -259,8 +259,10 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
         self._own = getattr(impl, "takes_new", True)
         fp8 = getattr(impl, "kv_cache_dtype", "") in FP8  # bytes to vLLM
         self._layer = {
-            "num_query_heads": self.num_heads_q, "num_kv_heads": self.num_heads_kv, "head_size": self.headdim,
-            "page_size": self.block_size,
+            # the layer's own, which a draft model's or a window's may have others of than the model says
+            "num_query_heads": getattr(impl, "num_heads", self.num_heads_q),
+            "num_kv_heads": getattr(impl, "num_kv_heads", self.num_heads_kv),
+            "head_size": getattr(impl, "head_size", self.headdim), "page_size": self.block_size,
             "dtype": "float8_e4m3fn" if fp8 else str(kv_cache_spec.dtype).removeprefix("torch."),
             "window": left + 1 if left >= 0 else ALL_KEYS, "softcap": bool(getattr(impl, "logits_soft_cap", 0)),
             "sinks": getattr(impl, "sinks", None) is not None,
