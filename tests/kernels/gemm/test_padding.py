@@ -147,12 +147,12 @@ def test_the_copy_stays_within_its_memory(monkeypatch):
 @pytest.mark.parametrize(
     ("size", "expected"),
     # rows and the copy's are multiples of 16 elements; a copy's are, and x's are not; as they are
-    [(4112, [129]), (3000, [129, 192]), (4096, [129])],
+    [(4112, [(129, False)]), (3000, [(129, False), (192, True)]), (4096, [(129, False)])],
 )
 def test_a_warm_up_launches_each_kind_once(size, expected):
     """The kernel that makes the copies is warmed up beside them."""
     found = launches(Linear(1024, size), range(129, 257), lambda **_: SPECIAL, HOPPER)
-    assert [m for m, _ in found] == expected
+    assert [(m, copied) for m, _, _, copied in found] == expected
 
 
 @pytest.fixture
