@@ -183,6 +183,18 @@ def test_the_first_launch_is_bound_and_a_static_grid_learns_its_size(monkeypatch
     assert asked == [plan.options, (compiled, 4, call.layout.place)][: 2 if variant == "static_grid" else 1]
 
 
+def test_a_static_grid_learns_its_size_from_a_warm_up(monkeypatch):
+    """Which binds nothing; launches that are recorded next have as many programs as fit."""
+    call, compiled = checked(make_batch([(1, 300)])), SimpleNamespace(packed_metadata=())
+    plan = make_plan(call, Config("static_grid", 16, 16, 4, 2, 2))
+    plan.kernel = SimpleNamespace(run=lambda *_, warmup, **__: compiled if warmup else None)
+    monkeypatch.setattr(launch, "resident_programs", lambda *_: 5)
+    monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
+    with dispatch.compiling():
+        launch._run(plan, call, (0,) * 9, (1, 1, 1), 1, 1)
+    assert (plan.bound, plan.resident) == (None, 5)
+
+
 def test_another_gpu_is_entered_and_its_stream_asked_for(gone, monkeypatch):
     """The tensors are on GPU 1 as far as the launch can see; GPU 0 is the current one, then GPU 1."""
     call, setting, current, entered = checked(make_batch([(1, 30)])), Config("q_block", 16, 16), [0], []
