@@ -25,10 +25,9 @@ VERSION = sys.argv[1]
 vllm_wheels.enter(VERSION)
 
 import torch  # noqa: E402
-from heurgen_kernels.ahead.layouts import Layout  # noqa: E402
 from heurgen_kernels.host.validate import assumed_total  # noqa: E402
 from heurgen_kernels.servers import vllm as plugin  # noqa: E402
-from heurgen_kernels.servers.vllm import backend, warm  # noqa: E402
+from heurgen_kernels.servers.vllm import backend  # noqa: E402
 from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
@@ -38,10 +37,11 @@ from tests.kernels.servers import (  # noqa: E402
     vllm_images,
     vllm_known,
     vllm_traffic,
+    vllm_warm,
     vllm_wrapped,
     vllm_writes,
 )
-from tests.kernels.servers.vllm_batch import HEADS, PAGE, SIZE, Batch, error_of  # noqa: E402
+from tests.kernels.servers.vllm_batch import HEADS, SIZE, Batch, error_of  # noqa: E402
 from tests.kernels.servers.vllm_calls import (  # noqa: E402
     DECODES,
     MIXED,
@@ -54,7 +54,8 @@ from tests.kernels.servers.vllm_calls import (  # noqa: E402
 )
 
 CHECKS = (
-    sys.modules[__name__], vllm_caches, vllm_drafts, vllm_images, vllm_known, vllm_traffic, vllm_wrapped, vllm_writes,
+    sys.modules[__name__], vllm_caches, vllm_drafts, vllm_images, vllm_known, vllm_traffic, vllm_warm, vllm_wrapped,
+    vllm_writes,
 )  # fmt: skip
 NAMES = list(registry.AttentionBackendEnum.__members__)
 SAID: list[str] = []
@@ -274,85 +275,6 @@ def check_k_and_v_that_lie_differently_are_handed_over_as_they_are():
     assert error_of(batch.output, batch.reference()) < 2e-3
 
 
-def check_the_warm_up_stands_behind_vllms():
-    order = []
-    worker = sys.modules[warm.WORKER] = SimpleNamespace(kernel_warmup=lambda _: order.append("vLLM"))
-    real, warm.after = warm.after, lambda _: order.append("heurgen")
-    builder_of()
-    builder_of()
-    worker.kernel_warmup(None)
-    warm.after = real
-    del sys.modules[warm.WORKER]
-    assert order == ["vLLM", "heurgen"]
-
-
-def check_the_warm_up_knows_the_layers():
-    impl, other = impl_of(sliding_window=8), impl_of(head_size=320)
-    batch = Batch(PROMPTS)
-    batch.forward(impl, None)
-    layers = [SimpleNamespace(impl=one, kv_cache=batch.kv_cache) for one in (impl, other, impl)]
-    (layout,) = warm.layouts_of([*layers, SimpleNamespace()], None)
-    assert (layout.num_query_heads, layout.num_kv_heads, layout.head_size, layout.page_size) == (4, 2, 32, 16)
-    assert layout.page_strides == (2 * 2 * 16 * 32, 2 * 2 * 32, 64)
-    assert (layout.q_strides, layout.new_strides, layout.out_strides) == (
-        (256, 32),
-        ((256, 32),) * 2,
-        (128, 32),
-    )
-    assert (layout.window, layout.fresh, layout.dtype) == (True, (False,), torch.float16)
-    configs = warm.graphs_of([layout], [1, 8, 512], 256)
-    assert {config.variant for config in configs} == {"static_grid"}
-
-
-def check_the_warm_up_knows_recorded_decodes_of_every_layer():
-    """Of a draft model with more heads than the model, and of several tokens for each of fewer sequences."""
-    few, many = (Layout(heads, heads, 128, PAGE) for heads in (2, 32))
-    sizes, launched = [1, 512], batches.graph_config(170, 3, 32, 32, 128)
-    assert launched in warm.graphs_of([few, many], sizes, 512)
-    assert launched not in warm.graphs_of([few], sizes, 512)
-
-
-def check_the_warm_up_knows_batches_that_layers_make_larger():
-    """Sequences in chunks, tokens that are pooled or drafted, an encoder's tokens."""
-    config = SimpleNamespace(
-        scheduler_config=SimpleNamespace(
-            max_num_seqs=8, max_num_batched_tokens=64, max_num_encoder_input_tokens=1500
-        ),
-        model_config=SimpleNamespace(max_model_len=448), speculative_config=None,
-    )  # fmt: skip
-    plain = SimpleNamespace(impl=SimpleNamespace(attn_type="decoder"))
-    asked = {"max_num_seqs": 8, "max_num_batched_tokens": 64, "max_seqlen": 448}
-    assert warm.limits_of([plain, SimpleNamespace()], config) == asked
-    over = SimpleNamespace(impl=SimpleNamespace(attn_type="encoder_decoder"))
-    assert warm.limits_of([plain, over], config) == asked | {"max_seqlen": 1500}
-    in_chunks = SimpleNamespace(attention_chunk_size=16)
-    assert warm.limits_of([in_chunks, plain], config) == asked | {"max_num_seqs": 20}
-    pooling = SimpleNamespace(block_pool_size=4)
-    assert warm.limits_of([pooling], config) == {
-        "max_num_seqs": 8,
-        "max_num_batched_tokens": 256,
-        "max_seqlen": 1792,
-    }
-    config.speculative_config = SimpleNamespace(num_speculative_tokens=3)
-    assert warm.limits_of([plain], config) == asked | {"max_num_batched_tokens": 88}
-
-
-def check_the_warm_up_knows_queries_that_see_what_follows_them():
-    """Prompts as prefixes, which a layer's cache says, and drafts, which a batch says."""
-    batch, impl = Batch(PROMPTS), impl_of()
-    impl.forward(None, batch.query, batch.key, batch.value, batch.kv_cache, None, batch.output)
-    layer = SimpleNamespace(impl=impl, kv_cache=batch.kv_cache)
-
-    def ways():
-        return {layout.causal for layout in warm.layouts_of([layer], None)}
-
-    assert ways() == {True}
-    impl.both_ways = True
-    assert ways() == {True, False}
-    layer.get_kv_cache_spec = lambda _: SimpleNamespace(non_causal=True)
-    assert ways() == {False}
-
-
 def check_prompts_that_see_what_follows():
     """As prefixes are, of batches in graphs too; a window is then as wide on either side."""
     for lengths in (MIXED, PROMPTS, DECODES):
@@ -366,27 +288,6 @@ def check_prompts_that_see_what_follows():
     batch.common.causal = False
     recorded(batch, impl_of())
     assert error_of(batch.output, batch.reference(causal=False)) < 2e-3
-
-
-def check_workers_of_one_model_share_the_processors_while_they_warm_up():
-    batch, impl = Batch(PROMPTS), impl_of()
-    batch.forward(impl, None)
-    asked, real = [], (warm.warm_up, os.sched_getaffinity)
-    warm.warm_up = lambda layouts, **given: asked.append(given) or warm.WarmUp(0, 0, 0.0)
-    os.sched_getaffinity = lambda _: set(range(64))
-    for workers in (1, 4, 128):
-        config = SimpleNamespace(
-            scheduler_config=SimpleNamespace(max_num_seqs=8, max_num_batched_tokens=64), speculative_config=None,
-            model_config=SimpleNamespace(max_model_len=128),
-            compilation_config=SimpleNamespace(
-                static_forward_context={"layer": SimpleNamespace(impl=impl, kv_cache=batch.kv_cache)},
-                cudagraph_capture_sizes=[1, 2],
-            ),
-            parallel_config=SimpleNamespace(local_world_size=workers),
-        )  # fmt: skip
-        assert warm.after(SimpleNamespace(vllm_config=config)) is not None
-    warm.warm_up, os.sched_getaffinity = real
-    assert [given["processes"] for given in asked] == [64, 16, 1]
 
 
 def on_a_device(tensor):
