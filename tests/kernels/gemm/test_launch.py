@@ -70,6 +70,19 @@ def test_what_changes_the_compiled_kernel_has_a_plan_of_its_own(ran, other):
     assert ran[0][0] is not ran[1][0]
 
 
+def test_gpus_that_are_alike_have_plans_of_their_own(ran):
+    """A loaded kernel is of one GPU; the second one here is no GPU at all, but as much alike."""
+    call, device = product(), Device("nvidia", (9, 0), 132)
+    elsewhere = Product(
+        *(tensor.to("meta") for tensor in (call.x, call.weight)), None, None, call.out.to("meta"), False
+    )
+    for one in (call, elsewhere) * 2:
+        check(one, device)
+        launch.launch(one, CONFIG)
+    assert [plan for plan, _ in ran[2:]] == [plan for plan, _ in ran[:2]]
+    assert len(launch._plans) == 2
+
+
 def test_what_is_kept_is_bounded(ran, monkeypatch):
     monkeypatch.setattr(launch, "_launches", Cache(3))
     for width in range(32, 32 * 9, 32):

@@ -270,6 +270,27 @@ def test_pages_are_written_past_the_dispatch_with_what_it_would_be_given(monkeyp
     assert len(kernel.dispatched) == 1 + start
 
 
+class Elsewhere(torch.Tensor):
+    """As a tensor of the second GPU says where it is."""
+
+    def get_device(self):
+        return 1
+
+
+def test_pages_of_each_gpu_are_written_by_a_kernel_of_its_own(monkeypatch):
+    """A loaded kernel is of one GPU, also where two are alike."""
+    monkeypatch.setattr(pages, "write_pages_kernel", kernel := Stub())
+    monkeypatch.setattr(pages, "_plans", Cache())
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7 + index, raising=False)
+    here = torch.zeros(70, 2, 64, dtype=torch.float16)
+    given = (here, torch.zeros(9, 16, 2, 64, dtype=torch.float16), torch.arange(70))
+    for key in (here, here.as_subclass(Elsewhere)) * 2:
+        monkeypatch.setattr(pages, "current_device", key.get_device)
+        pages.write_pages(key, given[0], given[1], given[1], given[2])
+    assert len(kernel.dispatched) == len(pages._plans) == 2
+    assert [past[3] for past in kernel.given] == [6, 8]
+
+
 def test_pages_are_written_by_one_kernel_wherever_slots_begin(monkeypatch):
     """Drafters hand over a part of theirs."""
     monkeypatch.setattr(pages, "write_pages_kernel", kernel := Stub())

@@ -108,3 +108,11 @@ def test_a_signature_holds_shape_strides_type_and_device_of_every_tensor():
         setattr(call, name, tensor.clone())
         assert signature_of(call) == found[0]
     assert len(set(found)) == len(found)
+
+
+def test_calls_on_two_gpus_that_are_alike_differ_in_kind():
+    """By which plans and compiled kernels are kept: a loaded kernel is of one GPU."""
+    batch = make_batch(LENGTHS, (12, 4), 32, 16)
+    elsewhere = {name: v.to("meta") if isinstance(v, torch.Tensor) else v for name, v in batch.items()}
+    assert kind_of(batch) == kind_of(batch)
+    assert kind_of(elsewhere) != kind_of(batch)
