@@ -150,6 +150,12 @@ def check_scale(weight: torch.Tensor, scale: torch.Tensor | None) -> None:
             f"w_scale has shape {shape}; expected one number, [N] or [N, 1], here {shapes['row']}, or one for each "
             f"block of 128 x 128, here {shapes['block']}"
         )
+    reach = sum((size - 1) * stride for size, stride in zip(shape, scale.stride(), strict=True))
+    if reach >= 1 << 31:  # kernels count in 32 bits
+        raise ValueError(
+            f"w_scale has strides {scale.stride()}: its numbers lie {reach} elements apart; expected less than "
+            f"{1 << 31}"
+        )
     if scale.device != weight.device:
         raise ValueError(f"w_scale is on {scale.device} and w on {weight.device}; expected one device")
 
@@ -165,12 +171,12 @@ def scales_of(scale: torch.Tensor | None, n: int, gated: bool) -> tuple[int, tup
     """
     if scale is None:
         return int(NOTHING.value), (0, 0)
-    if scale.numel() == 1:
-        return int(ROW.value), (0, 0)
-    if scale.dim() == 1 or scale.shape == (n, 1):
-        return int(ROW.value), (scale.stride(0), 0)
-    within = gated and n // 2 % SIDE.value
-    return int((WITHIN if within else BLOCK).value), (scale.stride(0), scale.stride(1))
+    strides = [stride if size > 1 else 0 for size, stride in zip(scale.shape, scale.stride(), strict=True)]
+    rows, columns = (*strides, 0, 0)[:2]
+    kind = ROW
+    if scale.dim() == 2 and scale.numel() > 1 and scale.shape != (n, 1):
+        kind = WITHIN if gated and n // 2 % SIDE.value else BLOCK
+    return int(kind.value), (rows, columns)
 
 
 def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
@@ -186,7 +192,6 @@ def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
         device, call.x.device, call.x.dtype, call.gated, call.bias is not None, call.residual is not None,
         tuple((stride == 1, stride == 8, stride % 16 == 0, stride % 128 == 0, stride < 1 << 31) for stride in strides),
         all(stride % 8 == 0 for stride in strides), width % 8 == 0, call.weight.dtype, scaled,
-        max(scale_strides) < 1 << 31,
     )  # fmt: skip
     features = (rows, width, size, call.gated, device.processors)
     return ProductLayout(

@@ -140,9 +140,9 @@ def test_scales_of_any_strides(config):
     ("n", "k", "shape", "expected"),
     [
         (300, 300, (), (ROW, 0, 0)), (300, 300, (1,), (ROW, 0, 0)), (300, 300, (300,), (ROW, 1, 0)),
-        (300, 300, (300, 1), (ROW, 1, 0)), (300, 300, (3, 3), (BLOCK, 3, 1)), (300, 100, (3, 1), (BLOCK, 1, 1)),
-        (2, 100, (2, 1), (ROW, 1, 0)), (1, 300, (1, 3), (BLOCK, 3, 1)), (1, 300, (1, 1), (ROW, 0, 0)),
-        (1, 100, (1, 1), (ROW, 0, 0)), (100, 100, (1, 1), (ROW, 0, 0)), (128, 16384, (1, 128), (BLOCK, 128, 1)),
+        (300, 300, (300, 1), (ROW, 1, 0)), (300, 300, (3, 3), (BLOCK, 3, 1)), (300, 100, (3, 1), (BLOCK, 1, 0)),
+        (2, 100, (2, 1), (ROW, 1, 0)), (1, 300, (1, 3), (BLOCK, 0, 1)), (1, 300, (1, 1), (ROW, 0, 0)),
+        (1, 100, (1, 1), (ROW, 0, 0)), (100, 100, (1, 1), (ROW, 0, 0)), (128, 16384, (1, 128), (BLOCK, 0, 1)),
     ],
 )  # fmt: skip
 def test_what_a_scale_is_of(n, k, shape, expected):
@@ -151,6 +151,18 @@ def test_what_a_scale_is_of(n, k, shape, expected):
     check_scale(torch.empty(n, k).to(torch.float8_e4m3fn), scale)
     kind, strides = scales_of(scale, n, gated=False)
     assert (kind, *strides) == (expected[0].value, *expected[1:])
+
+
+def test_scales_that_lie_beyond_32_bits_are_refused():
+    weight = torch.empty(129, 64, dtype=torch.float8_e4m3fn, device="meta")
+    check_scale(weight, torch.empty_strided((129,), ((1 << 24) - 1,), device="meta"))
+    with pytest.raises(
+        ValueError, match=re.escape(f"has strides ({1 << 24},): its numbers lie {1 << 31} elements")
+    ):
+        check_scale(weight, torch.empty_strided((129,), (1 << 24,), device="meta"))
+    alone = torch.empty_strided((1, 1), (1 << 40, 1), device="meta")
+    check_scale(weight[:1], alone)
+    assert scales_of(alone, 1, gated=False)[1] == (0, 0)
 
 
 @pytest.mark.parametrize(("n", "expected"), [(512, BLOCK), (768, BLOCK), (600, WITHIN), (384, WITHIN)])

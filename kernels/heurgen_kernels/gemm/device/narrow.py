@@ -30,21 +30,29 @@ def row_scales(scales, row, rows, LAYOUT: gl.constexpr):
     """Of the weight's 64 rows from `row` on; behind the last of `rows` its own."""
     pointer, stride, _ = scales
     index = gl.minimum(row + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT)), rows - 1)
-    return gl.load(pointer + index * stride.to(gl.int64))[:, None]
+    return gl.load(pointer + index * stride)[:, None]
 
 
 @gluon.jit
-def block_scales(scales, row, rows, gate, unit, GATED: gl.constexpr, LAYOUT: gl.constexpr):
-    """(of the blocks that these rows have in a step, for `widened`; of the up projection's). A step is half a block."""
+def block_scales(scales, row, rows, unit, LAYOUT: gl.constexpr):
+    """The same of blocks, in a step, for `widened`. A step is half a block, and 64 rows are of two at most: with an
+    address for each row two registers would spill.
+    """
     pointer, stride, step = scales
-    index = gl.minimum(
-        row + gl.arange(0, HALF, gl.SliceLayout(1, gl.DotOperandLayout(0, LAYOUT, 2))), rows - 1
-    )
-    pointer += unit // 2 * step.to(gl.int64)
-    scale = gl.load(pointer + index // SIDE * stride.to(gl.int64))
+    pointer += unit // 2 * step
+    upper = gl.load(pointer + row // SIDE * stride)
+    lower = gl.load(pointer + gl.minimum(row + HALF - 1, rows - 1) // SIDE * stride)
+    index = gl.arange(0, HALF, gl.SliceLayout(1, gl.DotOperandLayout(0, LAYOUT, 2)))
+    return gl.where(index < SIDE - row % SIDE, upper, lower)
+
+
+@gluon.jit
+def step_scales(scales, row, rows, gate, unit, GATED: gl.constexpr, LAYOUT: gl.constexpr):
+    """(those, the up projection's)."""
+    scale = block_scales(scales, row, rows, unit, LAYOUT)
     more = scale
     if GATED:
-        more = gl.load(pointer + (gate + index) // SIDE * stride.to(gl.int64))
+        more = block_scales(scales, gate + row, gate + rows, unit, LAYOUT)
     return scale, more
 
 
@@ -78,7 +86,7 @@ def multiply_narrow(
     scale = None
     more_scale = None
     if SCALED >= BLOCK:
-        scale, more_scale = block_scales(scales, row, rows, gate, first, GATED, LAYOUT)
+        scale, more_scale = step_scales(scales, row, rows, gate, first, GATED, LAYOUT)
     a, a_more = loaded(
         a_buffers, ready, done, scale, more_scale, element, WHICH, CONSUMERS, STAGES, GATED, LAYOUT
     )
@@ -104,7 +112,7 @@ def narrow_step(
     scale = None
     more_scale = None
     if SCALED >= BLOCK and not LAST:  # of the next step, under way while the matrix unit is given this one
-        scale, more_scale = block_scales(scales, row, rows, gate, unit + 1, GATED, LAYOUT)
+        scale, more_scale = step_scales(scales, row, rows, gate, unit + 1, GATED, LAYOUT)
     slot = turn % STAGES
     b = b_buffers.index(slot).permute((1, 0))
     pending = warpgroup_mma(a, b, acc, is_async=True)

@@ -60,7 +60,7 @@ def times_blocks(w, scale):
 def row_scales(scales, w_rows):
     """float32: of these rows of the weight."""
     pointer, stride, _ = scales
-    return tl.load(pointer + w_rows * stride.to(tl.int64))
+    return tl.load(pointer + w_rows * stride)
 
 
 @triton.jit
@@ -75,4 +75,4 @@ def block_scales(
     COLUMNS: tl.constexpr = (BLOCK_K + SIDE - 1) // SIDE
     at_row = tl.minimum(row + tl.arange(0, ROWS) * (BLOCK_N // ROWS), rows - 1) // SIDE
     at_column = tl.minimum(column // SIDE + tl.arange(0, COLUMNS), (columns - 1) // SIDE)
-    return tl.load(pointer + at_row[:, None] * stride.to(tl.int64) + at_column[None, :] * step.to(tl.int64))
+    return tl.load(pointer + at_row[:, None] * stride + at_column[None, :] * step)
