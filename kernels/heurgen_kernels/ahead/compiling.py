@@ -47,7 +47,8 @@ _replacing = threading.RLock()
 
 
 def compile_ahead(calls: Sequence[Callable[[], Any]], processes: int | None) -> int:
-    """Compiles and loads what the calls would launch, in so many processes (None: one for each processor at hand).
+    """Compiles what the calls would launch, in so many processes (None: one for each processor at hand; 1: this one
+    alone), and loads it.
 
     Returns how many kernels were not in Triton's cache on disk. A kernel that does not compile, or does not fit the
     GPU, is no reason to leave out the others: what was wrong with the first one is raised at the end.
@@ -55,7 +56,9 @@ def compile_ahead(calls: Sequence[Callable[[], Any]], processes: int | None) -> 
     with collecting() as jobs:
         make(calls)
     missing = not_on_disk(jobs)
-    share(missing, len(os.sched_getaffinity(0)) if processes is None else processes)
+    processes = len(os.sched_getaffinity(0)) if processes is None else processes
+    if processes > 1:
+        share(missing, processes)
     with compiling():
         wrong = make(calls)
     if wrong:

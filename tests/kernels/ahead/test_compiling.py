@@ -128,3 +128,15 @@ def test_what_no_launch_takes_ends_it_at_once(made):
     with pytest.raises(ValueError, match="a bad config"):
         compiling.compile_ahead([call(made, 1, ValueError("a bad config")), call(made, 2)], 1)
     assert made == [1]
+
+
+@pytest.mark.parametrize(
+    ("processes", "at_hand", "shared"), [(1, 8, []), (3, 8, [3]), (None, 8, [8]), (None, 1, [])]
+)
+def test_work_is_shared_among_several_processes_alone(made, monkeypatch, processes, at_hand, shared):
+    """One would have to start, and the launches wait for it."""
+    asked = []
+    monkeypatch.setattr(compiling, "share", lambda jobs, processes: asked.append(processes))
+    monkeypatch.setattr(compiling.os, "sched_getaffinity", lambda _: set(range(at_hand)))
+    assert compiling.compile_ahead([call(made, 1)], processes) == 0
+    assert (asked, made) == (shared, [1, 1])

@@ -157,9 +157,9 @@ def shared():
     jobs = []
     ahead.share = lambda missing, processes: jobs.extend(missing)
     with watching(), compiling():
-        warm_up([Layout(2, 2, 16, 16, dtype=torch.float16)], **LIMITS, device="cpu", graphs=())
+        warm_up([Layout(2, 2, 16, 16, dtype=torch.float16)], **LIMITS, device="cpu", graphs=(), processes=2)
         jobs = [job for job in jobs if job.kernel[1] == "q_block_kernel"][:2]
-        warm_up_matmul([Linear(64, 512)], [1], device="cpu")
+        warm_up_matmul([Linear(64, 512)], [1], device="cpu", processes=2)
     ahead.share = share
     before = len(jobs) - len(not_on_disk(jobs))
     with another_ptxas():
@@ -180,7 +180,7 @@ def own_chooser():
     ahead.share = lambda missing, processes: jobs.extend(missing)
     heuristics = SimpleNamespace(select=lambda **_: GRAPH, choose_segments=few)
     with watching() as seen:
-        warm_up([Layout(8, 2, 64, 16)], **LIMITS, device="cpu", heuristics=heuristics)
+        warm_up([Layout(8, 2, 64, 16)], **LIMITS, device="cpu", heuristics=heuristics, processes=2)
     ahead.share = share
     return sum(few.fn.__qualname__ in str(job.constants) for job in jobs), len(seen.compiled)
 
