@@ -53,6 +53,17 @@ def test_a_model_that_computes_attention_on_its_own_gets_masks_to_add(device):
         assert_close(found(**given).logits[seen], eager(**given).logits[seen])
 
 
+@torch.no_grad()
+def test_a_layer_that_does_not_say_that_it_is_not_causal(device):
+    """Splinter's encoder has no mask without padding, and each token saw those before it alone."""
+    config = hf.SplinterConfig(
+        vocab_size=99, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
+    )
+    eager, found = both(hf.SplinterModel, config, device)
+    ids = IDS.to(device)
+    assert_close(found(ids).last_hidden_state, eager(ids).last_hidden_state)
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -65,13 +76,17 @@ def test_a_model_that_computes_attention_on_its_own_gets_masks_to_add(device):
     ],
 )
 def test_which_models_hand_their_attention_over(name, expected):
-    """GIT's text and DeepSeek V4's compressor have masks of their own to add or to join, though a layer hands over."""
+    """GIT's text and DeepSeek V4's compressor have masks of their own to add or to join, though a layer hands over;
+    Pegasus-X's layers do not say that they are not causal.
+    """
     model = getattr(hf, f"{name}Model")  # its classes are imported, as those of a model that runs are
     assert masks.hands_over(model.config_class()) is expected
 
 
 def test_models_of_another_config_and_configs_of_no_model():
     assert masks.hands_over(hf.InternLM3Config()) is True  # Llama's
+    parts = hf.T5GemmaModel.config_class()
+    assert masks.hands_over(parts.decoder) is True
     assert masks.hands_over(hf.PreTrainedConfig()) is False
 
 

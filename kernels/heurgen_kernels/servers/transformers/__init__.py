@@ -58,15 +58,14 @@ def continuous(model: Any) -> Any:
     The name goes into the configs as it is: `set_attn_implementation` looks for names with "flash" in them on the hub.
     """
     register()
-    config: Any = getattr(model, "config", None)
-    if config is not None and not hands_over(config.get_text_config(decoder=True)):
+    own: Any = getattr(model, "config", None)
+    if own is not None and not hands_over(own.get_text_config(decoder=True)):
         raise NotImplementedError(
             f"{type(model).__name__} computes attention on its own, in which requests of generate_batch would see each"
             " other: take generate"
         )
-    own = config
     for module in model.modules():
-        config = getattr(module, "config", None)
+        config: Any = getattr(module, "config", None)
         if hasattr(config, "_attn_implementation") and (config is own or hands_over(config)):
             config._attn_implementation = CONTINUOUS
     if not getattr(model, "_heurgen_batches", False):
@@ -118,6 +117,16 @@ def attention(
         return _gathered_elsewhere(module, query, key, value, cache, features, besides, kwargs)
     if batching.get() is not None:
         raise _dropped(module)
+    asked = {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
+    config = getattr(module, "config", None)
+    if config is not None and not hands_over(
+        config
+    ):  # it may say neither what is causal nor where a mask is missing
+        asked |= besides
+        out = own_function(module)(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **asked
+        )
+        return out[0], None
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
         attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
@@ -129,11 +138,11 @@ def attention(
     _tell(reason)
     if attention_mask is None and causal and 1 < query.shape[2] != key.shape[2]:
         attention_mask = causal_mask(query, key)
-    besides |= {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
-    return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, besides)
+    return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, asked | besides)
 
 
 def _speaks(name: str, given: Any) -> bool:
+    """Whether a keyword may change what is computed."""
     return name not in SILENT and given is not None and given is not False
 
 

@@ -45,14 +45,19 @@ def hands_over(config: Any) -> bool:
 def _hand_over(kind: type) -> bool:
     from transformers import MODEL_MAPPING
 
+    # Some configs have no model of their own: T5Gemma's parts have theirs, and InternLM3's model is Llama's.
     models = [model for model in _models() if model.config_class is kind]
-    models = models or [MODEL_MAPPING.get(kind, None)]  # such as InternLM3's, whose model is Llama's
+    models = models or [model for model in _models() if _folder(model) == _folder(kind)]
     return all(
         model is not None
         and model._can_set_attn_implementation()
-        and (model._supports_sdpa or model._supports_flash_attn)
-        for model in models
+        and (model._supports_sdpa or (model._supports_flash_attn and model._supports_attention_backend))
+        for model in models or [MODEL_MAPPING.get(kind, None)]
     )
+
+
+def _folder(kind: type) -> str:
+    return kind.__module__.rpartition(".")[0]
 
 
 def _models() -> Iterator[Any]:
