@@ -36,6 +36,7 @@ from tests.kernels.servers import (  # noqa: E402
     vllm_drafts,
     vllm_images,
     vllm_known,
+    vllm_same,
     vllm_traffic,
     vllm_warm,
     vllm_wrapped,
@@ -54,8 +55,8 @@ from tests.kernels.servers.vllm_calls import (  # noqa: E402
 )
 
 CHECKS = (
-    sys.modules[__name__], vllm_caches, vllm_drafts, vllm_images, vllm_known, vllm_traffic, vllm_warm, vllm_wrapped,
-    vllm_writes,
+    sys.modules[__name__], vllm_caches, vllm_drafts, vllm_images, vllm_known, vllm_same, vllm_traffic, vllm_warm,
+    vllm_wrapped, vllm_writes,
 )  # fmt: skip
 NAMES = list(registry.AttentionBackendEnum.__members__)
 SAID: list[str] = []
