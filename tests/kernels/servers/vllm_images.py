@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
+from heurgen_kernels.servers.vllm import backend
 from vllm.v1.attention.backends import utils
+from vllm.v1.attention.backends.triton_attn import TritonAttentionImpl, TritonAttentionMetadataBuilder
 
 from tests.kernels.servers.vllm_batch import Batch, error_of
-from tests.kernels.servers.vllm_calls import Spied, builder_of, impl_of, stock_calls
+from tests.kernels.servers.vllm_calls import LAYER, Spied, builder_of, impl_of, stock_calls
 from tests.kernels.servers.vllm_wrapped import common_of
 
 utils.async_tensor_h2d = lambda given, **_: torch.as_tensor(given)
@@ -61,3 +65,21 @@ def check_images_of_unknown_lengths_are_vllms():
     common = common_of(batch, mm_req_doc_ranges={0: [(2, 9)]})
     common.seq_lens_cpu_upper_bound = None
     assert builder_of().build(0, common).mm_prefix_range_tensor is not None
+
+
+def check_vllms_kernel_gives_the_same_behind_images():
+    """With the images, which it looks at whenever a request has any."""
+    images = {0: [(2, 9), (12, 38)], 1: [], 2: [(0, 30)]}
+    for traits in ({}, {"sliding_window": 8}):
+        outputs = []
+        for builder in (TritonAttentionMetadataBuilder, backend.HeurgenAttentionMetadataBuilder):
+            batch, impl = Batch([(1, 40), (17, 17), (3, 64)]), impl_of(**traits)
+            common = common_of(batch, mm_req_doc_ranges=images)
+            metadata = builder_of(builder=builder).build(0, common)
+            assert (metadata.mm_prefix_range_tensor is None) == hasattr(metadata, "heurgen")
+            forward = (
+                impl.forward if hasattr(metadata, "heurgen") else partial(TritonAttentionImpl.forward, impl)
+            )
+            forward(LAYER, batch.query, None, None, batch.expected, metadata, batch.output)
+            outputs.append(batch.output.float())
+        assert error_of(*outputs) < 2e-3
