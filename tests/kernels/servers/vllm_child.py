@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import subprocess
 import sys
 import traceback
 import weakref
+from copy import deepcopy
 from inspect import signature
 from types import SimpleNamespace
 
@@ -64,15 +67,35 @@ backend.logger = SimpleNamespace(info_once=lambda text, *given: SAID.append(text
 
 
 def check_the_name_is_one_that_vllm_finds():
-    """And knew before it loaded plugins: spawned processes unpickle it first."""
-    name = backend.HeurgenAttentionBackend.get_name()
-    assert name in NAMES
     for _ in range(2):  # vLLM runs plugins more than once
         plugin.enter(registry)
-        assert registry.AttentionBackendEnum[name].get_path() == plugin.BACKEND
-    assert list(registry.AttentionBackendEnum.__members__) == NAMES
+    members = registry.AttentionBackendEnum
+    name = backend.HeurgenAttentionBackend.get_name()
+    assert name == ("CUSTOM" if VERSION == "0.26.0" else "HEURGEN")
+    assert list(members.__members__) == NAMES + ["HEURGEN"] * (VERSION != "0.26.0")
+    for known in {"CUSTOM", name}:
+        assert members[known].get_path() == plugin.BACKEND
     module, _, cls = plugin.BACKEND.rpartition(".")
     assert (module, cls) == (backend.__name__, backend.HeurgenAttentionBackend.__name__)
+
+
+def check_processes_that_are_spawned_find_the_name_before_plugins_are_loaded():
+    if VERSION == "0.26.0":
+        return  # CUSTOM alone, which is vLLM's own
+    plugin.enter(registry)
+    members = registry.AttentionBackendEnum
+    mine = members[backend.HeurgenAttentionBackend.get_name()]
+    assert deepcopy(mine) is mine
+    packed = pickle.dumps({"backend": mine, "other": members.FLASH_ATTN})
+    assert pickle.loads(packed) == {"backend": mine, "other": members.FLASH_ATTN}
+    program = (
+        "import pickle, sys; from tests.kernels.servers import vllm_wheels; vllm_wheels.enter(sys.argv[1]); "
+        "print(pickle.loads(bytes.fromhex(sys.argv[2]))['backend'].get_path())"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", program, VERSION, packed.hex()], capture_output=True, text=True
+    )
+    assert made.stdout.strip().endswith(plugin.BACKEND), made.stderr
 
 
 def check_another_plugin_s_backend_stays():
@@ -89,7 +112,7 @@ def check_another_plugin_s_backend_stays():
         plugin.logger = real
         custom.clear_override()
     (line,) = said
-    assert "CUSTOM is another.Backend already" in line
+    assert "CUSTOM, which is another.Backend already" in line
 
 
 def check_methods_take_what_vllms_take():

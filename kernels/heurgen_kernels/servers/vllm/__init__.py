@@ -1,7 +1,8 @@
 """The plugin of vLLM: an attention backend that launches through the generated selectors.
 
 `register` is the entry point `heurgen` of the group `vllm.general_plugins`: where heurgen[kernels] is installed beside
-vLLM, nothing else is needed but `attention_config={"backend": "CUSTOM"}`.
+vLLM, nothing else is needed but `attention_config={"backend": "CUSTOM"}`, or `attention_backend="HEURGEN"` where vLLM
+takes new names (0.33).
 backend.py has the classes, support.py says what the kernels take over, batch.py what the host knows of a batch, warm.py
 compiles before the first request.
 """
@@ -17,9 +18,8 @@ logger = logging.getLogger("vllm.heurgen")  # below vLLM's logger, so that its h
 # First and first no more of the tested range of vLLM's versions.
 TESTED = ((0, 26), (0, 34))
 BACKEND = f"{__name__}.backend.HeurgenAttentionBackend"
-# vLLM's own name for a backend that a plugin registers. 0.33 takes new ones, too, but `LLM(...)` looks its backend up,
-# and a process that is spawned unpickles it, before plugins are loaded.
-NAME = "CUSTOM"
+# vLLM's own name for a backend that a plugin brings, and ours, where the enumeration takes new members (0.33).
+CUSTOM, HEURGEN = "CUSTOM", "HEURGEN"
 
 
 def register() -> None:
@@ -53,12 +53,29 @@ def refused(found: str) -> str | None:
 
 
 def enter(registry: Any) -> None:
-    """Enters the backend in vLLM's registry; where another plugin's has the name, a log line says whose it stays."""
-    custom = registry.AttentionBackendEnum[NAME]
+    """Enters the backend in vLLM's registry under every name that it can have.
+
+    CUSTOM in any case, since `LLM(attention_config=...)` looks its backend up before plugins are loaded; where another
+    plugin's backend has that name, a log line says whose it stays.
+    """
+    backends = registry.AttentionBackendEnum
+    custom = backends[CUSTOM]
     if custom.is_overridden() and custom.get_path() != BACKEND:
         logger.warning(
-            "heurgen's attention backend is not registered: %s is %s already. VLLM_PLUGINS names the plugins to load",
-            NAME, custom.get_path(),
+            "heurgen's attention backend is not registered as %s, which is %s already. VLLM_PLUGINS names the plugins "
+            "to load", CUSTOM, custom.get_path(),
         )  # fmt: skip
-        return
-    registry.register_backend(custom, BACKEND)
+    else:
+        registry.register_backend(custom, BACKEND)
+    if hasattr(backends, "register") and HEURGEN not in backends.__members__:
+        registry.register_backend(HEURGEN, BACKEND)
+        # a process that is spawned unpickles its configuration before it loads plugins: by name it would find nothing
+        backends[HEURGEN].__reduce_ex__ = lambda protocol: (entered, ())
+
+
+def entered() -> Any:
+    """vLLM's member `HEURGEN`, in a process that may not have loaded plugins yet."""
+    from vllm.v1.attention.backends import registry
+
+    enter(registry)
+    return registry.AttentionBackendEnum[HEURGEN]

@@ -18,6 +18,7 @@ from vllm import envs
 from vllm.config import get_current_vllm_config_or_none
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
+from vllm.v1.attention.backends import registry
 from vllm.v1.attention.backends.triton_attn import (
     TritonAttentionBackend,
     TritonAttentionImpl,
@@ -27,7 +28,7 @@ from vllm.v1.attention.backends.triton_attn import (
 
 from ...api import paged_attention
 from ...host.pages import write_pages
-from . import NAME
+from . import CUSTOM, HEURGEN
 from .batch import Batch, batch_of, features_of, graph_config, longest_draft, with_drafts, without_images
 from .seen import Seen, fresh
 from .selector import selector_of
@@ -310,7 +311,7 @@ class HeurgenAttentionBackend(TritonAttentionBackend):  # type: ignore[misc]
 
     @staticmethod
     def get_name() -> str:
-        return NAME
+        return HEURGEN if HEURGEN in registry.AttentionBackendEnum.__members__ else CUSTOM
 
     @staticmethod
     def get_impl_cls() -> type[HeurgenAttentionImpl]:
