@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 from heurgen_kernels.servers.vllm import support, warm
 
-from tests.kernels.servers.vllm_batch import HEADS_KV, PAGE, SIZE, Batch
+from tests.kernels.servers.vllm_batch import HEADS, HEADS_KV, PAGE, SIZE, Batch
 from tests.kernels.servers.vllm_calls import (
     DECODES,
     LAYER,
@@ -47,22 +48,20 @@ class no_writes_of_ours:
         assert len(self.calls) == 1
 
 
-def check_heads_of_v_that_differ_from_k_s_are_vllms():
-    """Its one tensor holds K and V of a token side by side."""
+def check_heads_of_v_that_differ_from_k_s_are_refused():
+    """While vLLM measures memory, before there is a server: its own kernel writes beyond its output, or fails."""
     for size in (SIZE // 2, 2 * SIZE):
-        for lengths in (MIXED, DECODES):
-            batch = Batch(lengths)
-            pages = batch.kv_cache.shape[0]
-            batch.kv_cache = torch.zeros((pages, HEADS_KV, PAGE, SIZE + size), dtype=torch.float16)
-            batch.value = torch.zeros((batch.tokens, HEADS_KV, size), dtype=torch.float16)
-            assert left_to_vllm(batch) == f"V of another head size than K: {size} and {SIZE}"
-
-
-def check_drafts_that_write_such_pages_themselves_use_vllms_kernel():
-    batch, impl = Batch(MIXED), impl_of()
-    cache = torch.zeros((9, HEADS_KV, PAGE, SIZE + 16), dtype=torch.float16)
-    with no_writes_of_ours():
-        impl.do_kv_cache_update(LAYER, batch.key, batch.value[..., :16], cache, batch.slots)
+        impl, batch = impl_of(), Batch(MIXED)
+        said = f"heads of {SIZE} in K and of {size} in V; choose the attention backend FLASH_ATTN_DIFFKV or TRITON_"
+        value = torch.zeros((batch.tokens, HEADS_KV, size), dtype=torch.float16)
+        output = torch.zeros((batch.tokens, HEADS, size), dtype=torch.float16)
+        cache = torch.zeros((9, HEADS_KV, PAGE, SIZE + size), dtype=torch.float16)
+        metadata = builder_of().build(0, batch.common)
+        for given in (None, metadata):
+            with pytest.raises(ValueError, match=said):
+                impl.forward(LAYER, batch.query, batch.key, value, cache, given, output)
+        with pytest.raises(ValueError, match=said):  # as a draft model does
+            impl.do_kv_cache_update(LAYER, batch.key, value, cache, batch.slots)
 
 
 def check_heads_and_pages_far_apart_are_vllms():
@@ -77,6 +76,7 @@ def check_heads_and_pages_far_apart_are_vllms():
 
 def check_caches_that_end_just_within_reach_are_ours():
     row, head = 2 * SIZE, support.REACH - PAGE * 2 * SIZE
-    assert support.why_stock_cache((3, 2, PAGE, row), (PAGE * row, head, row, 1), SIZE) is None
-    assert support.why_stock_cache((3, 2, PAGE, row), (PAGE * row, head + 1, row, 1), SIZE) is not None
-    assert support.why_stock_cache((3, 2, PAGE, row), (support.REACH - 1, row, 2 * row, 1), SIZE) is None
+    shape = 3, 2, PAGE, row
+    assert support.why_stock_cache(shape, (PAGE * row, head, row, 1)) is None
+    assert support.why_stock_cache(shape, (PAGE * row, head + 1, row, 1)) is not None
+    assert support.why_stock_cache(shape, (support.REACH - 1, row, 2 * row, 1)) is None

@@ -32,7 +32,7 @@ from . import CUSTOM, HEURGEN
 from .batch import Batch, batch_of, features_of, graph_config, longest_draft, with_drafts, without_images
 from .seen import Seen, fresh
 from .selector import selector_of
-from .support import DTYPES, LayerTraits, why_stock, why_stock_cache
+from .support import DTYPES, LayerTraits, check_value_heads, why_stock, why_stock_cache
 from .traffic import traffic_of
 from .warm import hook
 
@@ -101,6 +101,7 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             stock = self.pages(kv_cache).stock
         if stock is not None:
             if attn_metadata is None and self.stock is None:
+                check_value_heads(output.shape[2], self.head_size)
                 self.seen.note(query, key, value, output)
             elif stock != self.stock and stock is not PROFILING:
                 self._tell(stock)
@@ -201,10 +202,10 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         """
         found: Pages | None = vars(kv_cache).get("heurgen_pages")
         if found is None:
-            stock = why_stock_cache(kv_cache.shape, kv_cache.stride(), self.head_size)
+            check_value_heads(kv_cache.shape[3] - self.head_size, self.head_size)
+            stock = why_stock_cache(kv_cache.shape, kv_cache.stride())
             # detached, as views would keep the tensor that they are kept with
-            both = kv_cache.detach().transpose(1, 2)
-            k, v = both[..., : self.head_size], both[..., self.head_size :]
+            k, v = kv_cache.detach().transpose(1, 2).split(self.head_size, dim=-1)
             if self.kv_cache_dtype in FP8 and k.dtype != self.fp8_dtype:
                 k, v = k.view(self.fp8_dtype), v.view(self.fp8_dtype)
             found = vars(kv_cache)["heurgen_pages"] = Pages(stock, k, v)

@@ -62,13 +62,20 @@ def why_stock(layer: LayerTraits) -> str | None:
     return "batch-invariant results" if layer.batch_invariant else None
 
 
-def why_stock_cache(shape: Sequence[int], strides: Sequence[int], head_size: int) -> str | None:
+def check_value_heads(size: int, head_size: int) -> None:
+    """ValueError where V's heads are of another size than K's: vLLM's Triton kernel, too, writes beyond its output."""
+    if size != head_size:
+        raise ValueError(
+            f"a layer has heads of {head_size} in K and of {size} in V; choose the attention backend FLASH_ATTN_DIFFKV "
+            "or TRITON_ATTN_DIFFKV for this model"
+        )
+
+
+def why_stock_cache(shape: Sequence[int], strides: Sequence[int]) -> str | None:
     """Why vLLM's own kernels serve a layer over such a cache; None where ours do.
 
-    shape, strides: of [pages, KV heads, tokens of a page, K and V of a head]. head_size: K's.
+    shape, strides: of [pages, KV heads, tokens of a page, K and V of a head].
     """
-    if shape[3] != 2 * head_size:
-        return f"V of another head size than K: {shape[3] - head_size} and {head_size}"
     within = [(count - 1) * stride for count, stride in zip(shape[1:], strides[1:], strict=True)]
     if sum(within) >= REACH or strides[0] >= REACH:
         return "a cache with heads or pages 2^31 numbers and more apart"
