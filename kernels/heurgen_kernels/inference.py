@@ -10,7 +10,7 @@ def check_inference(name: str, **tensors: torch.Tensor | None) -> None:
     enabled alone: servers launch without.
     """
     for argument, tensor in tensors.items():
-        if tensor is not None and tensor.requires_grad:
+        if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
             raise ValueError(
                 f"{argument} requires a gradient, and {name} computes none: call it under torch.no_grad() or "
                 f"torch.inference_mode(), or give it {argument}.detach()"

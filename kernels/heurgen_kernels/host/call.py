@@ -12,6 +12,8 @@ from ..caches import Cache, shared
 from ..device.static_grid import default_segments
 from .hardware import FP8, FP8_NVIDIA, Device, device_of
 
+# A window of so many keys is none: more than any context has, and far from the end of 32 bits.
+NO_WINDOW = 1 << 30
 TWO_BYTES = (torch.float16, torch.bfloat16)
 DTYPE_NAMES = {
     torch.float16: "float16",

@@ -11,7 +11,7 @@ from ..defaults import CHOICE, default_config
 from ..device.static_grid import default_segments
 from ..heuristics import static_grid
 from ..selecting import Selector, bind_given, by_name, generated, picker
-from .call import Call
+from .call import NO_WINDOW, Call
 from .hardware import VENDOR
 
 FEATURES = (
@@ -32,8 +32,6 @@ FEATURES = (
     "avg_seqlen_q",
     "multiprocessors",
 )
-# What the feature `window` (keys that a token sees) is where there is none: more than any context has.
-NO_WINDOW = 1 << 30
 # Generated from decode batches that a device of the vendor measured.
 SEGMENTS = {"nvidia": static_grid.nvidia_num_segments}
 # AMD's selector has a module of its own: it is made from published winners, not from what we measured.
@@ -144,4 +142,4 @@ def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
     return given
 
 
-__all__ = ["FEATURES", "Config", "bind_shipped", "choose", "shipped"]
+__all__ = ["FEATURES", "NO_WINDOW", "Config", "bind_shipped", "choose", "shipped"]

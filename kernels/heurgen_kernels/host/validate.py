@@ -6,16 +6,23 @@ numbers alone. Messages are built only when they are raised.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from operator import index
 from typing import Any
 
 import torch
 
 from ..caches import Cache, shared
-from .call import Call, CallLayout, layout_of, signature_of
+from .call import NO_WINDOW, Call, CallLayout, layout_of, signature_of
 from .hardware import FP8, Device, device_of
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
+# Numbers of tokens: members of a call, as its caller names them.
+WHOLE = {
+    "max_q": "max_seqlen_q", "max_k": "max_seqlen_k", "total_k": "total_seqlen_k", "left": "window[0]",
+    "right": "window[1]",
+}  # fmt: skip
 # Elements that a 32-bit offset of a kernel reaches.
 REACH = 2**31 - 1
 
@@ -27,7 +34,11 @@ def check(call: Call, device: Device | None = None) -> None:
 
     device: lay the launch out as for this device, whatever the tensors are on (meta tensors, say): for tools and tests.
     """
-    signature: tuple[Any, ...] = signature_of(call)
+    try:
+        signature: tuple[Any, ...] = signature_of(call)
+    except AttributeError:
+        check_tensors(call)
+        raise
     if device is not None:
         signature = (device, *signature)
     layout = _good.get(signature)
@@ -37,7 +48,9 @@ def check(call: Call, device: Device | None = None) -> None:
         layout = _good.keep(signature, layout_of(call, device))
     else:
         check_lengths(call, layout.tokens, layout.num_seqs, layout.room, layout.host)
-        check_numbers(call.scale, call.softcap)
+        check_numbers(call)
+    if layout.host:
+        check_values(call)
     if call.total_k < 0:
         call.total_k, call.told = assumed_total(layout.num_seqs, call.max_k), False
     call.layout = layout
@@ -58,20 +71,32 @@ def check_all(call: Call) -> None:
     check_new(call.q, call.k, call.new_k, call.new_v, call.slots)
     check_batch(call)
     check_output(call.q, call.out, call.out_scale)
-    check_numbers(call.scale, call.softcap)
+    check_numbers(call)
     check_heads(call.q, alibi_slopes=call.alibi, sinks=call.sinks)
     check_reach(
         q=call.q, key_cache=call.k, value_cache=call.v, key=call.new_k, value=call.new_v, out=call.out
     )
-    check_devices(
-        call.q, key_cache=call.k, value_cache=call.v, block_table=call.table, cu_seqlens_q=call.cu,
-        seq_lens=call.lens, key=call.new_k, value=call.new_v, slot_mapping=call.slots, out=call.out,
-        alibi_slopes=call.alibi, sinks=call.sinks, q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale,
-        output_scale=call.out_scale,
-    )  # fmt: skip
+    check_devices(**named(call))
     check_scales(
         q_scale=call.q_scale, k_scale=call.k_scale, v_scale=call.v_scale, output_scale=call.out_scale
     )
+
+
+def named(call: Call) -> dict[str, Any]:
+    """The tensors of a call by the names that its caller knows."""
+    return {
+        "q": call.q, "key_cache": call.k, "value_cache": call.v, "block_table": call.table, "cu_seqlens_q": call.cu,
+        "seq_lens": call.lens, "key": call.new_k, "value": call.new_v, "slot_mapping": call.slots, "out": call.out,
+        "alibi_slopes": call.alibi, "sinks": call.sinks, "q_scale": call.q_scale, "k_scale": call.k_scale,
+        "v_scale": call.v_scale, "output_scale": call.out_scale,
+    }  # fmt: skip
+
+
+def check_tensors(call: Call) -> None:
+    """Of a call that has something else in the place of a tensor."""
+    for name, tensor in named(call).items():
+        if tensor is not None and not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor on {call.q.device}")
 
 
 def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor) -> None:
@@ -93,8 +118,10 @@ def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Ten
     if not (16 <= size <= 256 and size % 8 == 0):
         raise ValueError(f"head size is {size}; supported: multiples of 8 from 16 to 256")
     heads, heads_kv = q.shape[1], key_cache.shape[2]
-    if not (heads_kv > 0 and heads % heads_kv == 0):
+    if not (heads_kv > 0 and heads > 0 and heads % heads_kv == 0):
         raise ValueError(f"{heads} query heads do not divide into {heads_kv} KV heads; expected a multiple")
+    if not (key_cache.shape[1] > 0):
+        raise ValueError(f"key_cache has shape {tuple(key_cache.shape)}; a page holds 1 or more tokens")
     for name, tensor in (("q", q), ("key_cache", key_cache), ("value_cache", value_cache)):
         if not (tensor.stride(-1) == 1):
             raise ValueError(f"{name} must be contiguous along the head size (stride {tensor.stride(-1)})")
@@ -137,6 +164,15 @@ def check_batch(call: Call) -> None:
 
 def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool) -> None:
     """Lengths are checked by their declared maxima: reading them would synchronise with the device."""
+    if not (
+        type(call.max_q)
+        is type(call.max_k)
+        is type(call.total_k)
+        is type(call.left)
+        is type(call.right)
+        is int
+    ):
+        as_whole_numbers(call)
     max_seqlen_q, max_seqlen_k = call.max_q, call.max_k
     if not (max_seqlen_q >= 0):
         raise ValueError(f"max_seqlen_q is {max_seqlen_q}; expected 0 or more tokens")
@@ -165,6 +201,45 @@ def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool)
         )
 
 
+def as_whole_numbers(call: Call) -> None:
+    """What NumPy or a tensor counted becomes Python's numbers: kernels are compiled for types, plans ask for bits."""
+    for field, name in WHOLE.items():
+        value = getattr(call, field)
+        try:
+            setattr(call, field, index(value))
+        except TypeError:
+            raise ValueError(f"{name} is {value!r:.80}; expected a whole number of tokens") from None
+
+
+def check_values(call: Call) -> None:
+    """What lies in host memory, where kernels are interpreted: a wrong number would end the process. On a GPU reading
+    these would synchronise with it.
+    """
+    starts, lengths, page = call.cu.tolist(), call.lens.tolist(), call.k.shape[1]
+    new = [end - start for start, end in pairwise(starts)]
+    if starts[0] != 0 or min(new, default=0) < 0 or starts[-1] > call.q.shape[0]:
+        raise ValueError(
+            f"cu_seqlens_q is {starts!s:.80}; expected 0, then where sequences end, {call.q.shape[0]} at most"
+        )
+    if max(new, default=0) > call.max_q:
+        raise ValueError(f"max_seqlen_q is {call.max_q}; a sequence has {max(new)} new tokens")
+    if min(lengths, default=0) < 0:
+        raise ValueError(f"seq_lens holds {min(lengths)}; expected 0 or more tokens")
+    for row, (tokens, length) in enumerate(zip(new, lengths, strict=True)):
+        cached = length - tokens if call.new_k is not None and call.slots is None else length
+        first = max(length - tokens - call.left, 0) if call.left >= 0 else 0
+        used = call.table[row, first // page : -(-cached // page)] if tokens and cached > first else []
+        for entry in used:
+            if not (0 <= entry < call.k.shape[0]):
+                raise ValueError(
+                    f"block_table holds page {int(entry)} for sequence {row}; the caches have {call.k.shape[0]} pages"
+                )
+    if call.slots is not None and call.slots.numel() and int(call.slots.max()) >= call.k.shape[0] * page:
+        raise ValueError(
+            f"slot_mapping holds {int(call.slots.max())}; the caches have {call.k.shape[0]} pages of {page} tokens"
+        )
+
+
 def check_fp8(device: Device, **tensors: torch.Tensor) -> None:
     """Types that a device lacks would end in an error of the compiler, or with the process."""
     for name, tensor in tensors.items():
@@ -175,7 +250,7 @@ def check_fp8(device: Device, **tensors: torch.Tensor) -> None:
             )
 
 
-def check_devices(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
+def check_devices(*, q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is not None and tensor.device != q.device:
             raise ValueError(
@@ -248,6 +323,8 @@ def check_output(q: torch.Tensor, out: torch.Tensor, output_scale: object) -> No
         raise ValueError(f"out has shape {tuple(out.shape)}; expected {tuple(q.shape)}, as q")
     if not (out.stride(-1) == 1):
         raise ValueError("out must be contiguous along the head size")
+    if any(n > 1 and not stride for n, stride in zip(out.shape, out.stride(), strict=True)):
+        raise ValueError(f"out has strides {out.stride()}; expected a place of its own for each element")
     if not (out.dtype in FLOATS or out.dtype in FP8):
         raise ValueError(f"out is {out.dtype}; expected float16, bfloat16, float32 or fp8")
     if not ((out.dtype in FP8) == (output_scale is not None)):
@@ -257,27 +334,38 @@ def check_output(q: torch.Tensor, out: torch.Tensor, output_scale: object) -> No
         )
 
 
-def check_numbers(scale: float, softcap: float) -> None:
+def check_numbers(call: Call) -> None:
+    scale, softcap, left, right = call.scale, call.softcap, call.left, call.right
     if not (scale > 0 and scale < float("inf")):
         raise ValueError(f"scale is {scale}; expected a positive number")
     if not (0 <= softcap < float("inf")):
         raise ValueError(f"softcap is {softcap}; expected 0 (off) or a positive number")
+    if not (-1 <= left < NO_WINDOW and -1 <= right < NO_WINDOW):
+        raise ValueError(
+            f"window is ({left}, {right}); expected 0 to {NO_WINDOW - 1} tokens to either side, or -1 for all"
+        )
 
 
 def check_heads(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is not None and not (tuple(tensor.shape) == (q.shape[1],) and tensor.is_contiguous()):
             raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}; expected one number per query head, ({q.shape[1]},)"
+                f"{name} has shape {tuple(tensor.shape)}, strides {tensor.stride()}; expected one number per query "
+                f"head, ({q.shape[1]},), contiguous"
             )
+        if tensor is not None and tensor.dtype not in (*FLOATS, torch.float64):
+            raise ValueError(f"{name} is {tensor.dtype}; expected float16, bfloat16, float32 or float64")
 
 
 def check_scales(**scales: torch.Tensor | None) -> None:
     """One number for all tokens and heads; vLLM repeats it for each sequence and head without a copy."""
     for name, scale in scales.items():
-        if scale is not None and any(
-            n > 1 and stride for n, stride in zip(scale.shape, scale.stride(), strict=True)
-        ):
+        if scale is None:
+            continue
+        if scale.dtype != torch.float32:
+            raise ValueError(f"{name} is {scale.dtype}; expected float32")
+        several = any(n > 1 and stride for n, stride in zip(scale.shape, scale.stride(), strict=True))
+        if several or not scale.numel():
             raise ValueError(
                 f"{name} has shape {tuple(scale.shape)}; expected one number for all tokens and heads"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy
 import pytest
 import torch
 from heurgen_kernels.api import paged_attention
@@ -83,9 +84,15 @@ def test_numbers(device):
     refused("softcap is -1.0; expected 0 (off) or a positive number", device, softcap=-1.0)
     wrong = torch.zeros(3, device=device)
     refused(
-        "alibi_slopes has shape (3,); expected one number per query head, (4,)", device, alibi_slopes=wrong
+        "alibi_slopes has shape (3,), strides (1,); expected one number per query head, (4,), contiguous",
+        device,
+        alibi_slopes=wrong,
     )
-    refused("sinks has shape (3,); expected one number per query head, (4,)", device, sinks=wrong)
+    refused(
+        "sinks has shape (3,), strides (1,); expected one number per query head, (4,), contiguous",
+        device,
+        sinks=wrong,
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,6 +127,118 @@ def test_numbers(device):
 def test_messages(changes, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         checked(make_batch([(1, 21), (5, 18)], heads=(4, 2)) | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"q": torch.zeros(6, 0, 32).half()}, "0 query heads do not divide into 2 KV heads; expected a multiple"),
+        (
+            {"key_cache": torch.zeros(4, 0, 2, 32).half(), "value_cache": torch.zeros(4, 0, 2, 32).half()},
+            "key_cache has shape (4, 0, 2, 32); a page holds 1 or more tokens",
+        ),
+        (
+            {"out": torch.zeros(6, 1, 32).half().expand(6, 4, 32)},
+            "out has strides (32, 0, 1); expected a place of its own for each element",
+        ),
+        ({"sinks": torch.zeros(4).int()}, "sinks is torch.int32; expected float16, bfloat16, float32 or float64"),
+        (
+            {"sinks": torch.zeros(8)[::2]},
+            "sinks has shape (4,), strides (2,); expected one number per query head, (4,), contiguous",
+        ),
+        ({"k_scale": torch.ones(1).double()}, "k_scale is torch.float64; expected float32"),
+        ({"v_scale": torch.ones(0)}, "v_scale has shape (0,); expected one number for all tokens and heads"),
+        ({"v_scale": torch.ones(2)}, "v_scale has shape (2,); expected one number for all tokens and heads"),
+        ({"k_scale": 0.5}, "k_scale is 0.5; expected a tensor on cpu"),
+        ({"sinks": [0.0] * 4}, "sinks is [0.0, 0.0, 0.0, 0.0]; expected a tensor on cpu"),
+        ({"max_seqlen_q": 5.0}, "max_seqlen_q is 5.0; expected a whole number of tokens"),
+        ({"max_seqlen_k": None}, "max_seqlen_k is None; expected a whole number of tokens"),
+        ({"total_seqlen_k": 39.5}, "total_seqlen_k is 39.5; expected a whole number of tokens"),
+    ],
+)  # fmt: skip
+def test_what_no_kernel_can_take(changes, message):
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 2)) | changes
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        paged_attention(**batch, config=config("q_block"))
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ((3.0, 0), "window[0] is 3.0; expected a whole number of tokens"),
+        ((3, None), "window[1] is None; expected a whole number of tokens"),
+        ((-2, 0), "window is (-2, 0); expected 0 to 1073741823 tokens to either side, or -1 for all"),
+        ((0, -2), "window is (0, -2); expected 0 to 1073741823 tokens to either side, or -1 for all"),
+        ((2**30, 0), "window is (1073741824, 0); expected 0 to 1073741823 tokens to either side, or -1 for all"),
+        ((0, 2**30), "window is (0, 1073741824); expected 0 to 1073741823 tokens to either side, or -1 for all"),
+    ],
+)  # fmt: skip
+def test_windows(window, message):
+    """A bound on the right that ends where 32 bits end hid keys."""
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 2))
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        paged_attention(**batch, window=window, causal=False, config=config("q_block"))
+    for bound in (0, 2**30 - 1):
+        paged_attention(**batch, window=(bound, bound), causal=False, config=config("q_block"))
+
+
+def test_numbers_that_numpy_or_a_tensor_counted():
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 2))
+    counted = {
+        "max_seqlen_q": numpy.int64(5),
+        "max_seqlen_k": torch.tensor(21),
+        "total_seqlen_k": numpy.int32(39),
+    }
+    whole = paged_attention(**batch, window=(9, -1), config=config("split_kv"))
+    given = paged_attention(**batch | counted, window=(numpy.int64(9), -1), config=config("split_kv"))
+    assert torch.equal(whole, given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cu_seqlens_q": [1, 2, 6]}, "cu_seqlens_q is [1, 2, 6]; expected 0, then where sequences end, 6 at most"),
+        ({"cu_seqlens_q": [0, 6, 1]}, "cu_seqlens_q is [0, 6, 1]; expected 0, then where sequences end, 6 at most"),
+        ({"cu_seqlens_q": [0, 1, 7]}, "cu_seqlens_q is [0, 1, 7]; expected 0, then where sequences end, 6 at most"),
+        ({"max_seqlen_q": 4}, "max_seqlen_q is 4; a sequence has 5 new tokens"),
+        ({"seq_lens": [-1, 18]}, "seq_lens holds -1; expected 0 or more tokens"),
+        ({"block_table": [[0, 1], [0, 9]]}, "block_table holds page 9 for sequence 1; the caches have 6 pages"),
+        ({"block_table": [[0, -1], [0, 1]]}, "block_table holds page -1 for sequence 0; the caches have 6 pages"),
+    ],
+)  # fmt: skip
+def test_what_lies_in_host_memory_is_read(changes, message):
+    """At every call: it may change where it lies. On a GPU it would synchronise."""
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 2))
+    checked(batch)
+    changes = {
+        k: torch.tensor(v, dtype=torch.int32) if isinstance(v, list) else v for k, v in changes.items()
+    }
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        checked(batch | changes)
+
+
+def test_pages_that_no_token_sees_may_be_anything():
+    """Of sequences without new tokens, of new tokens that are at hand, and before a window."""
+    batch = make_batch([(0, 21), (5, 53)], heads=(4, 2))
+    batch["block_table"] = torch.tensor([[99] * 4, [99, 99, 0, 1]], dtype=torch.int32)
+    call = checked(batch | {"block_table": batch["block_table"].clamp(max=5)})
+    call.table, call.left = batch["block_table"], 16
+    validate.check(call)
+    call.left = 15 + 1 + 1
+    with pytest.raises(ValueError, match="block_table holds page 99 for sequence 1"):
+        validate.check(call)
+    fresh = make_batch([(5, 37)], heads=(4, 2), fresh=True)
+    fresh["block_table"] = torch.tensor([[0, 1, 99]], dtype=torch.int32)
+    checked(fresh)
+
+
+def test_slots_lie_in_the_pages():
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 2), fresh=True)
+    slots = torch.tensor([0, 1, -1, 2, 3, 95])
+    checked(batch | {"slot_mapping": slots})
+    message = "slot_mapping holds 96; the caches have 6 pages of 16 tokens"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        checked(batch | {"slot_mapping": slots + 1})
 
 
 def test_a_table_may_be_full():
