@@ -34,7 +34,7 @@ CAPABILITY = (8, 0)
 # Keywords that change nothing where there is no mask: a server's, and those that Transformers takes for every model.
 SILENT = {
     "position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx",
-    "num_items_in_batch", "use_cache", "output_hidden_states", "output_router_logits", "logits_to_keep",
+    "num_items_in_batch", "use_cache", "output_hidden_states", "output_router_logits", "logits_to_keep", "return_dict",
     "read_index", "write_index", "block_table", "logits_indices", "logits_processor_args",
 }  # fmt: skip
 # Tokens of a page that K and V of `generate` are cut into.
@@ -109,29 +109,19 @@ def attention(
     besides = {name: given for name, given in {"s_aux": s_aux, **kwargs}.items() if _speaks(name, given)}
     if cache is not None:
         _check_batch(module, attention_mask)
-        reason = why_not(query, key, value, None, dropout, True, besides)
-        if reason is None:
-            return _continuous(query, key, value, cache, module.layer_idx, features, kwargs), None
-        _tell(reason)
-        besides["softcap"] = softcap
-        return _gathered_elsewhere(module, query, key, value, cache, features, besides, kwargs)
+        return _paged(module, query, key, value, cache, dropout, features, besides, kwargs)
     if batching.get() is not None:
         raise _dropped(module)
     asked = {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
+    if attention_mask is not None and "indices" in besides:
+        attention_mask = chosen_mask(attention_mask, besides.pop("indices"), key.shape[2])
     config = getattr(module, "config", None)
-    if config is not None and not hands_over(
-        config
-    ):  # it may say neither what is causal nor where a mask is missing
-        asked |= besides
-        out = own_function(module)(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **asked
-        )
-        return out[0], None
+    if config is not None and not hands_over(config):
+        # without a mask it may see every key, and say nowhere that it is not causal
+        return _own(module, query, key, value, attention_mask, dropout, scale, asked | besides)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
         attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
-    if attention_mask is not None and "indices" in besides:
-        attention_mask = chosen_mask(attention_mask, besides.pop("indices"), key.shape[2])
     reason = why_not(query, key, value, attention_mask, dropout, causal, besides)
     if reason is None:
         return _whole(query, key, value, causal, features), None
@@ -139,6 +129,20 @@ def attention(
     if attention_mask is None and causal and 1 < query.shape[2] != key.shape[2]:
         attention_mask = causal_mask(query, key)
     return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, asked | besides)
+
+
+def _paged(
+    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any, dropout: float,
+    features: dict[str, Any], besides: dict[str, Any], given: dict[str, Any],
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """A batch of `generate_batch`. given: its keywords, besides: those of them that may change what is computed."""
+    reason = why_not(query, key, value, None, dropout, True, besides)
+    if reason is None:
+        layer: Any = module.layer_idx
+        return _continuous(query, key, value, cache, layer, features, given), None
+    _tell(reason)
+    besides = {**besides, "softcap": features["softcap"] or None}
+    return _gathered_elsewhere(module, query, key, value, cache, features, besides, given)
 
 
 def _speaks(name: str, given: Any) -> bool:
@@ -262,26 +266,37 @@ def _elsewhere(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     given = {name: value for name, value in besides.items() if value is not None}
-    tensors = {name for name, value in given.items() if isinstance(value, torch.Tensor)}
-    more = (tensors - keywords(sdpa_attention_forward)) | (given.keys() & {"softcap"})
-    if not more:
+    if "softcap" not in given and not tensors_of(given) - keywords(sdpa_attention_forward):
         out, _ = sdpa_attention_forward(
             module, query, key, value, mask, dropout=dropout, scaling=scale, **given
         )
         return out, None
-    own = own_function(module)
-    unknown = more - keywords(own) - {"s_aux"}
-    if unknown and asks_for_names(type(module).__module__):
-        raise NotImplementedError(
-            f"{type(module).__name__} hands over {', '.join(sorted(unknown))}, which heurgen does not know: take"
-            ' attn_implementation="sdpa"'
-        )
     if mask is None and causal and query.shape[2] > 1:
         mask = causal_mask(query, key)
     if mask is not None and mask.dtype == torch.bool:
         hidden = torch.finfo(query.dtype).min
         mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, hidden)
-    return own(module, query, key, value, mask, dropout=dropout, scaling=scale, **given)[0], None
+    return _own(module, query, key, value, mask, dropout, scale, given)
+
+
+def _own(
+    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout: float,
+    scale: float, besides: Mapping[str, Any],
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """The model's own function, of a mask to be added."""
+    own = own_function(module)
+    unknown = tensors_of(besides) - keywords(own) - {"s_aux", "position_bias"}
+    if unknown and asks_for_names(type(module).__module__):
+        raise NotImplementedError(
+            f"{type(module).__name__} hands over {', '.join(sorted(unknown))}, which heurgen does not know: take"
+            ' attn_implementation="sdpa"'
+        )
+    return own(module, query, key, value, mask, dropout=dropout, scaling=scale, **besides)[0], None
+
+
+def tensors_of(given: Mapping[str, Any]) -> set[str]:
+    """Names of those that are tensors."""
+    return {name for name, value in given.items() if isinstance(value, torch.Tensor)}
 
 
 def own_function(module: torch.nn.Module) -> Callable[..., Any]:
