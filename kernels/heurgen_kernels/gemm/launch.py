@@ -14,7 +14,7 @@ from ..caches import Cache, shared
 from ..host.bound import Bound, Slots, aligned, run
 from ..host.dispatch import current_device, hash_in_turn, through_triton
 from ..host.scratch import counters
-from .call import FP8, Product, ProductLayout
+from .call import Product, ProductLayout
 from .config import Config
 from .device import narrow, pad, scales, stream_k, vector, warp_specialized, work
 from .device.arguments import Tensors
@@ -27,6 +27,7 @@ from .plan import (
     Work,
     adapted,
     addresses_of,
+    bytes_alone,
     make_plan,
     plan_key,
     share,
@@ -145,10 +146,8 @@ def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]
 
 
 def readable(call: Product) -> torch.Tensor:
-    """The weight as the device's compiler can: NVIDIA's before the capability 8.9 has no e4m3, so as bytes there."""
-    capability = call.layout.device.capability
-    bytes_alone = capability is not None and capability < (8, 9) and call.weight.dtype == FP8
-    return call.weight.view(torch.uint8) if bytes_alone else call.weight
+    """The weight as the device's compiler can read it."""
+    return call.weight.view(torch.uint8) if bytes_alone(call) else call.weight
 
 
 def in_order(

@@ -10,7 +10,7 @@ import torch
 from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
 from .config import Config
-from .device.scales import SIDE, WITHIN
+from .device.scales import BLOCK, SIDE, WITHIN
 from .device.stream_k import stream_k_matmul
 from .device.vector import vector_matmul
 from .device.warp_specialized import warp_specialized_matmul
@@ -110,7 +110,18 @@ def adapted(config: Config, call: Product) -> Config:
     """The config, or the nearest one that this call and GPU can run."""
     if call.scale is not None and config.variant == "warp_specialized" and config.BLOCK_M >= 128:
         config = config._replace(BLOCK_N=128)  # a weight of 8 bits is the left operand, 128 rows of it
-    return able(config, call)
+    found = able(config, call)
+    if found.variant == "stream_k" and call.gated and call.layout.scaled >= BLOCK.value and bytes_alone(call):
+        return found._replace(
+            BLOCK_N=max(16, found.BLOCK_N // 2)
+        )  # taken apart and scaled, two weights would spill
+    return found
+
+
+def bytes_alone(call: Product) -> bool:
+    """Whether the device's compiler has no e4m3, as NVIDIA's before the capability 8.9, and the weight is of it."""
+    capability = call.layout.device.capability
+    return capability is not None and capability < (8, 9) and call.scale is not None
 
 
 def able(config: Config, call: Product) -> Config:
