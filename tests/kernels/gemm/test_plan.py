@@ -17,6 +17,7 @@ FEW = Config("stream_k", 16, 64, 64)
 NARROW = Config("warp_specialized", 64, 64, 64, 4, 12, 1, 1)  # one consumer
 INSTEAD = Config("stream_k", 128, 64, 32, 8, 3)  # of SPECIAL where descriptors can not
 DESCRIBED = Config("stream_k_tma", 16, 64, 128, 4, 8)
+WIDE = Config("stream_k", 16, 64, 256, 4, 4)
 VECTOR = Config("vector", 2, 8, 512, 2, 4)
 STREAM = FEW._replace(num_splits=0, programs_per_sm=2)
 
@@ -146,6 +147,13 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (DESCRIBED._replace(programs_per_sm=2), Shape(), "sm_80", FEW._replace(num_stages=3, programs_per_sm=2)),
         (DESCRIBED._replace(num_splits=3), Shape(K=4100), "sm_90", FEW._replace(num_stages=3, num_splits=3)),
         (DESCRIBED._replace(BLOCK_M=128, num_splits=3), Shape(), "gfx90a", INSTEAD),
+        (WIDE, Shape(gated=True, scaled="row"), "sm_80", WIDE._replace(BLOCK_K=128)),
+        (WIDE._replace(BLOCK_K=64), Shape(gated=True, scaled="row"), "sm_80", WIDE._replace(BLOCK_K=64)),
+        (WIDE, Shape(gated=True, scaled="row"), "sm_90", WIDE),
+        (WIDE, Shape(gated=True, scaled="row"), "gfx942", WIDE),
+        (WIDE, Shape(scaled="row"), "sm_80", WIDE),
+        (WIDE, Shape(gated=True), "sm_80", WIDE),
+        (VECTOR, Shape(gated=True, scaled="row"), "sm_80", VECTOR._replace(num_warps=4)),
         (VECTOR, Shape(), "gfx942", VECTOR),
         (VECTOR, Shape(gated=True), "sm_90", VECTOR._replace(num_warps=4)),
         (VECTOR._replace(BLOCK_M=1), Shape(gated=True), "sm_90", VECTOR._replace(BLOCK_M=1)),
