@@ -164,14 +164,8 @@ def check_batch(call: Call) -> None:
 
 def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool) -> None:
     """Lengths are checked by their declared maxima: reading them would synchronise with the device."""
-    if not (
-        type(call.max_q)
-        is type(call.max_k)
-        is type(call.total_k)
-        is type(call.left)
-        is type(call.right)
-        is int
-    ):
+    whole = type(call.max_q) is type(call.max_k) is type(call.total_k) is int
+    if not (whole and type(call.left) is type(call.right) is int):
         as_whole_numbers(call)
     max_seqlen_q, max_seqlen_k = call.max_q, call.max_k
     if not (max_seqlen_q >= 0):
@@ -226,7 +220,7 @@ def check_values(call: Call) -> None:
     if min(lengths, default=0) < 0:
         raise ValueError(f"seq_lens holds {min(lengths)}; expected 0 or more tokens")
     for row, (tokens, length) in enumerate(zip(new, lengths, strict=True)):
-        cached = length - tokens if call.new_k is not None and call.slots is None else length
+        cached = length - tokens if call.new_k is not None else length
         first = max(length - tokens - call.left, 0) if call.left >= 0 else 0
         used = call.table[row, first // page : -(-cached // page)] if tokens and cached > first else []
         for entry in used:

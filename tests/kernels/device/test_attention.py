@@ -190,7 +190,7 @@ def test_a_call_over_no_pages_has_no_prefix(monkeypatch):
     monkeypatch.setattr(api, "launch", lambda call, config: seen.append(call.prefix))
     batch = make_batch(PROMPT, fresh=True, **SMALL)
     none = {name: batch[name][:0] for name in ("key_cache", "value_cache")}
-    for changes in ({}, none, none | {"slot_mapping": torch.zeros(53, dtype=torch.int64)}):
+    for changes in ({}, none, none | {"slot_mapping": torch.full((53,), -1)}):
         api.paged_attention(**batch | changes)
     assert seen == [True, False, True]
 

@@ -230,6 +230,7 @@ def test_pages_that_no_token_sees_may_be_anything():
     fresh = make_batch([(5, 37)], heads=(4, 2), fresh=True)
     fresh["block_table"] = torch.tensor([[0, 1, 99]], dtype=torch.int32)
     checked(fresh)
+    checked(fresh | {"slot_mapping": torch.full((5,), -1)})
 
 
 def test_slots_lie_in_the_pages():
