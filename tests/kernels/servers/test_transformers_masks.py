@@ -173,11 +173,25 @@ def test_a_batch_of_requests_has_no_mask():
     """Its cache says what each token sees; a mask of every pair of tokens was made for each batch, and not read."""
     given = {"batch_size": 1, "config": hf.LlamaModel.config_class(), "allow_is_causal_skip": False}
     assert masks.mask(q_length=5, kv_length=5, **given) is not None
-    token = masks.batching.set(set())
+    masks.batching.layers = set()
     try:
         assert masks.mask(q_length=5, kv_length=5, **given) is None
     finally:
-        masks.batching.reset(token)
+        masks.batching.layers = None
+
+
+def test_steps_over_a_static_cache_compile_to_one_graph(device):
+    """As `generate` compiles them: a ContextVar broke the graph twice a layer, classes of models once a mask."""
+    ours.register()
+    size = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 99}
+    config = hf.LlamaConfig(**size, num_hidden_layers=2)
+    made = hf.LlamaForCausalLM._from_config(config, attn_implementation="heurgen", dtype=torch.float16)
+    model, cache = made.to(device).eval(), hf.StaticCache(config, max_cache_len=16)
+    ids = IDS[:1].to(device)
+    with torch.no_grad():
+        model(input_ids=ids, past_key_values=cache)
+        step = torch.compile(model.forward, backend="eager", fullgraph=True)
+        step(input_ids=ids[:, :1], past_key_values=cache)
 
 
 def test_causal_masks_end_with_the_last_key():

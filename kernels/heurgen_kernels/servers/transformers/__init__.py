@@ -76,11 +76,11 @@ def continuous(model: Any) -> Any:
 
 
 def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
-    batching.set(set() if kwargs.get("cache") is not None else None)
+    batching.layers = set() if kwargs.get("cache") is not None else None
 
 
 def _ends(model: Any, args: Any, output: Any) -> None:
-    batching.set(None)
+    batching.layers = None
 
 
 def attention(
@@ -110,7 +110,7 @@ def attention(
     if cache is not None:
         _check_batch(module, attention_mask)
         return _paged(module, query, key, value, cache, dropout, features, besides, kwargs)
-    if batching.get() is not None:
+    if batching.layers is not None:
         raise _dropped(module)
     asked = {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
     if attention_mask is not None and "indices" in besides:
@@ -168,7 +168,7 @@ def paged(
 
 def _check_batch(module: torch.nn.Module, mask: Any) -> None:
     """NotImplementedError where a layer asks a batch of `generate_batch` for what its cache cannot say."""
-    attended = batching.get()
+    attended = batching.layers
     if attended is None:
         return
     layer: Any = module.layer_idx

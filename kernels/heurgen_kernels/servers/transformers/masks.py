@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextvars import ContextVar
-from functools import cache
 from typing import Any
 
 import torch
 
-# Layers that have attended in the batch of `generate_batch` that a model computes now; None outside of one.
-batching: ContextVar[set[int] | None] = ContextVar("batching", default=None)
+
+class Batching(threading.local):
+    """layers: those that have attended in the batch of `generate_batch` that a model computes now on this thread; None
+    outside of one. torch.compile would break its graph at a ContextVar, once a layer.
+    """
+
+    layers: set[int] | None = None
+
+
+batching = Batching()
+# By configs' classes. torch.compile would trace through what a `functools.cache` keeps.
+_hand_over: dict[type, bool] = {}
 
 
 def mask(
@@ -22,7 +31,7 @@ def mask(
     need one. Models that compute attention on their own add masks to their scores and get `eager`'s. A batch of
     `generate_batch` has its cache, which says what each token sees.
     """
-    if batching.get() is not None:
+    if batching.layers is not None:
         return None
     from transformers.masking_utils import eager_mask, sdpa_mask
 
@@ -37,12 +46,14 @@ def hands_over(config: Any) -> bool:
     """Whether models of a config hand their attention over to functions other than `eager`, by what they say of
     themselves.
     """
-    kind: Any = type(config)
-    return _hand_over(kind)
+    kind = type(config)
+    known = _hand_over.get(kind)
+    if known is None:
+        known = _hand_over[kind] = _of_kind(kind)
+    return known
 
 
-@cache
-def _hand_over(kind: type) -> bool:
+def _of_kind(kind: Any) -> bool:
     from transformers import MODEL_MAPPING
 
     # Some configs have no model of their own: T5Gemma's parts have theirs, and InternLM3's model is Llama's.
