@@ -111,15 +111,13 @@ def adapted(config: Config, call: Product) -> Config:
     if call.scale is not None and config.variant == "warp_specialized" and config.BLOCK_M >= 128:
         config = config._replace(BLOCK_N=128)  # a weight of 8 bits is the left operand, 128 rows of it
     found = able(config, call)
-    if found.variant == "stream_k" and call.gated and call.layout.scaled >= BLOCK.value and bytes_alone(call):
-        return found._replace(
-            BLOCK_N=max(16, found.BLOCK_N // 2)
-        )  # taken apart and scaled, two weights would spill
     capability = call.layout.device.capability
-    old = capability is not None and capability < (9, 0)
-    if old and found.variant == "stream_k" and call.gated and call.scale is not None:
-        # four steps of 256 of both weights spill on an A100, and no GPU of 99 KB (8.6, 8.9) has the room
-        return found._replace(BLOCK_K=min(found.BLOCK_K, 128))
+    before_hopper = capability is not None and capability < (9, 0)
+    if before_hopper and found.variant == "stream_k" and call.gated and call.scale is not None:
+        # steps of 256 of both weights spill on an A100, and so do tiles of both that are taken apart and scaled
+        halved = call.layout.scaled >= BLOCK.value and bytes_alone(call)
+        width = max(16, found.BLOCK_N // 2) if halved else found.BLOCK_N
+        return found._replace(BLOCK_N=width, BLOCK_K=min(found.BLOCK_K, 128))
     return found
 
 

@@ -199,7 +199,7 @@ def resources(kernel: Any, arguments: Sequence[Any], options: dict[str, Any], ta
 
 
 def source_of(kernel: Any, arguments: Sequence[Any]) -> ASTSource:
-    """A kernel with the types and constants that Triton's dispatch would find, all pointers aligned. A named tuple
+    """A kernel with the types and constants that Triton's dispatch would find, pointers aligned. A named tuple
     among the arguments that is no constant holds pointers; numbers are specialised as there: ones are constants.
     """
     signature: dict[str, Any] = {}
@@ -218,8 +218,8 @@ def source_of(kernel: Any, arguments: Sequence[Any]) -> ASTSource:
                     attributes[number, place] = [["tt.divisibility", 16]]
         else:
             signature[parameter.name] = _type(value)
-            whole = specialised and not parameter.do_not_specialize_on_alignment and value % 16 == 0
-            if whole or isinstance(value, torch.Tensor):
+            whole = isinstance(value, torch.Tensor) or (specialised and value % 16 == 0)
+            if whole and not parameter.do_not_specialize_on_alignment:
                 attributes[number,] = [["tt.divisibility", 16]]
     return (GluonASTSource if kernel.is_gluon() else ASTSource)(kernel, signature, constants, attributes)
 

@@ -241,9 +241,13 @@ def test_what_a_weight_of_8_bits_is_launched_with():
         assert adapted(tall, meta_product(scaled=scaled, gated=True)).BLOCK_M == 128
         assert adapted(CONFIGS["wide"], meta_product(scaled=scaled)) == CONFIGS["wide"]
         assert adapted(CONFIGS["vector"], meta_product(rows=1, scaled=scaled)).variant == "vector"
-    for scaled, gated, width in (("block", True, 128), ("row", False, 256), ("block", False, 256)):
+    for scaled, gated, width, step in (
+        ("block", True, 128, 128),
+        ("row", True, 256, 128),
+        ("block", False, 256, 256),
+    ):
         old = meta_product(scaled=scaled, gated=gated, device=(8, 0))
-        assert adapted(CONFIGS["wide"], old) == CONFIGS["wide"]._replace(BLOCK_N=width)
+        assert adapted(CONFIGS["wide"], old) == CONFIGS["wide"]._replace(BLOCK_N=width, BLOCK_K=step)
     described = Config("stream_k_tma", 64, 64, 128, 4, 16)
     assert adapted(described, meta_product(scaled="block", gated=True)).num_stages == 7
     assert adapted(described, meta_product(width=576, scaled="block", gated=True)).num_stages == 6
