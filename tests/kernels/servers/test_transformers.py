@@ -17,6 +17,11 @@ from heurgen_kernels.servers import transformers as ours
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "serve_transformers.py"
 GREEDY = hf.GenerationConfig(max_new_tokens=2, do_sample=False, eos_token_id=-1, pad_token_id=0)
+SMALL = {
+    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 99, "max_position_embeddings": 64,
+    "initializer_range": 0.3, "sliding_window": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +65,16 @@ def test_generate_gives_the_tokens_of_eager(model, device, launches):
     assert [call[1]["max_seqlen_q"] for call in launches] == [9, 9, 1, 1]
 
 
+@pytest.mark.parametrize("family", ["Qwen2", "Qwen3", "Mistral", "Gemma", "Gemma2", "Phi3"])
+def test_models_that_are_served_most_launch_the_kernels(family, device, launches):
+    """A keyword, a mask or a class that the plugin does not know would leave all of their attention to `sdpa`."""
+    ours.register()
+    model = getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**SMALL))
+    ids = torch.stack(prompts(device, 9, 9))
+    generated(model.to(device, torch.float16).eval(), "heurgen", ids, attention_mask=torch.ones_like(ids))
+    assert [call[1]["max_seqlen_q"] for call in launches] == [9, 9, 1, 1]
+
+
 def test_padding_is_left_to_sdpa(model, device, launches):
     long, short = prompts(device, 12, 5)
     ids = torch.stack([long, torch.cat([torch.zeros(7, dtype=torch.long, device=device), short])])
@@ -67,13 +82,6 @@ def test_padding_is_left_to_sdpa(model, device, launches):
     found = generated(model, "heurgen", ids, attention_mask=mask)
     assert found == generated(model, "eager", ids, attention_mask=mask)
     assert launches == []
-
-
-SMALL = {
-    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 99, "max_position_embeddings": 64,
-    "initializer_range": 0.3, "sliding_window": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
 
 
 def gemma(device, **more):

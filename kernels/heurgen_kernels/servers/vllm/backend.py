@@ -186,13 +186,13 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         plain = key.dtype == value.dtype and key.dtype in DTYPES and (fp8 or key.dtype == kv_cache.dtype)
         # tokens that pad a graph which ends before attention have no slots, and some kernels ask for them
         count = min(slot_mapping.shape[0], key.shape[0])
-        if self.stock is not None or not plain or self.pages(kv_cache).stock is not None:
+        pages = self.pages(kv_cache) if plain and self.stock is None else None
+        if pages is None or pages.stock is not None:
             super().do_kv_cache_update(layer, key[:count], value[:count], kv_cache, slot_mapping[:count])
             return
-        _, pages_k, pages_v = self.pages(kv_cache)
         key, value, slots = self.seen.written(count, key, value, slot_mapping)
         scales = (layer._k_scale, layer._v_scale) if fp8 else ()
-        write_pages(key, value, pages_k, pages_v, slots, *scales)
+        write_pages(key, value, pages.k, pages.v, slots, *scales)
 
     def pages(self, kv_cache: torch.Tensor) -> Pages:
         """Views of vLLM's one tensor for K and V.
