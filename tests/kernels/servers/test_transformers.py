@@ -75,6 +75,17 @@ def test_models_that_are_served_most_launch_the_kernels(family, device, launches
     assert [call[1]["max_seqlen_q"] for call in launches] == [9, 9, 1, 1]
 
 
+def test_compiled_models_launch_the_kernels(model, device, launches):
+    """torch.compile followed a launch into Triton's dispatch."""
+    model.set_attn_implementation("heurgen")
+    ids, cache = torch.stack(prompts(device, 9, 9)), hf.DynamicCache(config=model.config)
+    with torch.no_grad():
+        expected = model(input_ids=ids).logits
+        found = torch.compile(model.forward, backend="eager")(input_ids=ids, past_key_values=cache).logits
+    assert torch.equal(found, expected)
+    assert [call[1]["max_seqlen_q"] for call in launches] == [9] * 4
+
+
 def test_padding_is_left_to_sdpa(model, device, launches):
     long, short = prompts(device, 12, 5)
     ids = torch.stack([long, torch.cat([torch.zeros(7, dtype=torch.long, device=device), short])])

@@ -227,6 +227,7 @@ def interpreted() -> bool:
     return bool(triton.knobs.runtime.interpret)
 
 
+@torch.compiler.disable  # a compiled model would be traced into the launch, and fail there
 def _whole(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool, features: dict[str, Any]
 ) -> torch.Tensor:
@@ -324,6 +325,7 @@ def asks_for_names(file: str) -> bool:
     return bool(re.search(r"_attn_implementation (==|in) ", getsource(sys.modules[file])))
 
 
+@torch.compiler.disable
 def _continuous(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any, layer: int, features: dict[str, Any],
     given: dict[str, Any],
