@@ -38,6 +38,7 @@ from tests.kernels.gpu_cases import (
     SAMPLE,
     SEQUENCES,
     SHAPES,
+    THREE_CONSUMERS,
     some,
 )
 
@@ -74,7 +75,7 @@ def test_variants(gpu, config, name):
         assert error_of(batch, config) < LIMITS[torch.bfloat16]
 
 
-@pytest.mark.parametrize(("heads", "size", "page", "tile", "segments"), some(SHAPES, 2) + NARROW, ids=str)
+@pytest.mark.parametrize(("heads", "size", "page", "tile", "segments"), some(SHAPES, 3) + NARROW, ids=str)
 def test_warp_specialized(gpu, heads, size, page, tile, segments):
     """Empty, short and long sequences, chunks whose prefix ends inside a tile, V behind the last key NaN."""
     lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000)]
@@ -85,7 +86,7 @@ def test_warp_specialized(gpu, heads, size, page, tile, segments):
             assert error_of(batch, config, causal=causal) < LIMITS[torch.bfloat16]
 
 
-@pytest.mark.parametrize(("asked", "size", "page", "segments"), some(FEATURES, 2), ids=str)
+@pytest.mark.parametrize(("asked", "size", "page", "segments"), some(FEATURES, 3), ids=str)
 def test_warp_specialized_features(gpu, asked, size, page, segments):
     """Windows that begin in the new tokens, in the pages and across both; heads narrower than a tile; K and V in one
     tensor.
@@ -127,7 +128,7 @@ def test_prompts_without_pages(gpu, config):
         assert error_of(batch, config, has_prefix=has_prefix) < LIMITS[torch.bfloat16]
 
 
-@pytest.mark.parametrize(("config", "cache"), ANYWHERE, ids=str)
+@pytest.mark.parametrize(("config", "cache"), some(ANYWHERE, 2), ids=str)
 def test_tensors_that_begin_anywhere(gpu, config, cache):
     """Views of larger tensors, whose addresses are no multiples of 16 bytes: all that a launch takes, then those that
     descriptors read, one by one.
@@ -147,9 +148,7 @@ def test_tensors_that_begin_anywhere(gpu, config, cache):
             assert error_of(batch | {name: moved[name]}, config, **given) < LIMITS[dtype], name
 
 
-@pytest.mark.parametrize("segments", [1, 3])
-@pytest.mark.parametrize(("tile", "stages"), [(128, 3), (64, 4)])
-@pytest.mark.parametrize("heads", [(10, 2), (7, 1), (16, 16), (64, 8), (128, 1)], ids=str)
+@pytest.mark.parametrize(("heads", "tile", "stages", "segments"), some(THREE_CONSUMERS, 2), ids=str)
 def test_three_consumers(gpu, heads, tile, stages, segments):
     """Groups that do not divide 192; a group that leaves the third consumer no rows; features for which two consumers
     take over.

@@ -60,12 +60,14 @@ def test_every_config_is_right(gpu, config):
 
 
 def is_exact(config, rows, n, k, dtype, device, gated=False):
-    """To the bit as with the dequantised weight; but for SiLU, and for vector, which leaves the weight in float32."""
+    """To the bit as with the dequantised weight; but for SiLU, and where few rows leave the weight as it is."""
     x, w, scale = exact(rows, n, k, device)
-    held = torch.float32 if config.variant == "vector" else dtype
+    described = config.variant == "warp_specialized" and k % 16 == 0  # else stream_k runs in its place
+    exactly = config.BLOCK_M <= 32 and not described
+    held = torch.float32 if exactly else dtype
     x, expected = x.to(dtype), right(x, dequantised(w, scale, held), gated=gated)
     got = matmul(x, w, w_scale=scale, gated=gated, config=config)
-    if gated or config.variant == "vector":
+    if gated or exactly:
         assert error(got, expected) < LIMITS[dtype]
     else:
         assert torch.equal(got, expected.to(dtype))

@@ -8,7 +8,7 @@ matrix unit, which on Hopper takes no less than 64 rows there, but as few as 16 
 import triton
 import triton.language as tl
 
-from .scales import BLOCK, ROW, WITHIN, block_scales, row_scales, widened
+from .scales import BLOCK, FEW, ROW, WITHIN, block_scales, row_scales, times_blocks, widened
 from .work import NUMBERS, place, segment, turns
 
 
@@ -44,6 +44,31 @@ def product(x, w, acc, SWAP: tl.constexpr):
 
 
 @triton.jit
+def added(x, w, acc, scale, SWAP: tl.constexpr):
+    """acc and what a step adds to it; scale: of the weight's blocks, or None. A weight that has some is not swapped."""
+    FEW_SUMS: tl.constexpr = acc.shape[0] <= FEW
+    if scale is not None and FEW_SUMS:
+        sums = product(x, widened(w, None, x.dtype), tl.zeros(acc.shape, tl.float32), SWAP)
+        acc += times_blocks(sums, tl.trans(scale))
+    else:
+        acc = product(x, widened(w, scale, x.dtype), acc, SWAP)
+    return acc
+
+
+@triton.jit
+def step_scales(
+    scales, n, width, column, size, gate, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GATED: tl.constexpr,
+    SCALED: tl.constexpr,
+):  # fmt: skip
+    """(scales of a step's blocks, those of its up projection)."""
+    scale = block_scales(scales, n, width, column, size, BLOCK_N, BLOCK_K, False)
+    more = scale
+    if GATED:
+        more = block_scales(scales, gate + n, gate + width, column, size, BLOCK_N, BLOCK_K, SCALED == WITHIN)
+    return scale, more
+
+
+@triton.jit
 def multiply(
     x_desc, w_desc, x_ptr, w_ptr, scales, m, n, rows, width, x_stride, w_stride, size, first, last, gate,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, GATED: tl.constexpr,
@@ -57,22 +82,27 @@ def multiply(
     SHAPE: tl.constexpr = [BLOCK_N, BLOCK_M] if SWAP else [BLOCK_M, BLOCK_N]
     acc = tl.zeros(SHAPE, tl.float32)
     up = tl.zeros(SHAPE, tl.float32)
+    FEW_SUMS: tl.constexpr = SCALED >= BLOCK and BLOCK_M <= FEW
+    if FEW_SUMS:  # a step ahead: they are of nothing that is loaded asynchronously
+        ahead = step_scales(scales, n, width, first * BLOCK_K, size, gate, BLOCK_N, BLOCK_K, GATED, SCALED)
     for unit in range(first, last):
         column = unit * BLOCK_K
         columns = column + tl.arange(0, BLOCK_K)
-        scale = None
-        if SCALED >= BLOCK:
-            scale = block_scales(scales, n, width, column, size, BLOCK_N, BLOCK_K, False)
         x = load_x(x_desc, x_ptr, m, x_rows, columns, column, rows, x_stride, size, EVEN_K)
         w = load_weight(w_desc, w_ptr, n, w_rows, columns, column, w_stride, size, EVEN_K)
-        acc = product(x, widened(w, scale, x.dtype), acc, SWAP)
+        scale, up_scale = None, None
+        if FEW_SUMS:
+            scale, up_scale = ahead
+            following = tl.minimum(unit + 1, last - 1) * BLOCK_K
+            ahead = step_scales(scales, n, width, following, size, gate, BLOCK_N, BLOCK_K, GATED, SCALED)
+        elif SCALED >= BLOCK:
+            scale, up_scale = step_scales(
+                scales, n, width, column, size, gate, BLOCK_N, BLOCK_K, GATED, SCALED
+            )
+        acc = added(x, w, acc, scale, SWAP)
         if GATED:
-            if SCALED >= BLOCK:
-                scale = block_scales(
-                    scales, gate + n, gate + width, column, size, BLOCK_N, BLOCK_K, SCALED == WITHIN
-                )
             w = load_weight(w_desc, w_ptr, gate + n, gate + w_rows, columns, column, w_stride, size, EVEN_K)
-            up = product(x, widened(w, scale, x.dtype), up, SWAP)
+            up = added(x, w, up, up_scale, SWAP)
     return acc, up
 
 
