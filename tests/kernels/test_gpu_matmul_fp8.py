@@ -63,7 +63,9 @@ def is_exact(config, rows, n, k, dtype, device, gated=False):
     """To the bit as with the dequantised weight; but for SiLU, and where few rows leave the weight as it is."""
     x, w, scale = exact(rows, n, k, device)
     described = config.variant == "warp_specialized" and k % 16 == 0  # else stream_k runs in its place
-    exactly = config.BLOCK_M <= 32 and not described
+    short = config.BLOCK_K <= 128 or k % 8 > 0  # as `gemm.plan.able` makes them
+    few = config.BLOCK_M <= 16 and short and not described
+    exactly = config.variant == "vector" or few
     held = torch.float32 if exactly else dtype
     x, expected = x.to(dtype), right(x, dequantised(w, scale, held), gated=gated)
     got = matmul(x, w, w_scale=scale, gated=gated, config=config)

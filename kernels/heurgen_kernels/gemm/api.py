@@ -43,8 +43,8 @@ def matmul(
 
     An fp8 weight is its numbers times their scales. Scales of all and of rows multiply sums in float32. Those of blocks
     multiply the weight, and the product is rounded to x's type, as that of a dequantised weight: in float16 what lies
-    beyond 65504 is infinite in either. Tiles of few rows of x round nothing: the variant `vector` has the weight in
-    float32, `stream_k` multiplies the sums of each block's columns where BLOCK_M is 32 or less.
+    beyond 65504 is infinite in either. Few rows of x round nothing: the variant `vector` has the weight in float32, and
+    `stream_k` multiplies each step's sums where BLOCK_M is 16 and BLOCK_K at most 128.
 
     For inference alone: ValueError before any launch for tensors that require a gradient where gradients are enabled,
     for shapes, dtypes and devices that do not fit together, and for configs, the heuristics' too, that no launch knows.

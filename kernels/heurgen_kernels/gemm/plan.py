@@ -9,8 +9,8 @@ import torch
 
 from ..host.bound import Bound, Slots
 from .call import Product, ProductLayout
-from .config import ALLOWED, Config
-from .device.scales import BLOCK, FEW, SIDE, WITHIN
+from .config import Config
+from .device.scales import BLOCK, SIDE, WITHIN
 from .device.stream_k import stream_k_matmul
 from .device.vector import vector_matmul
 from .device.warp_specialized import warp_specialized_matmul
@@ -110,9 +110,6 @@ def adapted(config: Config, call: Product) -> Config:
     """The config, or the nearest one that this call and GPU can run."""
     if call.scale is not None and config.variant == "warp_specialized" and config.BLOCK_M >= 128:
         config = config._replace(BLOCK_N=128)  # a weight of 8 bits is the left operand, 128 rows of it
-    if scales_sums(config, call) and config.BLOCK_K > SIDE.value:
-        stages = min(2 * config.num_stages, max(ALLOWED["num_stages"]))  # as many bytes ahead
-        config = config._replace(BLOCK_K=int(SIDE.value), num_stages=stages)
     found = able(config, call)
     capability = call.layout.device.capability
     before_hopper = capability is not None and capability < (9, 0)
@@ -122,12 +119,6 @@ def adapted(config: Config, call: Product) -> Config:
         width = max(16, found.BLOCK_N // 2) if halved else found.BLOCK_N
         return found._replace(BLOCK_N=width, BLOCK_K=min(found.BLOCK_K, 128))
     return found
-
-
-def scales_sums(config: Config, call: Product) -> bool:
-    """Whether scales of blocks multiply the sums of a step, whose columns have to lie in one block then."""
-    few = config.variant in ("stream_k", "stream_k_tma") and config.BLOCK_M <= FEW.value
-    return few and call.layout.scaled >= BLOCK.value
 
 
 def bytes_alone(call: Product) -> bool:

@@ -176,7 +176,7 @@ def lay_out(config, call, plans):
         assert sums // (32 * plan.options["num_warps"]) <= 128
         assert shares.programs == shares.m_tiles * shares.n_tiles
     else:
-        assert plan.options["num_stages"] * launched.BLOCK_K <= 1280
+        assert plan.options["num_stages"] <= 6
         assert not plan.swap or device.hopper
     fits_the_signature(plan, call, shares)
 

@@ -148,7 +148,7 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (DESCRIBED._replace(num_splits=3), Shape(K=4100), "sm_90", FEW._replace(num_stages=3, num_splits=3)),
         (DESCRIBED._replace(BLOCK_M=128, num_splits=3), Shape(), "gfx90a", INSTEAD),
         (WIDE, Shape(gated=True, scaled="row"), "sm_80", WIDE._replace(BLOCK_K=128)),
-        (WIDE, Shape(gated=True, scaled="block"), "sm_80", WIDE._replace(BLOCK_N=32, BLOCK_K=128, num_stages=8)),
+        (WIDE, Shape(gated=True, scaled="block"), "sm_80", WIDE._replace(BLOCK_N=32, BLOCK_K=128)),
         (WIDE._replace(BLOCK_K=64), Shape(gated=True, scaled="row"), "sm_80", WIDE._replace(BLOCK_K=64)),
         (WIDE, Shape(gated=True, scaled="row"), "sm_90", WIDE),
         (WIDE, Shape(gated=True, scaled="row"), "gfx942", WIDE),

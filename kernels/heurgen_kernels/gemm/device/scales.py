@@ -1,10 +1,10 @@
 """Weights of 8 bits (e4m3): their numbers, which 16-bit types hold exactly, and their scales.
 
 Scales of rows, which one of all is too, multiply a tile's sums in float32, when they are complete. Those of blocks of
-128 rows and columns multiply the sums of a step's columns, which lie in one block, where stream_k has FEW rows of x or
-less: 16 x 64 sums are an eighth of the numbers of 64 x 128. Elsewhere they multiply the weight as it is widened, and
-the product is rounded to x's type as a dequantised weight would be: sums that are apart until they are scaled would
-take as many registers and instructions again.
+128 rows and columns multiply the sums of a step where stream_k has FEW rows of x or less and a step's columns lie in
+one block: 16 x 64 sums are an eighth of the numbers of 64 x 128. Elsewhere they multiply the weight as it is widened,
+and the product is rounded to x's type as a dequantised weight would be: sums that are apart until they are scaled
+would take as many registers and instructions again.
 
 Kernels have scales as (pointer, stride along rows, stride along columns), of blocks from one to the next.
 """
@@ -16,7 +16,7 @@ import triton.language as tl
 # begins within one.
 NOTHING, ROW, BLOCK, WITHIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
 SIDE = tl.constexpr(128)  # rows and columns of a block
-FEW = tl.constexpr(32)  # rows of x
+FEW = tl.constexpr(16)  # rows of x
 
 
 @triton.jit

@@ -8,7 +8,7 @@ matrix unit, which on Hopper takes no less than 64 rows there, but as few as 16 
 import triton
 import triton.language as tl
 
-from .scales import BLOCK, FEW, ROW, WITHIN, block_scales, row_scales, times_blocks, widened
+from .scales import BLOCK, FEW, ROW, SIDE, WITHIN, block_scales, row_scales, times_blocks, widened
 from .work import NUMBERS, place, segment, turns
 
 
@@ -46,7 +46,7 @@ def product(x, w, acc, SWAP: tl.constexpr):
 @triton.jit
 def added(x, w, acc, scale, SWAP: tl.constexpr):
     """acc and what a step adds to it; scale: of the weight's blocks, or None. A weight that has some is not swapped."""
-    FEW_SUMS: tl.constexpr = acc.shape[0] <= FEW
+    FEW_SUMS: tl.constexpr = acc.shape[0] <= FEW and x.shape[1] <= SIDE
     if scale is not None and FEW_SUMS:
         sums = product(x, widened(w, None, x.dtype), tl.zeros(acc.shape, tl.float32), SWAP)
         acc += times_blocks(sums, tl.trans(scale))
@@ -56,15 +56,23 @@ def added(x, w, acc, scale, SWAP: tl.constexpr):
 
 
 @triton.jit
+def up_scales(
+    scales, n, width, column, size, gate, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SCALED: tl.constexpr
+):  # fmt: skip
+    """Scales of a step's blocks of the up projection."""
+    return block_scales(scales, gate + n, gate + width, column, size, BLOCK_N, BLOCK_K, SCALED == WITHIN)
+
+
+@triton.jit
 def step_scales(
     scales, n, width, column, size, gate, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GATED: tl.constexpr,
     SCALED: tl.constexpr,
 ):  # fmt: skip
-    """(scales of a step's blocks, those of its up projection)."""
+    """(scales of a step's blocks, those of the up projection)."""
     scale = block_scales(scales, n, width, column, size, BLOCK_N, BLOCK_K, False)
     more = scale
     if GATED:
-        more = block_scales(scales, gate + n, gate + width, column, size, BLOCK_N, BLOCK_K, SCALED == WITHIN)
+        more = up_scales(scales, n, width, column, size, gate, BLOCK_N, BLOCK_K, SCALED)
     return scale, more
 
 
@@ -82,25 +90,25 @@ def multiply(
     SHAPE: tl.constexpr = [BLOCK_N, BLOCK_M] if SWAP else [BLOCK_M, BLOCK_N]
     acc = tl.zeros(SHAPE, tl.float32)
     up = tl.zeros(SHAPE, tl.float32)
-    FEW_SUMS: tl.constexpr = SCALED >= BLOCK and BLOCK_M <= FEW
+    FEW_SUMS: tl.constexpr = SCALED >= BLOCK and BLOCK_M <= FEW and BLOCK_K <= SIDE
     if FEW_SUMS:  # a step ahead: they are of nothing that is loaded asynchronously
         ahead = step_scales(scales, n, width, first * BLOCK_K, size, gate, BLOCK_N, BLOCK_K, GATED, SCALED)
     for unit in range(first, last):
         column = unit * BLOCK_K
         columns = column + tl.arange(0, BLOCK_K)
+        scale, up_scale = None, None
+        if SCALED >= BLOCK and not FEW_SUMS:
+            scale = block_scales(scales, n, width, column, size, BLOCK_N, BLOCK_K, False)
         x = load_x(x_desc, x_ptr, m, x_rows, columns, column, rows, x_stride, size, EVEN_K)
         w = load_weight(w_desc, w_ptr, n, w_rows, columns, column, w_stride, size, EVEN_K)
-        scale, up_scale = None, None
         if FEW_SUMS:
             scale, up_scale = ahead
             following = tl.minimum(unit + 1, last - 1) * BLOCK_K
             ahead = step_scales(scales, n, width, following, size, gate, BLOCK_N, BLOCK_K, GATED, SCALED)
-        elif SCALED >= BLOCK:
-            scale, up_scale = step_scales(
-                scales, n, width, column, size, gate, BLOCK_N, BLOCK_K, GATED, SCALED
-            )
         acc = added(x, w, acc, scale, SWAP)
         if GATED:
+            if SCALED >= BLOCK and not FEW_SUMS:
+                up_scale = up_scales(scales, n, width, column, size, gate, BLOCK_N, BLOCK_K, SCALED)
             w = load_weight(w_desc, w_ptr, gate + n, gate + w_rows, columns, column, w_stride, size, EVEN_K)
             up = added(x, w, up, up_scale, SWAP)
     return acc, up
