@@ -6,8 +6,11 @@ import pytest
 import torch
 from heurgen_kernels import Linear, warm_up_matmul
 from heurgen_kernels.gemm.api import matmul
+from heurgen_kernels.gemm.call import Product
+from heurgen_kernels.gemm.call import check as check_product
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.launch import _plans
+from heurgen_kernels.gemm.plan import adapted
 from heurgen_kernels.heuristics import matmul_fp8 as generated
 
 from tests.kernels.products import dequantised, error, exact, quantised, right
@@ -59,13 +62,20 @@ def test_every_config_is_right(gpu, config):
         number += 1
 
 
+def launched(config, x, w, scale, gated):
+    """What runs of a config, or in its place."""
+    out = x.new_empty(len(x), len(w) // (2 if gated else 1))
+    call = Product(x, w, None, None, out, gated, scale)
+    check_product(call)
+    return adapted(config, call)
+
+
 def is_exact(config, rows, n, k, dtype, device, gated=False):
     """To the bit as with the dequantised weight; but for SiLU, and where few rows leave the weight as it is."""
     x, w, scale = exact(rows, n, k, device)
-    described = config.variant == "warp_specialized" and k % 16 == 0  # else stream_k runs in its place
-    short = config.BLOCK_K <= 128 or k % 8 > 0  # as `gemm.plan.able` makes them
-    few = config.BLOCK_M <= 16 and short and not described
-    exactly = config.variant == "vector" or few
+    ran = launched(config, x, w, scale, gated)
+    few = ran.variant.startswith("stream_k") and ran.BLOCK_M <= 16 and ran.BLOCK_K <= 128
+    exactly = ran.variant == "vector" or few
     held = torch.float32 if exactly else dtype
     x, expected = x.to(dtype), right(x, dequantised(w, scale, held), gated=gated)
     got = matmul(x, w, w_scale=scale, gated=gated, config=config)
