@@ -77,7 +77,7 @@ class Made:
 
 _KEYS = (
     "logs", "spec", "model", "module", "cards", "external", "log_hash", "note", "group_by", "dejavu", "strategy",
-    "max_depth", "max_leaves", "max_configs", "prefer", "shortlist", "target", "vendor", "parameters",
+    "max_depth", "max_leaves", "max_configs", "prefer", "tail", "shortlist", "target", "vendor", "parameters",
 )  # fmt: skip
 
 
@@ -127,7 +127,8 @@ def _read_heuristic(entry: Table, folder: Path) -> Heuristic:
 def _read_options(entry: Table) -> dict[str, Any]:
     options: dict[str, Any] = {key: entry.text(key) for key in ("strategy", "prefer") if key in entry}
     numbers = ("max_depth", "max_leaves", "max_configs", "shortlist")
-    return options | {key: entry.integer(key) for key in numbers if key in entry}
+    options |= {key: entry.integer(key) for key in numbers if key in entry}
+    return options | {key: entry.number(key) for key in ("tail",) if key in entry}
 
 
 def _read_triton(entry: Table) -> tuple[str | None, tuple[str, ...]]:

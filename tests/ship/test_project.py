@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from heurgen.base.errors import SpecError
 from heurgen.ship.project import check, make, read_project
+from heurgen.trees import FitOptions
 from tests.logs.importers.test_dejavu import PUBLISHED, published
 from tests.support import logs
 from tests.support.commands import run
@@ -236,6 +237,10 @@ def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
             PROJECT.replace("= 3", '= "3"'),
             ":7: column 'heuristic 1.max_depth': found '3', expected a whole number",
         ),
+        (
+            PROJECT + 'tail = "1"\n',
+            ":8: column 'heuristic 1.tail': found '1', expected a finite number",
+        ),
         (PROJECT.replace("= 3", "= 1" + "0" * 5000), ": this is no TOML"),
         ("x = " + "[" * 2000, ": this is no TOML"),
         (PROJECT.replace("out/module.py", "./log.csv"), ": {folder}/log.csv is an input ({folder}/log.csv)"),
@@ -305,6 +310,15 @@ def test_what_is_proved_current_is_not_trained_again(built: Path, trained: list[
     assert (trained, (built / "heurgen.lock").read_bytes()) == ([], lock)
     assert run("check", project, "--retrain").exit_code == 0
     assert trained == ["matmul"]
+
+
+def test_every_option_of_train_reaches_the_learner(tmp_path: Path) -> None:
+    given = {"max_leaves": 9, "max_configs": 5, "prefer": "small", "tail": 0.5, "shortlist": 2}
+    text = PROJECT + "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())
+    (tmp_path / "heurgen.toml").write_text(text)
+    (read,) = read_project(tmp_path / "heurgen.toml")
+    assert read.options == {"strategy": "joint", "max_depth": 3} | given
+    assert set(read.options) == {field.name for field in fields(FitOptions)}
 
 
 def test_what_makes_another_model_trains_again(
