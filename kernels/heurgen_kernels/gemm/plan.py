@@ -26,6 +26,8 @@ GROUP = 8
 WARP_SPECIALIZED = {1: {"num_warps": 4, "maxnreg": 255}, 2: {"num_warps": 4, "maxnreg": 168}}
 # Shared memory of a block on Hopper (CUDA C++ programming guide, 227 KB), less its barriers and their alignment.
 SHARED_MEMORY = 227 * 1024 - 2048
+# Bytes of a program's shared memory that scales of blocks and the alignment of what is loaded may take.
+RESERVED = 1024
 # Sums of products that a thread of vector has registers for, beside what it loads.
 VECTOR_SUMS = 128
 # Columns that warp_specialized stores at once (its STORED), rows of a consumer (HALF), columns of a step (UNIT).
@@ -107,7 +109,12 @@ def describes(call: Product, *tensors: torch.Tensor | None) -> bool:
 
 
 def adapted(config: Config, call: Product) -> Config:
-    """The config, or the nearest one that this call and GPU can run."""
+    """The config, or the nearest one that this call and GPU can run: `unspilled`, `fitted`."""
+    return fitted(unspilled(config, call), call)
+
+
+def unspilled(config: Config, call: Product) -> Config:
+    """`able`, in tiles whose registers have room."""
     if call.scale is not None and config.variant == "warp_specialized" and config.BLOCK_M >= 128:
         config = config._replace(BLOCK_N=128)  # a weight of 8 bits is the left operand, 128 rows of it
     found = able(config, call)
@@ -119,6 +126,33 @@ def adapted(config: Config, call: Product) -> Config:
         width = max(16, found.BLOCK_N // 2) if halved else found.BLOCK_N
         return found._replace(BLOCK_N=width, BLOCK_K=min(found.BLOCK_K, 128))
     return found
+
+
+def fitted(config: Config, call: Product) -> Config:
+    """The config, or the nearest one that has room in the shared memory of a device with little of it: fewer stages,
+    then shorter steps. A program takes the steps that are loaded ahead of the one that it multiplies; behind the loop,
+    where the sums change their layout, it takes these in float32, in the same memory: of a tile of fewer columns, then.
+    """
+    if call.layout.device.room is None:
+        return config
+    room = call.layout.device.room - RESERVED
+    while room < 4 * config.BLOCK_M * config.BLOCK_N and config.BLOCK_N > 16:
+        config = config._replace(BLOCK_N=config.BLOCK_N // 2)
+    while (config.num_stages - 1) * step_bytes(config, call) > room:
+        if config.num_stages > 2:
+            config = config._replace(num_stages=config.num_stages - 1)
+        else:
+            config = config._replace(BLOCK_K=config.BLOCK_K // 2)
+    return config
+
+
+def step_bytes(config: Config, call: Product) -> int:
+    """Of a step of stream_k or vector in shared memory: of x, the weight, its rows' scales."""
+    rows = (2 if call.gated else 1) * config.BLOCK_N
+    step: int = (2 * config.BLOCK_M + call.weight.itemsize * rows) * config.BLOCK_K
+    if call.layout.scaled == WITHIN.value:
+        step += 4 * rows * -(-config.BLOCK_K // SIDE.value)
+    return step
 
 
 def bytes_alone(call: Product) -> bool:
@@ -164,12 +198,8 @@ def warps_that_hold(config: Config, gated: bool) -> int:
 
 
 def stages_that_load(config: Config, call: Product) -> int:
-    """Steps of stream_k_tma that shared memory has room for, at most num_stages: of x, the weight, its rows' scales."""
-    rows = (2 if call.gated else 1) * config.BLOCK_N
-    step = (2 * config.BLOCK_M + call.weight.itemsize * rows) * config.BLOCK_K
-    if call.layout.scaled == WITHIN.value:
-        step += 4 * rows * -(-config.BLOCK_K // SIDE.value)
-    return max(1, min(config.num_stages, int(SHARED_MEMORY // step)))
+    """Steps of stream_k_tma that shared memory has room for, at most num_stages."""
+    return max(1, min(config.num_stages, SHARED_MEMORY // step_bytes(config, call)))
 
 
 def stages_that_fit(config: Config, form: Form, call: Product) -> int:

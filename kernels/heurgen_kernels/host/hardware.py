@@ -11,6 +11,8 @@ from ..caches import Cache, shared
 
 FP8_NVIDIA = (torch.float8_e4m3fn, torch.float8_e5m2)
 FP8 = (*FP8_NVIDIA, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+# Of one program: CUDA C++ programming guide, compute capability 8.0.
+A100_SHARED_MEMORY = 163 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,14 @@ class Device:
     capability  (major, minor) of CUDA's compute capability; None for AMD, and for a CPU, where kernels are interpreted
     processors  streaming multiprocessors or compute units
     arch        AMD's name of it, such as gfx942
+    shared_memory  bytes that one program may use; 0 where torch does not say, and for a CPU
     """
 
     vendor: str
     capability: tuple[int, int] | None
     processors: int
     arch: str = ""
+    shared_memory: int = 0
 
     @property
     def hopper(self) -> bool:
@@ -36,6 +40,14 @@ class Device:
     def descriptors(self) -> bool:
         """Whether tensor descriptors (TMA) exist."""
         return self.capability is not None and self.capability >= (9, 0)
+
+    @property
+    def room(self) -> int | None:
+        """Bytes of shared memory that configs are fitted to; None where all that selectors return has room as it is,
+        and a config that has none is an error: on an A100 and where there is more.
+        """
+        small = self.vendor == "nvidia" and 0 < self.shared_memory < A100_SHARED_MEMORY
+        return self.shared_memory if small else None
 
     @property
     def fp8(self) -> tuple[torch.dtype, ...]:
@@ -70,7 +82,10 @@ def device_of(device: torch.device) -> Device:
         capability = torch.cuda.get_device_capability(device) if VENDOR == "nvidia" else None
         properties = torch.cuda.get_device_properties(device)
         arch = properties.gcnArchName if VENDOR == "amd" else ""
-        found = _devices.keep(device, Device(VENDOR, capability, properties.multi_processor_count, arch))
+        shared_memory = getattr(properties, "shared_memory_per_block_optin", 0)
+        found = _devices.keep(
+            device, Device(VENDOR, capability, properties.multi_processor_count, arch, shared_memory)
+        )
     return found
 
 

@@ -29,6 +29,8 @@ SCRATCH_LIMIT = 1 << 30
 # By BLOCK_M: twelve or sixteen warps, two or three consumers' and the producer's (rounded up to four), share the
 # 65,536 registers of a processor.
 WARP_SPECIALIZED = {128: {"num_warps": 4, "maxnreg": 168}, 192: {"num_warps": 4, "maxnreg": 128}}
+# Bytes of a program's shared memory that what is no tile may take: barriers, sums of rows.
+RESERVED = 1024
 SPLITS = ("split_kv", "static_grid", "mixed", "warp_specialized")
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
@@ -112,7 +114,9 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
 
 
 def adapted(config: Config, call: Call) -> Config:
-    """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `before_hopper`."""
+    """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `before_hopper`,
+    `fitted`.
+    """
     if config.variant == "warp_specialized" and not specialises(config, call):
         config = unspecialised(call.q.shape[2])
     if config.variant == "mixed" and config.BLOCK_M > 64:
@@ -120,7 +124,9 @@ def adapted(config: Config, call: Call) -> Config:
     both = call.new_k is not None and call.prefix
     config = unspilled(config, call.q.shape[2], both, call.left >= 0, call.softcap > 0)
     capability = call.layout.device.capability
-    return before_hopper(config) if capability is not None and capability < (9, 0) else config
+    if capability is not None and capability < (9, 0):
+        config = before_hopper(config)
+    return fitted(config, call)
 
 
 def in_one_launch(config: Config, head_size: int) -> Config:
@@ -158,6 +164,37 @@ def before_hopper(config: Config) -> Config:
         return config
     variant = "q_block" if config.variant == "warp_specialized" else config.variant
     return config._replace(variant=variant, BLOCK_M=64, TILE_SIZE=64, num_warps=8, num_stages=2)
+
+
+def fitted(config: Config, call: Call) -> Config:
+    """The config, or the nearest one that has room in the shared memory of a device with little of it: fewer stages,
+    then tiles of fewer keys.
+    """
+    room = call.layout.device.room
+    while room is not None and shared_memory(config, call) > room - RESERVED:
+        if config.num_stages > 2:
+            config = config._replace(num_stages=config.num_stages - 1)
+        elif config.TILE_SIZE > 16:
+            config = config._replace(TILE_SIZE=config.TILE_SIZE // 2)
+        else:
+            break
+    return config
+
+
+def shared_memory(config: Config, call: Call) -> int:
+    """Bytes that a program takes at the most, but for RESERVED and `warp_specialized`: Q, the weights of a tile's
+    values, and the tiles of K and V that are loaded ahead, with the numbers of their pages. Without descriptors pages
+    are loaded half as far ahead, since their numbers come first. New K and V lie where cached ones of 16 bits did;
+    beside fp8 pages they may take memory of their own.
+    """
+    d_pad, tile = padded(call.q.shape[2]), config.TILE_SIZE
+    ahead = max(config.num_stages - 1, 1)
+    pages = ahead if call.layout.device.descriptors else max(ahead // 2, 1)
+    cached = pages * tile * (2 * d_pad * call.k.element_size() + 4) if call.prefix else 0
+    new = 0 if call.new_k is None else ahead * tile * 2 * d_pad * call.new_k.element_size()
+    loaded = cached + new if call.layout.fp8 else max(cached, new)
+    width: int = max(call.q.element_size(), 2)
+    return int(loaded) + width * block_rows(config.BLOCK_M, call.layout.group) * (d_pad + tile)
 
 
 def specialises(config: Config, call: Call) -> bool:

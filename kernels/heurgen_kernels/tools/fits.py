@@ -36,22 +36,27 @@ from ..host.widen import widened
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
     "sm_80": GPUTarget("cuda", 80, 32),
+    "sm_89": GPUTarget("cuda", 89, 32),
     "gfx942": GPUTarget("hip", "gfx942", 64),
     "gfx90a": GPUTarget("hip", "gfx90a", 64),
 }
-# What a launch is told of such a device; the processors are an H200's, an A100's, an MI300X's and an MI250X's die's.
+# Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute
+# capabilities
+# (227 KB for 9.0, 163 KB for 8.0, 99 KB for 8.9, as for 8.6 and 12.0); AMD CDNA 2 and 3 instruction set guides (64 KB).
+SHARED_LIMIT = {
+    "sm_90": 227 * 1024, "sm_80": 163 * 1024, "sm_89": 99 * 1024, "gfx942": 65536, "gfx90a": 65536,
+}  # fmt: skip
+# What a launch is told of such a device; the processors are an H200's, an A100's, an L40S's, an MI300X's and an
+# MI250X's die's.
 DEVICES = {
-    "sm_90": Device("nvidia", (9, 0), 132),
-    "sm_80": Device("nvidia", (8, 0), 108),
+    "sm_90": Device("nvidia", (9, 0), 132, "", SHARED_LIMIT["sm_90"]),
+    "sm_80": Device("nvidia", (8, 0), 108, "", SHARED_LIMIT["sm_80"]),
+    "sm_89": Device("nvidia", (8, 9), 142, "", SHARED_LIMIT["sm_89"]),
     "gfx942": Device("amd", None, 304, "gfx942"),
     "gfx90a": Device("amd", None, 104, "gfx90a"),
 }
-# Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute
-# capabilities
-# (227 KB for 9.0, 163 KB for 8.0); AMD CDNA 2 and 3 instruction set guides (64 KB).
-SHARED_LIMIT = {"sm_90": 227 * 1024, "sm_80": 163 * 1024, "gfx942": 65536, "gfx90a": 65536}
 # Registers per thread: 255 for CUDA; 512 vector registers (accumulation registers included) for CDNA.
-REGISTER_LIMIT = {"sm_90": 255, "sm_80": 255, "gfx942": 512, "gfx90a": 512}
+REGISTER_LIMIT = {"sm_90": 255, "sm_80": 255, "sm_89": 255, "gfx942": 512, "gfx90a": 512}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from heurgen_kernels import Layout, Linear, warm_up, warm_up_matmul
-from heurgen_kernels.ahead import warm
+from heurgen_kernels.ahead import linear, warm
 from heurgen_kernels.config import Config
+from heurgen_kernels.gemm.plan import adapted, step_bytes
+from heurgen_kernels.gemm.select import choose
+from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.segments import SEGMENTS
 
 CHILD = Path(__file__).with_name("warm_child.py")
@@ -118,6 +121,18 @@ def test_a_static_grid_is_compiled_for_each_number_of_parts(answer, parts):
         "num_query_heads": 8, "num_kv_heads": 2, "head_size": 64, "num_seqs": (1, 4), "total_query_tokens": (1, 64)
     }  # fmt: skip
     assert {config.num_segments for config in warm.divided(answer, features)} == parts
+
+
+def test_where_there_is_little_shared_memory_what_is_launched_is_compiled():
+    """Each M's config has the stages that have room, and is one of those that are compiled."""
+    device = Device("nvidia", (8, 9), 142, "", 101376)
+    layer = Linear(2 * 14336, 4096, gated=True)
+    compiled = {config for _, config, _, _ in linear.launches(layer, range(1, 65), None, device)}
+    for m in range(1, 65):
+        call = linear.product(layer, m, device)
+        assert adapted(choose(call, None, "nvidia"), call) in compiled
+    steps = [(config.num_stages - 1) * step_bytes(config, call) for config in compiled]
+    assert 65536 < max(steps) <= device.room
 
 
 def test_parts_without_room_are_halved_as_launches_halve_them():

@@ -19,6 +19,7 @@ from heurgen_kernels.gemm.device.arguments import Tensors
 from heurgen_kernels.gemm.launch import dispatched, numbers_of, scratch_of
 from heurgen_kernels.gemm.padding import padded
 from heurgen_kernels.gemm.plan import (
+    RESERVED,
     SCRATCH_LIMIT,
     SHARED_MEMORY,
     adapted,
@@ -26,13 +27,14 @@ from heurgen_kernels.gemm.plan import (
     make_plan,
     plan_key,
     share,
+    step_bytes,
 )
 from heurgen_kernels.gemm.select import choose
 from heurgen_kernels.heuristics import matmul as generated
 from heurgen_kernels.host.bound import aligned
 from heurgen_kernels.tools.fits import DEVICES
 
-TARGETS = {"nvidia": ("sm_90", "sm_80"), "amd": ("gfx942", "gfx90a")}
+TARGETS = {"nvidia": ("sm_90", "sm_80", "sm_89"), "amd": ("gfx942", "gfx90a")}
 ROWS = (1, 2, 16, 17, 33, 64, 65, 100, 128, 129, 300, 1000, 8192)
 WIDTHS = (1, 7, 8, 512, 768, 3000, 4096, 5000, 14336, 28672, 128256)
 SIZES = (1, 7, 8, 24, 63, 64, 100, 768, 2880, 3000, 4096, 14336, 28672)
@@ -178,6 +180,8 @@ def lay_out(config, call, plans):
     else:
         assert plan.options["num_stages"] <= 6
         assert not plan.swap or device.hopper
+        steps = (launched.num_stages - 1) * step_bytes(launched, call)
+        assert device.room is None or steps <= device.room - RESERVED
     fits_the_signature(plan, call, shares)
 
 
@@ -236,7 +240,7 @@ def test_2000_random_products(vendor):
     random_ = random.Random(16)
     plans, reached = {}, set()
     for number in range(2_000):
-        target = TARGETS[vendor][number % 2]
+        target = TARGETS[vendor][number % len(TARGETS[vendor])]
         shape = (drawn(random_, 17), drawn(random_, 18), drawn(random_, 16))
         call = product_of(*shape, random_.choice(KINDS), target)
         config = choose(call, None, vendor)

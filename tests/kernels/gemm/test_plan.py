@@ -20,6 +20,8 @@ DESCRIBED = Config("stream_k_tma", 16, 64, 128, 4, 8)
 WIDE = Config("stream_k", 16, 64, 256, 4, 4)
 VECTOR = Config("vector", 2, 8, 512, 2, 4)
 STREAM = FEW._replace(num_splits=0, programs_per_sm=2)
+LONG = Config("stream_k", 16, 32, 256, 4, 5)
+SQUARE = Config("stream_k", 256, 256, 64, 8, 4)
 
 
 def test_tiles_are_programs_of_their_own_unless_something_is_asked():
@@ -156,6 +158,22 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (WIDE, Shape(gated=True), "sm_80", WIDE),
         (VECTOR, Shape(gated=True, scaled="row"), "sm_80", VECTOR._replace(num_warps=4)),
         (VECTOR, Shape(), "gfx942", VECTOR),
+        (LONG, Shape(), "sm_89", LONG),  # 98,304 bytes of 101,376
+        (LONG, Shape(gated=True), "sm_80", LONG),
+        (LONG, Shape(gated=True), "sm_90", LONG),
+        (LONG, Shape(gated=True), "sm_89", LONG._replace(num_stages=3)),
+        (LONG._replace(BLOCK_M=256), Shape(gated=True), "sm_89", LONG._replace(BLOCK_M=256, BLOCK_K=128, num_stages=2)),
+        (WIDE, Shape(), "sm_89", WIDE._replace(num_stages=3)),
+        (WIDE, Shape(scaled="row"), "sm_89", WIDE),
+        (WIDE._replace(BLOCK_N=128), Shape(gated=True, scaled="row"), "sm_89", WIDE._replace(
+            BLOCK_N=128, BLOCK_K=128, num_stages=3)),
+        (WIDE._replace(BLOCK_K=128, num_stages=6), Shape(N=4064, gated=True, scaled="block"), "sm_89", WIDE._replace(
+            BLOCK_K=128, num_stages=5)),
+        (SQUARE, Shape(), "sm_89", SQUARE._replace(BLOCK_N=64, num_stages=3)),
+        (SQUARE, Shape(), "sm_80", SQUARE),
+        (DESCRIBED, Shape(gated=True), "sm_89", FEW._replace(num_stages=3)),
+        (VECTOR._replace(BLOCK_N=16), Shape(gated=True), "sm_89", VECTOR._replace(
+            BLOCK_N=16, num_warps=8, num_stages=3)),
         (VECTOR, Shape(gated=True), "sm_90", VECTOR._replace(num_warps=4)),
         (VECTOR._replace(BLOCK_M=1), Shape(gated=True), "sm_90", VECTOR._replace(BLOCK_M=1)),
     ],

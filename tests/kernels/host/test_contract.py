@@ -28,15 +28,26 @@ from heurgen_kernels.host.apart import apart, prompts_alone, separable
 from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
-from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
+from heurgen_kernels.host.plan import (
+    adapted,
+    addresses_of,
+    launch_grid,
+    make_plan,
+    plan_key,
+    scratch_fits,
+    shared_memory,
+)
 from heurgen_kernels.host.segments import SEGMENTS, block_count, block_rows, cut
 from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
 from heurgen_kernels.host.widen import pages_for, widened
 
 DEVICES = {
-    "nvidia": (Device("nvidia", (9, 0), 132), Device("nvidia", (8, 0), 108)),
+    "nvidia": (
+        Device("nvidia", (9, 0), 132), Device("nvidia", (8, 0), 108), Device("nvidia", (8, 6), 84, "", 101376),
+        Device("nvidia", (12, 0), 170, "", 101376),
+    ),
     "amd": (Device("amd", None, 304),),
-}
+}  # fmt: skip
 HEADS = ((32, 8), (64, 8), (28, 4), (16, 1), (8, 1), (32, 32), (5, 1))
 SIZES = (64, 80, 128, 256)
 PAGES = (16, 32, 64, 128, 256)
@@ -163,6 +174,7 @@ def lay_out(config, call, plans):
             features.PREFIX,
         )
         assert plan.options["num_warps"] in ALLOWED["num_warps"]
+        assert device.room is None or shared_memory(adapted(config, call), call) < device.room
         fits_the_signature(plan, call, items, blocks)
 
 

@@ -18,11 +18,15 @@ FIRST, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
 def gpus(monkeypatch):
     """Two GPUs, an H200 and an A100, and how often torch was asked; the first is the current one."""
     asked = []
-    has = {FIRST: ((9, 0), 132), SECOND: ((8, 0), 108)}
+    has = {FIRST: ((9, 0), 132, 232448), SECOND: ((8, 0), 108, 166912)}
 
     def properties(place):
         asked.append(place)
-        return SimpleNamespace(multi_processor_count=has[place][1], gcnArchName="gfx90a:sramecc+")
+        _, processors, shared_memory = has[place]
+        return SimpleNamespace(
+            multi_processor_count=processors, gcnArchName="gfx90a:sramecc+",
+            **({"shared_memory_per_block_optin": shared_memory} if hardware.VENDOR == "nvidia" else {}),
+        )  # fmt: skip
 
     monkeypatch.setattr(hardware, "_devices", Cache())
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda place: has[place][0])
@@ -34,8 +38,8 @@ def gpus(monkeypatch):
 
 def test_each_gpu_is_asked_for_once(gpus):
     for _ in range(2):
-        assert device_of(FIRST) == Device("nvidia", (9, 0), 132)
-        assert device_of(SECOND) == Device("nvidia", (8, 0), 108)
+        assert device_of(FIRST) == Device("nvidia", (9, 0), 132, "", 232448)
+        assert device_of(SECOND) == Device("nvidia", (8, 0), 108, "", 166912)
     assert gpus == [FIRST, SECOND]
 
 
@@ -59,6 +63,18 @@ def test_what_is_no_gpu_is_interpreted(gpus):
 def test_what_generations_can(capability, hopper, descriptors):
     device = Device("nvidia", capability, 132)
     assert (device.hopper, device.descriptors) == (hopper, descriptors)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "capability", "shared_memory", "room"),
+    [
+        ("nvidia", (8, 6), 101376, 101376), ("nvidia", (12, 0), 101376, 101376), ("nvidia", (8, 0), 166912, None),
+        ("nvidia", (8, 7), 166912, None), ("nvidia", (9, 0), 232448, None), ("nvidia", (8, 9), 0, None),
+        ("nvidia", None, 0, None), ("amd", None, 65536, None),
+    ],
+)  # fmt: skip
+def test_configs_are_fitted_to_less_memory_than_an_a100_has(vendor, capability, shared_memory, room):
+    assert Device(vendor, capability, 132, "", shared_memory).room == room
 
 
 def test_a_launch_enters_another_gpu_alone(gpus):

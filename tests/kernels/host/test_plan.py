@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.metadata import build_metadata_host
 from heurgen_kernels.host.plan import (
     SCRATCH_LIMIT,
+    adapted,
     before_hopper,
     kept_rows,
     launch_grid,
@@ -32,6 +34,8 @@ from heurgen_kernels.tools.fits import launched
 from tests.kernels.batches import LIMITS, checked, error_of, make_batch, shifted
 
 SPECIALISED = Config("warp_specialized", 128, 128, 4, 2, 4)
+SMALL = Device("nvidia", (8, 9), 142, "", 101376)
+FP8 = torch.float8_e4m3fn
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,45 @@ SPECIALISED = Config("warp_specialized", 128, 128, 4, 2, 4)
 )
 def test_before_hopper_blocks_are_those_that_fit(config, expected):
     assert before_hopper(config) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "config", "fewer"),
+    [
+        # 57,600 bytes of 101,376; at 256 columns 106,752
+        ({}, (64, 64, 4, 3), (64, 64, 8, 2)), ({"size": 256}, (64, 64, 4, 3), (64, 32, 8, 2)),
+        ({"size": 256}, (16, 128, 4, 2), (16, 64, 4, 2)), ({"size": 192}, (16, 128, 4, 2), (16, 64, 4, 2)),
+        ({"size": 256}, (64, 32, 4, 3), (64, 32, 4, 3)),  # pages are loaded a step ahead in either case
+        ({"size": 256, "fresh": True}, (64, 32, 4, 3), (64, 32, 4, 2)),
+        ({"fresh": True}, (16, 32, 2, 7), (16, 32, 2, 6)),
+        ({"fresh": True}, (16, 16, 4, 8), (16, 16, 4, 8)),
+        ({"cache": FP8}, (16, 128, 4, 2), (16, 128, 4, 2)),
+        ({"cache": FP8, "size": 256}, (64, 64, 4, 3), (64, 64, 8, 2)),
+        ({"cache": FP8, "fresh": True}, (16, 128, 4, 2), (16, 64, 4, 2)),
+        ({"cache": FP8, "fresh": True, "size": 256}, (32, 64, 4, 3), (32, 32, 4, 2)),
+        ({"size": 256, "heads": (8, 2)}, (16, 64, 4, 2), (16, 64, 4, 2)),
+        ({"size": 256, "heads": (64, 1)}, (16, 64, 4, 2), (16, 32, 4, 2)),  # the rows are 64
+        ({"size": 256, "heads": (256, 1)}, (16, 32, 4, 3), (16, 16, 4, 2)),  # has no room at all
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("variant", ["q_block", "split_kv"])
+def test_fewer_stages_then_fewer_keys_where_there_is_little_shared_memory(variant, given, config, fewer):
+    batch = make_batch([(5, 70)], **{"heads": (8, 2), "size": 128, "dtype": torch.bfloat16} | given)
+    call = checked({name: on_meta(value) for name, value in batch.items()}, SMALL)
+    assert adapted(Config(variant, *config, 3), call) == Config(variant, *fewer, 3)
+    call = checked(
+        {name: on_meta(value) for name, value in batch.items()}, replace(SMALL, shared_memory=166912)
+    )
+    assert adapted(Config(variant, *config, 3), call) == before_hopper(Config(variant, *config, 3))
+
+
+def test_new_keys_alone_take_no_room_for_fp8_pages_beside_them():
+    batch = make_batch([(70, 70)], (8, 2), 128, 16, torch.bfloat16, True, cache=FP8)
+    call = checked({name: on_meta(value) for name, value in batch.items()}, SMALL)
+    config = Config("q_block", 16, 128, 4, 2)
+    assert adapted(config, call).TILE_SIZE == 64
+    call.prefix = False
+    assert adapted(config, call) == config
 
 
 def test_registers_are_capped_where_three_programs_fit_a_processor():
