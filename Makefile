@@ -79,7 +79,7 @@ $(STAMPS)/test: $(VENV)/bin/pip $(SETUP)
 gpu-check:
 	$(PYTHON) benchmarks/gpu_check.py
 
-# Every config that the selectors can return, compiled for four targets: a quarter of an hour; writes benchmarks/fits.json.
+# Every config that the selectors can return, compiled for five targets: 25 minutes; writes benchmarks/fits.json.
 fits: $(STAMPS)/test
 	$(BIN)/python benchmarks/fits.py
 

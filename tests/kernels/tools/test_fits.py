@@ -15,7 +15,9 @@ import pytest
 from heurgen_kernels.config import Config, normalise
 from heurgen_kernels.defaults import GRAPH, default_config
 from heurgen_kernels.heuristics import paged_attention, paged_attention_amd, paged_attention_fp8
+from heurgen_kernels.host.plan import RESERVED, adapted, shared_memory
 from heurgen_kernels.host.segments import with_segments
+from heurgen_kernels.tools.fits import SHARED_LIMIT, Shape, meta_call
 
 from benchmarks.gpu_check import code_hash
 from tests.kernels.tools.compiling import asked
@@ -89,6 +91,56 @@ def test_what_amd_can_launch_fits(target):
 @pytest.mark.parametrize(("target", "page"), [("sm_90", 16), ("sm_90", 128), ("sm_80", 16)])
 def test_what_the_nvidia_selector_returns_fits(target, page):
     assert unfit(target, cases(configs_of(paged_attention), (page,))) == ""
+
+
+def taken(config, shape):
+    """(what sm_89 launches in the place of a config, the bytes of shared memory that it may take)."""
+    call = meta_call(Shape(**shape), "sm_89")
+    launched = adapted(config, call)
+    return launched, shared_memory(launched, call)
+
+
+def of_little_room(found):
+    """Of cases each kernel of sm_89 that may take over three quarters of its shared memory, and every tenth of the
+    others, which compile as they do for sm_80.
+    """
+    kernels = {}
+    for config, shape in found:
+        launched, size = taken(config, shape)
+        kernels.setdefault((launched, *shape.items()), (4 * size > 3 * SHARED_LIMIT["sm_89"], config, shape))
+    near = [(config, shape) for close, config, shape in kernels.values() if close]
+    return near + [(config, shape) for close, config, shape in kernels.values() if not close][::10]
+
+
+@by_make_fits
+@pytest.mark.slow
+@pytest.mark.parametrize("head_size", [64, 96, 128, 256])
+def test_all_that_is_launched_fits_99_kb(head_size):
+    """Heads up to 128 spill nothing; but blocks of 64 rows and 32 keys over fp8 pages two words, as on Hopper."""
+    found = cases(configs_of(paged_attention), head_size=head_size)
+    found += cases(configs_of(paged_attention_fp8), head_size=head_size, fp8=True)
+    found = of_little_room(found)
+    results = asked("attention", "sm_89", found)
+    for (config, shape), (shared, _, spills, reason) in zip(found, results, strict=True):
+        assert 0 < shared <= 101376, (config, shape)
+        few = shape.get("fp8") and (config.BLOCK_M, config.TILE_SIZE) == (64, 32) and spills <= 2
+        assert few or head_size > 128 or reason is None, (config, shape, reason)
+
+
+ROOM = [
+    (Config("q_block", 16, 128, 4, 2), {"head_size": 256}), (Config("q_block", 64, 64, 4, 3), {"head_size": 256}),
+    (Config("q_block", 64, 32, 4, 3), {"head_size": 256, "fresh": True}),
+    (Config("split_kv", 16, 32, 2, 5, 2), {"decode": True}), (Config("q_block", 16, 128, 4, 2), {"fp8": True}),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_shared_memory_is_what_a_program_takes():
+    """Those that sm_80 has room for and sm_89 has not are among them; but for RESERVED it is exact."""
+    for (config, shape), (shared, _, _, reason) in zip(ROOM, asked("attention", "sm_89", ROOM), strict=True):
+        launched, size = taken(config, shape)
+        assert 0 <= size - shared <= 4 * launched.TILE_SIZE < RESERVED, (config, shape)
+        assert reason is None or "spills" in reason, (config, shape)
 
 
 @by_make_fits

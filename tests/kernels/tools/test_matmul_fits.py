@@ -8,7 +8,10 @@ from itertools import product
 import pytest
 from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.defaults import default_config, default_fp8
+from heurgen_kernels.gemm.plan import RESERVED, adapted, step_bytes
 from heurgen_kernels.heuristics import matmul, matmul_fp8
+from heurgen_kernels.tools.fits import SHARED_LIMIT
+from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 from heurgen_kernels.tools.matmul_tunable import FORMS
 
 from tests.kernels.tools.compiling import asked
@@ -85,6 +88,50 @@ def test_what_the_selector_returns_fits(target):
 @pytest.mark.parametrize("target", ["sm_90", "sm_80"])
 def test_what_is_chosen_for_fp8_weights_fits(target):
     assert unfit(target, cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)) == ""
+
+
+def taken(config, shape):
+    """(what sm_89 launches in the place of a config, the bytes of shared memory that it may take)."""
+    call = meta_product(Shape(**shape), "sm_89")
+    launched = adapted(config, call)
+    return launched, (launched.num_stages - 1) * step_bytes(launched, call)
+
+
+def of_little_room(found):
+    """Of cases those that may take over three quarters of sm_89's shared memory, and every tenth of the others, which
+    compile as they do for sm_80; each config, rows within a tile or not, once.
+    """
+    near, others = {}, []
+    for config, shape in found:
+        launched, size = taken(config, shape)
+        if 4 * size > 3 * SHARED_LIMIT["sm_89"]:
+            near.setdefault((launched, *shape.items()), (config, shape))
+        else:
+            others.append((config, shape))
+    return list(near.values()) + others[::10]
+
+
+@pytest.mark.slow
+def test_all_that_is_chosen_fits_99_kb():
+    found = cases(shipped() + defaults("nvidia", 132))
+    found += cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)
+    assert unfit("sm_89", of_little_room(found)) == ""
+
+
+ROOM = [
+    (Config("stream_k", 16, 32, 256, 4, 5), {"gated": True}), (Config("stream_k", 16, 32, 256, 4, 5), {}),
+    (Config("stream_k", 16, 128, 128, 4, 4), {"gated": True, "scaled": "row"}),
+    (Config("stream_k", 16, 64, 128, 4, 6), {"gated": True, "scaled": "block", "N": 4064}),
+    (Config("vector", 2, 16, 512, 8, 4), {"gated": True}), (Config("stream_k", 256, 256, 64, 8, 4), {"residual": True}),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_stages_take_what_steps_take():
+    """Those that sm_80 has room for and sm_89 has not are among them; but for RESERVED it is exact."""
+    for (config, shape), (shared, _, _, reason) in zip(ROOM, asked("product", "sm_89", ROOM), strict=True):
+        assert abs(taken(config, shape)[1] - shared) < 2 * RESERVED, (config, shape)
+        assert reason is None, (config, shape)
 
 
 @pytest.mark.slow
