@@ -128,33 +128,6 @@ def unspilled(config: Config, call: Product) -> Config:
     return found
 
 
-def fitted(config: Config, call: Product) -> Config:
-    """The config, or the nearest one that has room in the shared memory of a device with little of it: fewer stages,
-    then shorter steps. A program takes the steps that are loaded ahead of the one that it multiplies; behind the loop,
-    where the sums change their layout, it takes these in float32, in the same memory: of a tile of fewer columns, then.
-    """
-    if call.layout.device.room is None:
-        return config
-    room = call.layout.device.room - RESERVED
-    while room < 4 * config.BLOCK_M * config.BLOCK_N and config.BLOCK_N > 16:
-        config = config._replace(BLOCK_N=config.BLOCK_N // 2)
-    while (config.num_stages - 1) * step_bytes(config, call) > room:
-        if config.num_stages > 2:
-            config = config._replace(num_stages=config.num_stages - 1)
-        else:
-            config = config._replace(BLOCK_K=config.BLOCK_K // 2)
-    return config
-
-
-def step_bytes(config: Config, call: Product) -> int:
-    """Of a step of stream_k or vector in shared memory: of x, the weight, its rows' scales."""
-    rows = (2 if call.gated else 1) * config.BLOCK_N
-    step: int = (2 * config.BLOCK_M + call.weight.itemsize * rows) * config.BLOCK_K
-    if call.layout.scaled == WITHIN.value:
-        step += 4 * rows * -(-config.BLOCK_K // SIDE.value)
-    return step
-
-
 def bytes_alone(call: Product) -> bool:
     """Whether the device's compiler has no e4m3, as NVIDIA's before the capability 8.9, and the weight is of it."""
     capability = call.layout.device.capability
@@ -181,6 +154,33 @@ def able(config: Config, call: Product) -> Config:
             return Config("warp_specialized", config.BLOCK_M, 128, 64, 4, 12, 1, 1)
         return config._replace(BLOCK_K=32, num_stages=2)
     return config
+
+
+def fitted(config: Config, call: Product) -> Config:
+    """The config, or the nearest one that has room in the shared memory of a device with little of it: fewer stages,
+    then shorter steps. A program takes the steps that are loaded ahead of the one that it multiplies; behind the loop,
+    where the sums change their layout, it takes these in float32, in the same memory: of a tile of fewer columns, then.
+    """
+    if call.layout.device.room is None:
+        return config
+    room = call.layout.device.room - RESERVED
+    while room < 4 * config.BLOCK_M * config.BLOCK_N and config.BLOCK_N > 16:
+        config = config._replace(BLOCK_N=config.BLOCK_N // 2)
+    while (config.num_stages - 1) * step_bytes(config, call) > room:
+        if config.num_stages > 2:
+            config = config._replace(num_stages=config.num_stages - 1)
+        else:
+            config = config._replace(BLOCK_K=config.BLOCK_K // 2)
+    return config
+
+
+def step_bytes(config: Config, call: Product) -> int:
+    """Of a step of stream_k or vector in shared memory: of x, the weight, its rows' scales."""
+    rows = (2 if call.gated else 1) * config.BLOCK_N
+    step: int = (2 * config.BLOCK_M + call.weight.itemsize * rows) * config.BLOCK_K
+    if call.layout.scaled == WITHIN.value:
+        step += 4 * rows * -(-config.BLOCK_K // SIDE.value)
+    return step
 
 
 def portable(config: Config) -> Config:
