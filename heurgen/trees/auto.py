@@ -168,7 +168,7 @@ def _folds(table: CostTable, p: Problem, r: Regime) -> Iterator[_Fold]:
     group, truth = groups(p), _truth(table, p)
     for held in held_out_groups(r):
         out = held[group]
-        part = ruled(table, p.index[~out], r)
+        part = ruled(table, p.index[~out], r, p.configs)
         yield _Fold(part, joint.pool(part, r), p.index[out], truth[out])
 
 

@@ -92,7 +92,7 @@ def _fit_rows(
 ) -> tuple[Selector, Decided]:
     p = problem(table, rows)
     r = regime(p, options)
-    p = ruled(table, rows, r)
+    p = ruled(table, rows, r, p.configs)
     told: dict[str, Any] = {"requested": options.strategy}
     if options.strategy == "auto":
         choice = auto.choose(table, options, p, r, progress)

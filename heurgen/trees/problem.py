@@ -122,12 +122,16 @@ class Problem:
         return found
 
 
-def problem(table: CostTable, rows: Ints | None = None) -> Problem:
-    """The problem of a table, or of some of its rows (indices in any order), less configs that were passed over."""
+def problem(table: CostTable, rows: Ints | None = None, configs: Ints | None = None) -> Problem:
+    """The problem of a table, or of some of its rows (indices in any order), less configs that were passed over.
+
+    `configs`: those of the problem of any other rows of the table, where they are known.
+    """
     rows = np.arange(table.n_scenarios) if rows is None else np.sort(rows)
     order = np.array(column_order(table.columns), dtype=np.int64)
-    configs = np.array(config_order(table), dtype=np.int64)
-    configs = configs[np.isin(configs, measured_throughout(table))]
+    if configs is None:
+        configs = np.array(config_order(table), dtype=np.int64)
+        configs = configs[np.isin(configs, measured_throughout(table))]
     X = table.X[np.ix_(rows, order)]
     log = table.log_slowdown[np.ix_(rows, configs)]
     covered = np.isfinite(log)

@@ -100,9 +100,9 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     )
 
 
-def ruled(table: CostTable, rows: Ints, r: Regime) -> Problem:
-    """The problem of some of a table's rows by the rules of the whole table."""
-    p = problem(table, rows)
+def ruled(table: CostTable, rows: Ints, r: Regime, configs: Ints | None = None) -> Problem:
+    """The problem of some of a table's rows by the rules of the whole table; `configs` as in `problem`."""
+    p = problem(table, rows, configs)
     p = estimated(p) if r.by_chance else p
     return steep(p) if r.sparse else p
 

@@ -133,7 +133,7 @@ def _held_out(table: CostTable, repeats: range) -> Floats:
         fold = (np.random.RandomState(repeat).permutation(int(group.max()) + 1) % FOLDS)[group]
         loss = np.zeros(table.n_scenarios)
         for k in range(FOLDS):
-            part, test = problem(table, p.index[fold != k]), p.index[fold == k]
+            part, test = problem(table, p.index[fold != k], p.configs), p.index[fold == k]
             small = joint.prepared(part, joint.pool(part, r).best(settings), r, settings)
             tree = joint.finish(small, joint.grown(small, settings), settings, limits(small))
             chosen = held_out_choices(table, Fitted(small, tree), test)
