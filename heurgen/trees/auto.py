@@ -245,7 +245,7 @@ def _held(fold: _Fold, table: CostTable, fitted: Fitted) -> _Held:
 def held_out_choices(table: CostTable, fitted: Fitted, rows: Ints) -> Ints:
     """The table's config column that a fit chooses for each of the rows, by the thresholds that would ship."""
     numbers = {i: i for i in range(fitted.p.cost.shape[1])}
-    tree = to_ir(fitted.p, fitted.tree, numbers, table)
+    tree = to_ir(fitted.p, fitted.tree, numbers)
     return fitted.p.configs[route(tree, table.columns, table.X[rows])]
 
 

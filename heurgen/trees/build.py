@@ -16,8 +16,8 @@ from heurgen.trees.node import Cut, Tip, Tree, goes_left
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 
 
-def to_ir(p: Problem, tree: Tree, numbers: dict[int, int], table: CostTable) -> Node:
-    """The tree as IR; `numbers` maps the problem's config index to the selector's."""
+def to_ir(p: Problem, tree: Tree, numbers: dict[int, int], table: CostTable | None = None) -> Node:
+    """The tree as IR; `numbers` maps the problem's config index to the selector's. `table`: leaves say its evidence."""
     return _node(p, _part(p, np.arange(len(p.X)), tree), numbers, table)
 
 
@@ -52,7 +52,7 @@ def _bits(configs: Bools) -> int:
     return int.from_bytes(np.packbits(configs, bitorder="little").tobytes(), "little")
 
 
-def _node(p: Problem, part: _Part, numbers: dict[int, int], table: CostTable) -> Node:
+def _node(p: Problem, part: _Part, numbers: dict[int, int], table: CostTable | None) -> Node:
     rows, tree = part.rows, part.tree
     if isinstance(tree, Tip):
         return _leaf(p, rows, tree, numbers, table)
@@ -87,9 +87,9 @@ def _safest(p: Problem, rows: Ints, column: int, among: list[int]) -> int:
     return among[int(order[0])]
 
 
-def _leaf(p: Problem, rows: Ints, tip: Tip, numbers: dict[int, int], table: CostTable) -> Leaf:
+def _leaf(p: Problem, rows: Ints, tip: Tip, numbers: dict[int, int], table: CostTable | None) -> Leaf:
     index = p.index[rows[p.real[rows]]]
-    if not len(index):
+    if table is None or not len(index):
         return Leaf(numbers[tip.config])
     slowdown, n_ok = evidence(table, index, int(p.configs[tip.config]))
     return Leaf(numbers[tip.config], len(index), slowdown, n_ok)

@@ -89,6 +89,8 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
     found: list[_Guard] = []
 
     def walk(node: Branch, rows: Ints, count: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
+        if not count.any():
+            return  # nothing to keep off here or below
         left = goes_left(p, real[rows], node.cut)
         above = [*above, rows]
         lower = beyond[rows[left]].sum(axis=0)
@@ -97,19 +99,22 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
             able = (count > 0) & (inside == 0) & (column != node.cut.column)
             if able.any():
                 able &= stops[:, sorted({tip.config for tip in tips(below)})].any(axis=1)
-            share = len(own) / len(rows)
-            close = near[own].sum(axis=0) > 0
-            asked = [(_saved(int(count[i]), share, bool(close[i])), i) for i in np.flatnonzero(able).tolist()]
-            held = np.zeros(len(real), dtype=bool)
-            for saved, i in sorted(((s, i) for s, i in asked if s > price), key=lambda a: (-a[0], a[1])):
-                kept_off = rows[beyond[rows, i]]
-                if not held[kept_off].all():
-                    held[kept_off] = True
-                    stopped: Bools = np.asarray(stops[beyond[own].all(axis=0)].any(axis=0))
-                    tip = _tip(p, real[_nearest(above, beyond[:, i])], stopped)
-                    found.append(_Guard((*path, side), known[i], saved, tip))
+                put(np.flatnonzero(able), own, count, (*path, side), above)
             if isinstance(below, Branch):
                 walk(below, own, inside, (*path, side), above)
+
+    def put(able: Ints, own: Ints, count: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
+        """Find guards above the node at the end of `path`; `own`: its scenarios, of its parent's, which end `above`."""
+        rows, held = above[-1], np.zeros(len(real), dtype=bool)
+        share = len(own) / len(rows)
+        asked = [(_saved(int(count[i]), share, bool(near[own, i].any())), i) for i in able.tolist()]
+        for saved, i in sorted(((s, i) for s, i in asked if s > price), key=lambda a: (-a[0], a[1])):
+            kept_off = rows[beyond[rows, i]]
+            if not held[kept_off].all():
+                held[kept_off] = True
+                stopped: Bools = np.asarray(stops[beyond[own].all(axis=0)].any(axis=0))
+                tip = _tip(p, real[_nearest(above, beyond[:, i])], stopped)
+                found.append(_Guard(path, known[i], saved, tip))
 
     walk(tree, np.arange(len(real)), beyond.sum(axis=0), (), [])
     return found

@@ -78,11 +78,14 @@ def best_tip(p: Problem, rows: Ints) -> Tip:
 
 
 def tips(tree: Tree) -> Iterator[Tip]:
-    if isinstance(tree, Tip):
-        yield tree
-    else:
-        yield from tips(tree.left)
-        yield from tips(tree.right)
+    """Left to right."""
+    waiting: list[Tree] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Tip):
+            yield node
+        else:
+            waiting += (node.right, node.left)
 
 
 def doubt(p: Problem, tree: Tree) -> float:

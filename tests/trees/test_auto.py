@@ -9,9 +9,10 @@ import pytest
 
 from heurgen import ir
 from heurgen.logs.costs import TableColumn
-from heurgen.trees import auto, constants, fit
-from heurgen.trees.auto import Candidate, held_out_groups, or_usual, pick, smoothed
-from heurgen.trees.joint import Settings
+from heurgen.trees import auto, build, constants, fit
+from heurgen.trees.auto import Candidate, held_out_choices, held_out_groups, or_usual, pick, smoothed
+from heurgen.trees.joint import Fitted, Settings
+from heurgen.trees.node import Branch, Cut, Tip
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import problem
 from heurgen.trees.regime import regime
@@ -136,6 +137,15 @@ def test_estimates_of_held_out_costs_give_way_to_measurements() -> None:
     assert found.cost == pytest.approx(
         [constants.LEARNER.uncovered, np.log(2), 0.0, constants.LEARNER.uncovered], abs=1e-6
     )
+
+
+def test_held_out_choices_ask_for_no_leaf_what_it_would_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = surface(40, 4, 2)
+    p = problem(log)
+    tree = Branch(Cut(0, 100.0, 200.0), Tip(0), Tip(1))
+    monkeypatch.setattr(build, "evidence", lambda *_: pytest.fail("asked"))
+    found = held_out_choices(log, Fitted(p, tree), p.index)
+    assert set(found.tolist()) == set(p.configs[:2].tolist())
 
 
 def test_too_few_groups_are_not_divided() -> None:

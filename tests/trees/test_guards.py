@@ -9,12 +9,12 @@ import pytest
 
 from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
-from heurgen.trees import FitOptions, constants, fit, joint
+from heurgen.trees import FitOptions, constants, fit, guards, joint
 from heurgen.trees.build import choices
 from heurgen.trees.guards import _limit, _tip, guarded, limits
 from heurgen.trees.joint import Settings, finish, grown
-from heurgen.trees.node import Branch, Cut, Tip, height, n_leaves
-from heurgen.trees.problem import UNIT, problem
+from heurgen.trees.node import Branch, Cut, Tip, goes_left, height, n_leaves
+from heurgen.trees.problem import UNIT, Bools, Ints, Problem, problem
 from heurgen.trees.regime import regime, spare_leaves, spare_tests
 from tests.trees.synthetic import table
 
@@ -77,6 +77,21 @@ def test_guards_stay_within_depth_and_leaves_and_move_no_scenario() -> None:
     assert guarded(p, tree, known, 0.0, 1, 8) == tree
     assert guarded(p, tree, known, 1e12, 4, 8) == tree
     assert guarded(p, Tip(zero), known, 0.0, 4, 8) == Tip(zero)
+
+
+def test_nodes_without_a_scenario_beyond_any_limit_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = problem(strided())
+    asked: list[Cut] = []
+
+    def noted(p: Problem, rows: Ints, cut: Cut) -> Bools:
+        asked.append(cut)
+        return goes_left(p, rows, cut)
+
+    monkeypatch.setattr(guards, "goes_left", noted)
+    within = Branch(Cut(0, 96.0, 97.0), Tip(0), Tip(1))
+    tree = Branch(Cut(1, 1.0, 2.0), within, Tip(1))
+    assert guarded(p, tree, limits(p), 0.0, 4, 8) == tree
+    assert asked == [tree.cut]
 
 
 def test_guards_have_tests_to_spare_below_the_default_depth_alone() -> None:
