@@ -91,9 +91,11 @@ def histograms(bins: Bins, parts: Sequence[Ints]) -> Floats:
     n, width = len(rows), bins.code.shape[1]
     shape = (len(parts) * int(bins.start[-1]), n)
     first = np.arange(len(parts), dtype=np.int32) * np.int32(bins.start[-1])
-    code = bins.code[rows] + np.repeat(first, [len(part) for part in parts])[:, None]
+    code = bins.code.take(rows, axis=0) + np.repeat(first, [len(part) for part in parts])[:, None]
     places = np.arange(0, n * width + 1, width, dtype=np.int32)
-    found: Floats = csc_array((np.ones(n * width), code.reshape(-1), places), shape) @ bins.weight[rows]
+    found: Floats = csc_array((np.ones(n * width), code.reshape(-1), places), shape) @ bins.weight.take(
+        rows, axis=0
+    )
     return found.reshape(len(parts), -1, bins.weight.shape[1])
 
 
@@ -128,14 +130,19 @@ def best_tests(bins: Bins, H: Floats) -> list[Found | None]:
 def _promises(bins: Bins, H: Floats, total: Floats) -> Floats:
     """What every test of a number column promises [K, B]: its bins up to this one go left. Empty bins add none."""
     found = np.full(H.shape[:2], np.inf)
-    asked = (H[:, :, -2] > 0) & bins.ordered
-    node, place = np.nonzero(asked)
+    asked = np.flatnonzero((H[:, :, -2] > 0) & bins.ordered)
+    node, place = np.divmod(asked, H.shape[1])
     if bins.whole:
-        left = _sums_to(H[asked], node * len(bins.start) + bins.owner[place])
+        left = _sums_to(_rows(H, asked), node * len(bins.start) + bins.owner[place])
     else:
-        left = np.cumsum(H, axis=1)[asked] - bins.owner[place][:, None] * total[node]
-    found[asked] = promise(left, total[node], bins.floor)
+        left = _rows(np.cumsum(H, axis=1), asked) - bins.owner[place][:, None] * total[node]
+    found.reshape(-1)[asked] = promise(left, total.take(node, axis=0), bins.floor)
     return found
+
+
+def _rows(H: Floats, asked: Ints) -> Floats:
+    """Rows of histograms [K, B, C + 2], counted over all of them [Q, C + 2]."""
+    return H.reshape(-1, H.shape[2]).take(asked, axis=0)
 
 
 def _sums_to(sums: Floats, run: Ints) -> Floats:
@@ -201,8 +208,8 @@ def _best_set(H: Floats, total: Floats, floor: float) -> tuple[Bools, float] | N
 
 def cut_of(p: Problem, bins: Bins, rows: Ints, found: Found) -> tuple[Cut, Bools]:
     """The test as a cut of these rows, and which of them go left."""
-    left: Bools = found.left[bins.code[rows, found.column] - bins.start[found.column]]
-    x = p.X[rows, found.column]
+    left: Bools = found.left[bins.code[:, found.column][rows] - bins.start[found.column]]
+    x = p.X[:, found.column][rows]
     if found.column in bins.sets:
         return Cut(found.column, left=tuple(np.unique(x[left]).astype(np.int64).tolist())), left
     return Cut(found.column, float(x[left].max()), float(x[~left].min())), left

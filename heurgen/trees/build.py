@@ -38,7 +38,7 @@ class _Part:
 
 def _part(p: Problem, rows: Ints, tree: Tree) -> _Part:
     if isinstance(tree, Tip):
-        covered = p.covered[rows[p.real[rows]]]
+        covered = p.covered.take(rows[p.real[rows]], axis=0)
         always, somewhere = np.asarray(covered.all(axis=0)), np.asarray(covered.any(axis=0))
         every = np.ones(len(rows), dtype=bool)
         return _Part(rows, tree, 1 << tree.config, _bits(always), _bits(somewhere), every)
@@ -118,7 +118,7 @@ def _threshold(p: Problem, part: _Part, cut: Cut) -> int | float:
     the problem is `careful`: the side that ships a config which was covered on none of the other's scenarios.
     """
     column, left = p.columns[cut.column], part.goes_left
-    x, real = p.X[part.rows, cut.column], p.real[part.rows]
+    x, real = p.X[:, cut.column][part.rows], p.real[part.rows]
     here, there = x[left & real], x[~left & real]
     # A guard has no scenario on one side: its configs were never seen to work there.
     if not len(there):

@@ -81,7 +81,7 @@ def _leaves(
 ) -> list[_Leaf]:
     """Leaves of these rows, without histograms; one that stays as it is has nothing left to gain."""
     rows, starts = np.concatenate(parts), np.cumsum([0, *(len(part) for part in parts[:-1])])
-    cost = np.add.reduceat(p.cost[rows], starts, axis=0)
+    cost = np.add.reduceat(p.cost.take(rows, axis=0), starts, axis=0)
     tip = (cost + p.leaf_price).argmin(axis=1)
     gain = cost[np.arange(len(parts)), tip] - np.add.reduceat(least[rows], starts)
     stays = (np.add.reduceat(p.real[rows].astype(np.int64), starts) < 2) | (np.array(levels) >= depth)
@@ -125,8 +125,8 @@ def _sum_sides(bins: Bins, families: list[tuple[_Leaf, _Leaf, _Leaf]]) -> None:
     found = histograms(bins, [less.rows for _, less, _ in asked])
     for (leaf, less, more), sums in zip(asked, found, strict=True):
         assert leaf.sums is not None
-        more.sums = leaf.sums - sums if more.gain > 0 else None
         less.sums = sums.copy() if less.gain > 0 else None
+        more.sums = np.subtract(leaf.sums, sums, out=leaf.sums) if more.gain > 0 else None
 
 
 def _tree(leaves: list[_Leaf], number: int) -> Tree:
@@ -138,5 +138,5 @@ def _tree(leaves: list[_Leaf], number: int) -> Tree:
 
 def gap(p: Problem, rows: Ints, column: int, left: Bools) -> Cut:
     """The cut of a number column between the rows that go left and the others."""
-    x = p.X[rows, column]
+    x = p.X[:, column][rows]
     return Cut(column, float(x[left].max()), float(x[~left].min()))

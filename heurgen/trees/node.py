@@ -37,7 +37,7 @@ Tree: TypeAlias = Branch | Tip
 
 
 def goes_left(p: Problem, rows: Ints, cut: Cut) -> Bools:
-    x = p.X[rows, cut.column]
+    x = p.X[:, cut.column][rows]
     if p.columns[cut.column].type == "category":
         goes = np.zeros(int(x.max(initial=0)) + 1, dtype=bool)
         codes = np.array(cut.left, dtype=np.int64)
@@ -74,7 +74,7 @@ def real_cost(p: Problem, tree: Tree) -> float:
 
 
 def best_tip(p: Problem, rows: Ints) -> Tip:
-    return Tip(int((p.cost[rows].sum(axis=0) + p.leaf_price).argmin()))
+    return Tip(int((p.cost.take(rows, axis=0).sum(axis=0) + p.leaf_price).argmin()))
 
 
 def tips(tree: Tree) -> Iterator[Tip]:

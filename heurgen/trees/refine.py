@@ -56,7 +56,7 @@ def _best_cut(p: Problem, bins: Bins, rows: Ints, gain: Floats, left: Bools) -> 
     gain  float64 [n]  what each row costs on the left more than on the right, subtrees given
     """
     now = float(gain[left].sum())
-    code, size = bins.code[rows], int(bins.start[-1])
+    code, size = bins.code.take(rows, axis=0), int(bins.start[-1])
     width = code.shape[1]
     sums = np.bincount(code.reshape(-1), weights=np.repeat(gain, width), minlength=size)
     count = np.bincount(code.reshape(-1), minlength=size)
@@ -124,7 +124,7 @@ def weighed(p: Problem, tree: Tree) -> Weighed:
     parts: list[Ints] = []
     _collect(p, np.arange(len(p.X)), tree, parts)
     rows, stops = np.concatenate(parts), np.cumsum([len(part) for part in parts]).tolist()
-    cost = p.cost[rows]
+    cost = p.cost.take(rows, axis=0)
     ends = iter(zip([0, *stops], stops, strict=False))
 
     def node(tree: Tree) -> tuple[_Node, Floats]:
