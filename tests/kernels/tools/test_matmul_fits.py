@@ -113,13 +113,15 @@ def of_little_room(found):
 
 @pytest.mark.slow
 def test_all_that_is_chosen_fits_99_kb():
-    """What stands for warp_specialized's 64 rows spills two words where both projections have scales of blocks."""
+    """Where both projections have scales of blocks what stands for warp_specialized's 64 rows spills two words, and
+    16 x 64 in two warps with a bias four.
+    """
     found = cases(shipped() + defaults("nvidia", 132))
     found += cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)
     found = of_little_room(found)[::STEP]
     for (config, shape), (shared, _, spills, _) in zip(found, asked("product", "sm_89", found), strict=True):
         assert 0 <= shared <= 101376, (config, shape)
-        few = shape.get("scaled") == "block" and shape.get("gated") and spills <= 2
+        few = shape.get("scaled") == "block" and shape.get("gated") and spills <= 4
         assert few or not spills, (config, shape)
 
 
