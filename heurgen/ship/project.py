@@ -128,7 +128,7 @@ def _read_options(entry: Table) -> dict[str, Any]:
     options: dict[str, Any] = {key: entry.text(key) for key in ("strategy", "prefer") if key in entry}
     numbers = ("max_depth", "max_leaves", "max_configs", "shortlist")
     options |= {key: entry.integer(key) for key in numbers if key in entry}
-    return options | {key: entry.number(key) for key in ("tail",) if key in entry}
+    return options | ({"tail": entry.number("tail")} if "tail" in entry else {})
 
 
 def _read_triton(entry: Table) -> tuple[str | None, tuple[str, ...]]:

@@ -93,9 +93,8 @@ def histograms(bins: Bins, parts: Sequence[Ints]) -> Floats:
     first = np.arange(len(parts), dtype=np.int32) * np.int32(bins.start[-1])
     code = bins.code.take(rows, axis=0) + np.repeat(first, [len(part) for part in parts])[:, None]
     places = np.arange(0, n * width + 1, width, dtype=np.int32)
-    found: Floats = csc_array((np.ones(n * width), code.reshape(-1), places), shape) @ bins.weight.take(
-        rows, axis=0
-    )
+    weight = bins.weight.take(rows, axis=0)
+    found: Floats = csc_array((np.ones(n * width), code.reshape(-1), places), shape) @ weight
     return found.reshape(len(parts), -1, bins.weight.shape[1])
 
 

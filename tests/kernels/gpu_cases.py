@@ -84,13 +84,14 @@ WIDENED = [
     ((64, 8), 64, 16, E4M3, torch.bfloat16, 192, 128, 1), ((64, 8), 64, 128, E5M2, torch.float16, 192, 128, 3),
     ((8, 4), 256, 16, E4M3, torch.bfloat16, 128, 64, 1), ((8, 2), 192, 64, E4M3, torch.bfloat16, 128, 64, 2),
 ]  # fmt: skip
-# Tensors off 16 bytes: (config, type of the pages where it is not Q's)
+# (heads, TILE_SIZE, num_stages, num_segments)
 THREE_CONSUMERS = [
     (heads, tile, stages, segments)
     for heads in ((10, 2), (7, 1), (16, 16), (64, 8), (128, 1))
     for tile, stages in ((128, 3), (64, 4))
     for segments in (1, 3)
 ]
+# Tensors off 16 bytes: (config, type of the pages where it is not Q's)
 ANYWHERE = [
     *itertools.product(CONFIGS, (None, E4M3)), (Config("mixed", 128, 128, 4, 2, 1, 4), E4M3), (GRAPH, None)
 ]  # fmt: skip

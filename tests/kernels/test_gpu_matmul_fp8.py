@@ -9,6 +9,8 @@ from heurgen_kernels.gemm.api import matmul
 from heurgen_kernels.gemm.call import Product
 from heurgen_kernels.gemm.call import check as check_product
 from heurgen_kernels.gemm.config import Config, normalise
+from heurgen_kernels.gemm.device.scales import FEW as FEW_ROWS
+from heurgen_kernels.gemm.device.scales import SIDE
 from heurgen_kernels.gemm.launch import _plans
 from heurgen_kernels.gemm.plan import adapted
 from heurgen_kernels.heuristics import matmul_fp8 as generated
@@ -74,7 +76,7 @@ def is_exact(config, rows, n, k, dtype, device, gated=False):
     """To the bit as with the dequantised weight; but for SiLU, and where few rows leave the weight as it is."""
     x, w, scale = exact(rows, n, k, device)
     ran = launched(config, x, w, scale, gated)
-    few = ran.variant.startswith("stream_k") and ran.BLOCK_M <= 16 and ran.BLOCK_K <= 128
+    few = ran.variant.startswith("stream_k") and FEW_ROWS.value >= ran.BLOCK_M and SIDE.value >= ran.BLOCK_K
     exactly = ran.variant == "vector" or few
     held = torch.float32 if exactly else dtype
     x, expected = x.to(dtype), right(x, dequantised(w, scale, held), gated=gated)

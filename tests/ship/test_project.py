@@ -312,7 +312,7 @@ def test_what_is_proved_current_is_not_trained_again(built: Path, trained: list[
     assert trained == ["matmul"]
 
 
-def test_every_option_of_train_reaches_the_learner(tmp_path: Path) -> None:
+def test_every_option_of_train_is_a_key_of_project_files(tmp_path: Path) -> None:
     given = {"max_leaves": 9, "max_configs": 5, "prefer": "small", "tail": 0.5, "shortlist": 2}
     text = PROJECT + "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())
     (tmp_path / "heurgen.toml").write_text(text)
