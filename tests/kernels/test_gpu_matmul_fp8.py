@@ -72,12 +72,16 @@ def launched(config, x, w, scale, gated):
     return adapted(config, call)
 
 
+def scales_sums(ran):
+    """Whether what runs multiplies sums by scales, and leaves the weight as it is."""
+    few = ran.variant.startswith("stream_k") and FEW_ROWS.value >= ran.BLOCK_M and SIDE.value >= ran.BLOCK_K
+    return ran.variant == "vector" or few
+
+
 def is_exact(config, rows, n, k, dtype, device, gated=False):
     """To the bit as with the dequantised weight; but for SiLU, and where few rows leave the weight as it is."""
     x, w, scale = exact(rows, n, k, device)
-    ran = launched(config, x, w, scale, gated)
-    few = ran.variant.startswith("stream_k") and FEW_ROWS.value >= ran.BLOCK_M and SIDE.value >= ran.BLOCK_K
-    exactly = ran.variant == "vector" or few
+    exactly = scales_sums(launched(config, x, w, scale, gated))
     held = torch.float32 if exactly else dtype
     x, expected = x.to(dtype), right(x, dequantised(w, scale, held), gated=gated)
     got = matmul(x, w, w_scale=scale, gated=gated, config=config)
@@ -96,6 +100,17 @@ def test_a_weight_times_its_blocks_scales_is_rounded_as_a_dequantised_one(gpu, c
         rows = config.BLOCK_M + number % 2
         is_exact(config, rows, n, k, tuple(LIMITS)[number % 2], gpu)
         is_exact(config, rows, 2 * n, k, tuple(LIMITS)[number % 2], gpu, gated=True)
+
+
+@pytest.mark.parametrize("config", FORMS, ids=str)
+def test_few_rows_do_not_round_the_weight(gpu, config):
+    """The difference of two columns that differ by less than a 16-bit number can."""
+    x = torch.zeros(1, 256, device=gpu).half()
+    x[0, 0], x[0, 128] = 1, -1
+    scale = torch.tensor([[1.0 + 2.0**-13, 1.0]], device=gpu)
+    w = torch.ones(8, 256, device=gpu).to(torch.float8_e4m3fn)
+    left = 2.0**-13 if scales_sums(launched(config, x, w, scale, False)) else 0.0
+    assert torch.equal(matmul(x, w, w_scale=scale, config=config), x.new_full((1, 8), left))
 
 
 @pytest.mark.parametrize("config", FORMS, ids=str)
