@@ -58,7 +58,7 @@ def check(gpu, config, rows, width, size, scaled, dtype=torch.bfloat16, spread=F
 @pytest.mark.parametrize("config", SPACE, ids=lambda c: "-".join(map(str, c)))
 def test_every_config_is_right(gpu, config):
     number = SPACE.index(config)
-    for scaled in SCALED:
+    for scaled in (SCALED[number % 3], "block"):
         shape = ODD[number % 11] if number % 2 else (config.BLOCK_M + 1, 1536, 4096)
         check(gpu, config, *shape, scaled, tuple(LIMITS)[number // 2 % 2], spread=number % 3 == 0)
         number += 1
@@ -102,7 +102,7 @@ def test_a_weight_times_its_blocks_scales_is_rounded_as_a_dequantised_one(gpu, c
         is_exact(config, rows, 2 * n, k, tuple(LIMITS)[number % 2], gpu, gated=True)
 
 
-@pytest.mark.parametrize("config", FORMS, ids=str)
+@pytest.mark.parametrize("config", FORMS[:10], ids=str)
 def test_few_rows_do_not_round_the_weight(gpu, config):
     """The difference of two columns that differ by less than a 16-bit number can."""
     x = torch.zeros(1, 256, device=gpu).half()
@@ -116,15 +116,14 @@ def test_few_rows_do_not_round_the_weight(gpu, config):
 @pytest.mark.parametrize("config", FORMS, ids=str)
 def test_scales_of_any_strides(gpu, config):
     """As in each layout that a checkpoint may have them: turned, and among other numbers."""
-    x = draw(config.BLOCK_M + 1, 1000, device=gpu)
+    x, gated = draw(config.BLOCK_M + 1, 1000, device=gpu), FORMS.index(config) % 2 == 0
     for scaled in ("row", "column", "block"):
         w, scale, _ = quantised(draw(1040, 1000, device=gpu) / 32, scaled, x.dtype)
         wide = torch.full((scale.shape[-1] * 2, 1048), torch.nan, device=gpu)
         turned = wide[::2, : scale.shape[0]].T if scale.dim() == 2 else wide.view(-1)[: 2 * 1040 : 2]
         turned.copy_(scale)
-        for gated in (False, True):
-            given = {"gated": gated, "config": config}
-            assert torch.equal(matmul(x, w, w_scale=turned, **given), matmul(x, w, w_scale=scale, **given))
+        given = {"gated": gated, "config": config}
+        assert torch.equal(matmul(x, w, w_scale=turned, **given), matmul(x, w, w_scale=scale, **given))
 
 
 @pytest.mark.parametrize(("rows", "width", "size"), [*ODD, *FEW, (20, 64, 1), (900, 18568, 1040)])
