@@ -170,8 +170,7 @@ def promise(left: Floats, total: Floats, floor: float) -> Floats:
 
 
 def _side(sums: Floats, floor: float) -> Floats:
-    cost = sums[:, :-2] * (1 / UNIT)
-    cost += floor * np.maximum(sums[:, -2:-1], 1e-9)
+    cost = sums[:, :-2] + floor * UNIT * np.maximum(sums[:, -2:-1], 1e-9)
     cost *= cost
     found: Floats = 1.0 / np.sqrt(np.reciprocal(cost, out=cost).sum(axis=1))
     return found
@@ -211,4 +210,4 @@ def cut_of(p: Problem, bins: Bins, rows: Ints, found: Found) -> tuple[Cut, Bools
     x = p.X[:, found.column][rows]
     if found.column in bins.sets:
         return Cut(found.column, left=tuple(np.unique(x[left]).astype(np.int64).tolist())), left
-    return Cut(found.column, float(x[left].max()), float(x[~left].min())), left
+    return Cut(found.column, float(x.compress(left).max()), float(x.compress(~left).min())), left

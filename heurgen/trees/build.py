@@ -12,7 +12,7 @@ from heurgen.ir import Leaf, Membership, Node, Selector, Split
 from heurgen.ir.passes import roundest
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import constants
-from heurgen.trees.node import Cut, Tip, Tree, goes_left
+from heurgen.trees.node import Cut, Tip, Tree, goes_left, parted
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 
 
@@ -43,7 +43,8 @@ def _part(p: Problem, rows: Ints, tree: Tree) -> _Part:
         every = np.ones(len(rows), dtype=bool)
         return _Part(rows, tree, 1 << tree.config, _bits(always), _bits(somewhere), every)
     left = goes_left(p, rows, tree.cut)
-    below, above = _part(p, rows[left], tree.left), _part(p, rows[~left], tree.right)
+    within, beyond = parted(rows, left)
+    below, above = _part(p, within, tree.left), _part(p, beyond, tree.right)
     configs, reached = below.configs | above.configs, below.somewhere | above.somewhere
     return _Part(rows, tree, configs, below.covered & above.covered, reached, left, (below, above))
 
@@ -119,7 +120,7 @@ def _threshold(p: Problem, part: _Part, cut: Cut) -> int | float:
     """
     column, left = p.columns[cut.column], part.goes_left
     x, real = p.X[:, cut.column][part.rows], p.real[part.rows]
-    here, there = x[left & real], x[~left & real]
+    here, there = x.compress(left & real), x.compress(~left & real)
     # A guard has no scenario on one side: its configs were never seen to work there.
     if not len(there):
         return _typed(column, cut.low)
@@ -138,7 +139,7 @@ def _threshold(p: Problem, part: _Part, cut: Cut) -> int | float:
         return _typed(column, float(here.max()))
     if tight_right:
         return _just_below(column, cut.low, float(there.min()))
-    high = min(cut.high, float(x[~left].min()))
+    high = min(cut.high, float(x.compress(~left).min()))
     return between_values(column, *_widened(cut.low, high, float(here.max()), float(there.min())))
 
 
@@ -196,8 +197,9 @@ def route(tree: Node, columns: tuple[TableColumn, ...], X: Floats) -> Ints:
         else:
             named = node.others if node.unknown_left else node.values
             left = np.isin(x, [code[i][v] for v in named]) ^ node.unknown_left
-        walk(node.left, rows[left])
-        walk(node.right, rows[~left])
+        within, beyond = parted(rows, left)
+        walk(node.left, within)
+        walk(node.right, beyond)
 
     walk(tree, np.arange(len(X)))
     return found

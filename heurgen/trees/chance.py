@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from heurgen.trees import constants
-from heurgen.trees.node import Branch, Tip, Tree, goes_left
+from heurgen.trees.node import Branch, Tip, Tree, goes_left, parted
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, standardised
 
 # Scenarios with gaps, weighed by how much they tell, from which on chance can be told from kind.
@@ -105,10 +105,11 @@ def tried(p: Problem, tree: Tree) -> Tree:
                 return node
             return Tip(int(np.where(measured, p.cost[rows].sum(axis=0), np.inf).argmin()))
         left = goes_left(p, rows, node.cut)
-        for side, other in ((left, node.right), (~left, node.left)):
-            if side.any() and not known[rows[side]].any():
+        below, above = parted(rows, left)
+        for side, other in ((below, node.right), (above, node.left)):
+            if len(side) and not known[side].any():
                 return walk(other, rows)
-        return Branch(node.cut, walk(node.left, rows[left]), walk(node.right, rows[~left]))
+        return Branch(node.cut, walk(node.left, below), walk(node.right, above))
 
     return walk(tree, np.flatnonzero(p.real)) if (p.covered & p.untried).any() else tree
 
@@ -155,6 +156,11 @@ def _nearest(Z: Floats, count: int) -> Iterator[Ints]:
             distance += (column[own, None] - column[asked]) ** 2
         distance = np.round(distance, 9)
         distance[own[:, None] == asked] = np.inf
-        part = np.sort(np.argpartition(distance, count, axis=1)[:, :count], axis=1)
+        # of equal ones the first: `argpartition` leaves it to the processor which
+        at = max(count - 1, 0)
+        last = np.partition(distance, at, axis=1)[:, at, None]
+        nearer, equal = distance < last, distance == last
+        nearer |= equal & (np.cumsum(equal, axis=1) <= count - nearer.sum(axis=1, keepdims=True))
+        part = np.nonzero(nearer)[1].reshape(len(own), count)
         order = np.argsort(np.take_along_axis(distance, part, axis=1), axis=1, kind="stable")
         yield asked[np.take_along_axis(part, order, axis=1)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heurgen.trees.bins import Bins, best_tests, cut_of, histograms
-from heurgen.trees.node import Branch, Cut, Tip, Tree
+from heurgen.trees.node import Branch, Cut, Tip, Tree, parted
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
 # Cells of the histograms that are looked at together: what a processor's cache holds.
@@ -101,7 +101,7 @@ def _divide(p: Problem, bins: Bins, least: Floats, leaves: list[_Leaf], depth: i
             continue
         cut, left = cut_of(p, bins, leaf.rows, found)
         able.append((leaf, cut))
-        parts += [leaf.rows[left], leaf.rows[~left]]
+        parts += parted(leaf.rows, left)
     if not able:
         return
     sides = _leaves(p, bins, least, parts, [leaf.level + 1 for leaf, _ in able for _ in (0, 1)], depth)
@@ -139,4 +139,4 @@ def _tree(leaves: list[_Leaf], number: int) -> Tree:
 def gap(p: Problem, rows: Ints, column: int, left: Bools) -> Cut:
     """The cut of a number column between the rows that go left and the others."""
     x = p.X[:, column][rows]
-    return Cut(column, float(x[left].max()), float(x[~left].min()))
+    return Cut(column, float(x.compress(left).max()), float(x.compress(~left).min()))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heurgen.trees import constants
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, height, n_leaves, tips
+from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, height, n_leaves, parted, tips
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 from heurgen.trees.refine import with_max_leaves
 
@@ -93,8 +93,9 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
             return  # nothing to keep off here or below
         left = goes_left(p, real[rows], node.cut)
         above = [*above, rows]
-        lower = beyond[rows[left]].sum(axis=0)
-        sides = ((True, node.left, rows[left], lower), (False, node.right, rows[~left], count - lower))
+        within, others = parted(rows, left)
+        lower = beyond.take(within, axis=0).sum(axis=0)
+        sides = ((True, node.left, within, lower), (False, node.right, others, count - lower))
         for side, below, own, inside in sides:
             able = (count > 0) & (inside == 0) & (column != node.cut.column)
             if able.any():
@@ -164,16 +165,21 @@ def limits(p: Problem) -> list[Limit]:
     real = np.flatnonzero(p.real)
     X, covered = p.X[real], p.covered[real]
     share = covered.mean(axis=0)
+    runs = {
+        config: np.flatnonzero(covered[:, config])
+        for config in np.flatnonzero((share > 0) & (share < 1)).tolist()
+    }
     found: dict[tuple[int, bool, float], Bools] = {}
     for column, description in enumerate(p.columns):
         if description.derived or description.type == "category":
             continue
-        x = X[:, column]
-        for config in np.flatnonzero((share > 0) & (share < 1)).tolist():
-            own = x[covered[:, config]]
+        x = np.ascontiguousarray(X[:, column])
+        ordered = np.sort(x)
+        for config, where in runs.items():
+            own = x.take(where)
             for low, edge in ((True, float(own.max())), (False, float(own.min()))):
-                beyond = x > edge if low else x < edge
-                if beyond.sum() * share[config] >= constants.LEARNER.guard_evidence:
+                beyond = len(x) - ordered.searchsorted(edge, "right") if low else ordered.searchsorted(edge)
+                if beyond * share[config] >= constants.LEARNER.guard_evidence:
                     stops = found.setdefault((column, low, edge), np.zeros(len(share), dtype=bool))
                     stops[config] = True
     return [

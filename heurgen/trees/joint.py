@@ -13,7 +13,7 @@ from heurgen.trees.configs import choose, region_costs
 from heurgen.trees.coverage import settling_cut
 from heurgen.trees.grow import grow
 from heurgen.trees.guards import Limit, guarded, limits
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, real_cost
+from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, parted, real_cost
 from heurgen.trees.problem import (
     UNIT,
     Floats,
@@ -120,8 +120,9 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
             count += 1
             return
         left = goes_left(p, rows, node.cut)
-        walk(node.left, rows[left])
-        walk(node.right, rows[~left])
+        below, above = parted(rows, left)
+        walk(node.left, below)
+        walk(node.right, above)
 
     walk(tree, np.arange(len(p.X)))
     return found

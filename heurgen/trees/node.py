@@ -47,6 +47,11 @@ def goes_left(p: Problem, rows: Ints, cut: Cut) -> Bools:
     return np.asarray(x <= cut.low)
 
 
+def parted(rows: Ints, left: Bools) -> tuple[Ints, Ints]:
+    """The rows that go left, and the others. A mask as an index takes three times as long, where neighbours part."""
+    return rows.compress(left), rows.compress(~left)
+
+
 def assign(p: Problem, rows: Ints, tree: Tree) -> Ints:
     """The config (index into the problem's) that each row ends in."""
     found = np.empty(len(rows), dtype=np.int64)
@@ -54,9 +59,9 @@ def assign(p: Problem, rows: Ints, tree: Tree) -> Ints:
     def walk(rows: Ints, places: Ints, tree: Tree) -> None:
         while not isinstance(tree, Tip):
             left = goes_left(p, rows, tree.cut)
-            walk(rows[left], places[left], tree.left)
-            right = ~left
-            rows, places, tree = rows[right], places[right], tree.right
+            (below, rows), (within, places) = parted(rows, left), parted(places, left)
+            walk(below, within, tree.left)
+            tree = tree.right
         found[places] = tree.config
 
     walk(rows, np.arange(len(rows)), tree)

@@ -352,6 +352,9 @@ def _line(p: Problem, Z: Floats, logs: Bools, a: Ints, b: Ints, w: float) -> Flo
     mixed = (1 - w) * Z[a] + w * Z[b]
     with np.errstate(over="ignore"):
         mixed = np.where(logs, np.exp(mixed), mixed)
+    # to 40 bits: the last ones of logarithms and exponentials are the processor's own
+    fraction, exponent = np.frexp(mixed)
+    mixed = np.ldexp(np.rint(np.ldexp(fraction, 40)), exponent - 40)
     return np.where(
         p.X[a] == p.X[b], p.X[a], np.clip(mixed, np.minimum(p.X[a], p.X[b]), np.maximum(p.X[a], p.X[b]))
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from heurgen.trees.bins import Bins, Found, cut_of
 from heurgen.trees.grow import gap
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, goes_left, n_leaves, row_costs
+from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, doubt, goes_left, n_leaves, parted, row_costs
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
 
@@ -22,12 +22,13 @@ def relabel(p: Problem, rows: Ints, tree: Tree) -> Tree:
     if isinstance(tree, Tip):
         return best_tip(p, rows)
     left = goes_left(p, rows, tree.cut)
-    if not p.real[rows[left]].any():
+    below, above = parted(rows, left)
+    if not p.real[below].any():
         return relabel(p, rows, tree.right)
-    if not p.real[rows[~left]].any():
+    if not p.real[above].any():
         return relabel(p, rows, tree.left)
     cut = tree.cut if tree.cut.left else gap(p, rows, tree.cut.column, left)
-    return Branch(cut, relabel(p, rows[left], tree.left), relabel(p, rows[~left], tree.right))
+    return Branch(cut, relabel(p, below, tree.left), relabel(p, above, tree.right))
 
 
 # --- the best test above two given subtrees -----------------------------------------------------------------
@@ -47,7 +48,8 @@ def move(p: Problem, bins: Bins, rows: Ints, tree: Tree) -> Tree:
             if isinstance(tree, Tip):
                 return tree
             left = goes_left(p, rows, tree.cut)
-    return Branch(tree.cut, move(p, bins, rows[left], tree.left), move(p, bins, rows[~left], tree.right))
+    within, beyond = parted(rows, left)
+    return Branch(tree.cut, move(p, bins, within, tree.left), move(p, bins, beyond, tree.right))
 
 
 def _best_cut(p: Problem, bins: Bins, rows: Ints, gain: Floats, left: Bools) -> Cut | None:
@@ -148,8 +150,9 @@ def _collect(p: Problem, rows: Ints, tree: Tree, parts: list[Ints]) -> None:
         parts.append(rows)
         return
     left = goes_left(p, rows, tree.cut)
-    _collect(p, rows[left], tree.left, parts)
-    _collect(p, rows[~left], tree.right, parts)
+    below, above = parted(rows, left)
+    _collect(p, below, tree.left, parts)
+    _collect(p, above, tree.right, parts)
 
 
 def prune(p: Problem, tree: Weighed, price: float, max_leaves: int) -> Tree:

@@ -69,7 +69,7 @@ def test_every_scenario_on_one_side_divides_nothing() -> None:
 def test_a_side_of_little_weight_counts_its_weight() -> None:
     """Where no config costs anything, a side promises its floor x its weight, below 1 too."""
     left, total = np.array([[0.0, 0.0, 0.25, 1.0]]), np.array([0.0, 0.0, 0.75, 2.0])
-    assert promise(left, total, 0.01)[0] == pytest.approx(0.01 * (0.25 + 0.5) / np.sqrt(2))
+    assert promise(left, total, 0.01)[0] == pytest.approx(UNIT * 0.01 * (0.25 + 0.5) / np.sqrt(2))
 
 
 def test_the_second_column_of_categories_is_divided_by_its_own() -> None:
