@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 SETUP := pyproject.toml constraints.txt
 
-.PHONY: build test test-cluster fuzz mutants test-browser pictures docs check lint bench gpu-check fits clean
+.PHONY: build test test-cluster fuzz mutants test-browser pictures docs check lint bench gpu-check gpu-fuzz fits clean
 
 build: $(STAMPS)/run
 	$(BIN)/heurgen build heurgen.toml
@@ -78,6 +78,10 @@ $(STAMPS)/test: $(VENV)/bin/pip $(SETUP)
 # On a GPU machine, with torch, triton and pytest but no network: writes benchmarks/gpu_check.json.
 gpu-check:
 	$(PYTHON) benchmarks/gpu_check.py
+
+# There, too: random calls beside their references for three minutes.
+gpu-fuzz:
+	PYTHONPATH=.:kernels $(PYTHON) -m tests.kernels.fuzz $(or $(SECONDS),180)
 
 # Every config that the selectors can return, compiled for five targets: 25 minutes; writes benchmarks/fits.json.
 fits: $(STAMPS)/test
