@@ -135,7 +135,7 @@ ROOM = [
 
 @pytest.mark.slow
 def test_stages_take_what_steps_take():
-    """Those that sm_80 has room for and sm_89 has not are among them; but for RESERVED it is exact."""
+    """Those that sm_80 has room for and sm_89 has not are among them; but for a few times RESERVED it is exact."""
     for (config, shape), (shared, _, _, reason) in zip(ROOM, asked("product", "sm_89", ROOM), strict=True):
         assert -RESERVED <= taken(config, shape)[1] - shared <= 4 * RESERVED, (config, shape)
         assert reason is None, (config, shape)
