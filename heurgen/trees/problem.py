@@ -352,9 +352,10 @@ def _line(p: Problem, Z: Floats, logs: Bools, a: Ints, b: Ints, w: float) -> Flo
     mixed = (1 - w) * Z[a] + w * Z[b]
     with np.errstate(over="ignore"):
         mixed = np.where(logs, np.exp(mixed), mixed)
-    # to 40 bits: the last ones of logarithms and exponentials are the processor's own
+    # to 40 bits: the last ones of an exponential are the processor's own; and by the least of these below: a point that
+    # meets a scenario's own size (32 between 16 and 64) can not be parted from it, and trees are worse
     fraction, exponent = np.frexp(mixed)
-    mixed = np.ldexp(np.rint(np.ldexp(fraction, 40)), exponent - 40)
+    mixed = np.ldexp(np.rint(np.ldexp(fraction, 40)) - 1, exponent - 40)
     return np.where(
         p.X[a] == p.X[b], p.X[a], np.clip(mixed, np.minimum(p.X[a], p.X[b]), np.maximum(p.X[a], p.X[b]))
     )
