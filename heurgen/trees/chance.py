@@ -17,6 +17,7 @@ import numpy as np
 from heurgen.trees import constants
 from heurgen.trees.node import Branch, Tip, Tree, goes_left, parted
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, standardised
+from heurgen.trees.spread import nearest
 
 # Scenarios with gaps, weighed by how much they tell, from which on chance can be told from kind.
 ENOUGH = 30
@@ -156,11 +157,4 @@ def _nearest(Z: Floats, count: int) -> Iterator[Ints]:
             distance += (column[own, None] - column[asked]) ** 2
         distance = np.round(distance, 9)
         distance[own[:, None] == asked] = np.inf
-        # of equal ones the first: `argpartition` leaves it to the processor which
-        at = max(count - 1, 0)
-        last = np.partition(distance, at, axis=1)[:, at, None]
-        nearer, equal = distance < last, distance == last
-        nearer |= equal & (np.cumsum(equal, axis=1) <= count - nearer.sum(axis=1, keepdims=True))
-        part = np.nonzero(nearer)[1].reshape(len(own), count)
-        order = np.argsort(np.take_along_axis(distance, part, axis=1), axis=1, kind="stable")
-        yield asked[np.take_along_axis(part, order, axis=1)]
+        yield asked[nearest(distance, count)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heurgen.trees.grow import gap
-from heurgen.trees.node import Branch, Cut, Tip, Tree
+from heurgen.trees.node import Branch, Cut, Tip, Tree, parted
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
 
 # Categories beyond this many share what is left: memory grows with the columns.
@@ -52,7 +52,7 @@ def from_estimator(
             return Tip(label(node))
         cut = meaning[arrays.feature[node]]
         left: Bools = X[own, arrays.feature[node]] <= arrays.threshold[node]
-        below, above = own[left], own[~left]
+        below, above = parted(own, left)
         if not cut.left:
             cut = gap(p, rows[own], cut.column, left)
         return Branch(

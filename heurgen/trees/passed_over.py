@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heurgen.trees import constants
-from heurgen.trees.spread import unit_spread
+from heurgen.trees.spread import nearest, unit_spread
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable, Floats, Ints
@@ -68,14 +68,7 @@ def _shares(table: CostTable) -> Floats:
     for i, row in enumerate(asked.tolist()):
         distance = np.where(device == device[row], np.round(((Z - Z[row]) ** 2).sum(axis=1), 9), np.inf)
         distance[row] = np.inf
-        shares[i] = tried[_first(distance, NEAREST)].mean(axis=0)
+        shares[i] = tried[nearest(distance[None], min(NEAREST, n))[0]].mean(axis=0)
     count = tried[asked].sum(axis=0)
     total = (shares * tried[asked]).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), 1.0)
-
-
-def _first(distance: Floats, count: int) -> Ints:
-    """The places of the `count` least distances; of equal ones the first places. Sorts the least alone."""
-    last = np.partition(distance, min(count, len(distance)) - 1)[min(count, len(distance)) - 1]
-    close = np.flatnonzero(distance <= last)
-    return close[np.argsort(distance[close], kind="stable")[:count]]

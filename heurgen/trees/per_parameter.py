@@ -16,7 +16,7 @@ from heurgen.logs.costs import CostTable
 from heurgen.trees.configs import choose
 from heurgen.trees.estimator import encode, from_estimator
 from heurgen.trees.joint import Fitted, Settings, or_single
-from heurgen.trees.node import Branch, Tip, Tree, goes_left, real_cost
+from heurgen.trees.node import Branch, Tip, Tree, goes_left, parted, real_cost
 from heurgen.trees.problem import UNIT, Floats, Ints, Problem, with_configs
 
 
@@ -85,10 +85,11 @@ def _at_depth(
         left = goes_left(p, rows, first.cut)
         if left.all() or not left.any():
             return overlay([first.left if left.all() else first.right, *rest], rows, codes, depth)
+        below, above = parted(rows, left)
         return Branch(
             first.cut,
-            overlay([first.left, *rest], rows[left], codes, depth - 1),
-            overlay([first.right, *rest], rows[~left], codes, depth - 1),
+            overlay([first.left, *rest], below, codes, depth - 1),
+            overlay([first.right, *rest], above, codes, depth - 1),
         )
 
     tree = overlay(trees, np.arange(len(p.X)), (), overlay_depth)

@@ -1,4 +1,6 @@
-"""Columns of any size brought to one: powers of two change no digit of a value, and sums and squares stay finite."""
+"""Columns of any size brought to one (powers of two change no digit of a value, and sums and squares stay finite), and
+the nearest of their rows.
+"""
 
 from __future__ import annotations
 
@@ -20,4 +22,18 @@ def scaled_down(x: Floats, bits: int) -> Floats:
     """Columns times the power of two, at most 1, that keeps their values within +-2**bits."""
     size = np.frexp(np.abs(x).max(axis=0))[1]
     found: Floats = np.ldexp(x, -np.maximum(size - bits, 0))
+    return found
+
+
+def nearest(distance: Floats, count: int) -> NDArray[np.int64]:
+    """The places of the `count` least distances of each row [N, M], in their order [N, count]; of equal ones the first,
+    where a partition alone leaves it to the processor which.
+    """
+    at = max(count - 1, 0)
+    last = np.partition(distance, at, axis=1)[:, at, None]
+    less, equal = distance < last, distance == last
+    less |= equal & (np.cumsum(equal, axis=1) <= count - less.sum(axis=1, keepdims=True))
+    places = np.nonzero(less)[1].reshape(len(distance), count)
+    order = np.argsort(np.take_along_axis(distance, places, axis=1), axis=1, kind="stable")
+    found: NDArray[np.int64] = np.take_along_axis(places, order, axis=1)
     return found

@@ -91,15 +91,20 @@ def shifted(tensor: torch.Tensor) -> torch.Tensor:
     return place[first : first + tensor.numel()].view(tensor.shape).copy_(tensor)
 
 
-def replayed(**given: Any) -> torch.Tensor:
-    """`paged_attention` as a CUDA graph's replay, after one launch; into an output full of NaN."""
-    paged_attention(**given)
+def recorded(call):
+    """The call as a CUDA graph, launched once before."""
+    call()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        paged_attention(**given)
+        call()
+    return graph
+
+
+def replayed(**given: Any) -> torch.Tensor:
+    """`paged_attention` as a graph's replay, into an output full of NaN."""
+    graph = recorded(lambda: paged_attention(**given))
     given["out"].fill_(float("nan"))
     graph.replay()
-    torch.cuda.synchronize()
     return given["out"]
 
 
@@ -108,13 +113,13 @@ def error_of(
     setting: Config | None,
     out_dtype=None,
     place=lambda out: out,
-    launch=None,
+    launch=paged_attention,
     **features: Any,
 ) -> float:
     """Relative error against the float64 reference, after one launch into `place` of an output full of NaN."""
     q = batch["q"]
     out = place(torch.full(q.shape, float("nan"), device=q.device).to(out_dtype or q.dtype))
-    result = (launch or paged_attention)(**batch, **features, out=out, config=setting)
+    result = launch(**batch, **features, out=out, config=setting)
     given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
     numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}
     for hint in ("has_prefix", "metadata", "heuristics", "slot_mapping"):

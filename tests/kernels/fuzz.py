@@ -1,10 +1,10 @@
 """Random calls of `paged_attention` and `matmul` as they ship, each beside its reference, on a GPU: `make gpu-fuzz`.
 
-    python -m tests.kernels.fuzz [SECONDS] [--workers 14] [--first 0]      # until the time is up
-    python -m tests.kernels.fuzz --only SEED                               # one call again
+    python -m tests.kernels.fuzz [SECONDS] [--first 0]      # until the time is up
+    python -m tests.kernels.fuzz --only SEED                # one call again
 
 All of a call follows from its seed; the shipped selectors choose how it is launched. What is wrong, or raises, is
-printed with its seed and ends the run with status 1. Without a GPU small calls run in Triton's interpreter.
+printed with its seed and ends the run with status 1.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import sys
 import time
 import traceback
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 SIZES = (*range(16, 129, 8), 128, 128, 136, 144, 160, 176, 192, 208, 224, 240, 256)
 PAGES = (8, 16, 16, 16, 24, 32, 48, 64, 80, 128, 256, 528, 784)
 SCORES = 4e8  # of all heads of a batch: what a reference in float64 takes a second for
 OPERATIONS = 4e10  # of a product
+APART = 10**6  # seeds from one process to the next
 
 
 def drawn(seed: int, small: bool) -> dict[str, Any]:
@@ -125,68 +127,43 @@ def _attention_error(asked: dict[str, Any], dtype: Any, device: str) -> tuple[fl
         batch["q"] = shifted(batch["q"])
     if asked["told"]:
         batch["total_seqlen_k"] = sum(k for _, k in asked["lengths"])
-    launch = replayed if asked["graph"] else None
-    return error_of(batch, None, launch=launch, **features), limit
+    launch = {"launch": replayed} if asked["graph"] else {}
+    return error_of(batch, None, **launch, **features), limit
 
 
-def _device() -> str:
-    """Where calls run: without a GPU in Triton's interpreter, which is asked for before Triton is imported."""
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    os.environ["TRITON_INTERPRET"] = "1"
-    from tests.kernels import interpreter
-
-    interpreter.mend()
-    interpreter.hasten()
-    return "cpu"
-
-
-def _worker(first: int, end: float, findings: Any) -> None:
-    device = _device()
-    for seed in range(first, first + 10**6):
+def _calls(first: int, end: float) -> tuple[Counter[str], int]:
+    """Calls from this seed on until the time is up: how many of which, and how many were wrong."""
+    counts: Counter[str] = Counter()
+    wrong = 0
+    for seed in range(first, first + APART):
         if time.time() > end:
-            return
-        asked = drawn(seed, device == "cpu")
+            break
+        asked = drawn(seed, small=False)
+        counts[asked["call"]] += 1
         try:
-            run(asked, device)
-            findings.put((asked["call"], None))
+            run(asked, "cuda")
         except Exception:
-            findings.put((asked["call"], f"{asked}\n{traceback.format_exc()}"))
+            wrong += 1
+            print(f"{asked}\n{traceback.format_exc()}", flush=True)
             if "CUDA" in traceback.format_exc():  # nothing runs in this process any more
-                return
+                break
+    return counts, wrong
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("seconds", type=float, nargs="?", default=180.0)
-    parser.add_argument("--workers", type=int, default=14)
-    parser.add_argument("--first", type=int, default=0, help="seed of the first worker's first call")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first process's first call")
     parser.add_argument("--only", type=int, help="the seed of one call")
     given = parser.parse_args()
     if given.only is not None:
-        device = _device()
-        run(drawn(given.only, device == "cpu"), device)
+        run(drawn(given.only, small=False), "cuda")
         return
-    context, end = multiprocessing.get_context("spawn"), time.time() + given.seconds
-    findings = context.Queue()
-    workers = [
-        context.Process(target=_worker, args=(given.first + number * 10**6, end, findings))
-        for number in range(given.workers)
-    ]
-    for worker in workers:
-        worker.start()
-    counts: Counter[str] = Counter()
-    wrong = 0
-    while any(worker.is_alive() for worker in workers) or not findings.empty():
-        while not findings.empty():
-            call, finding = findings.get()
-            counts[call] += 1
-            if finding is not None:
-                wrong += 1
-                print(finding, flush=True)
-        time.sleep(0.2)
+    end, workers = time.time() + given.seconds, min(14, os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        asked = [pool.submit(_calls, given.first + number * APART, end) for number in range(workers)]
+        found = [future.result() for future in asked]  # a process that died raises
+    counts, wrong = sum((one for one, _ in found), Counter[str]()), sum(one for _, one in found)
     print(f"{counts.total()} calls ({dict(counts)}), {wrong} wrong")
     sys.exit(wrong > 0)
 

@@ -24,6 +24,7 @@ from tests.kernels.batches import (
     error_of,
     halves,
     make_batch,
+    recorded,
     shifted,
     slots_of,
     written,
@@ -294,14 +295,6 @@ def test_graph_replays_with_other_lengths(gpu):
         out.fill_(float("nan"))
         graph.replay()
         assert torch.allclose(out, paged_attention(**batch, config=Config("q_block")), atol=2e-2)
-
-
-def recorded(call):
-    call()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph
 
 
 @pytest.mark.parametrize("count", [1, 5, 64, 300])

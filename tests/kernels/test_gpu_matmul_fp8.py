@@ -57,11 +57,11 @@ def check(gpu, config, rows, width, size, scaled, dtype=torch.bfloat16, spread=F
 
 @pytest.mark.parametrize("config", SPACE, ids=lambda c: "-".join(map(str, c)))
 def test_every_config_is_right(gpu, config):
-    number = SPACE.index(config)
-    for scaled in (SCALED[number % 3], "block"):
+    first = SPACE.index(config)
+    for place in (first % 3, SCALED.index("block")):
+        number = first + place
         shape = ODD[number % 11] if number % 2 else (config.BLOCK_M + 1, 1536, 4096)
-        check(gpu, config, *shape, scaled, tuple(LIMITS)[number // 2 % 2], spread=number % 3 == 0)
-        number += 1
+        check(gpu, config, *shape, SCALED[place], tuple(LIMITS)[number // 2 % 2], spread=number % 3 == 0)
 
 
 def launched(config, x, w, scale, gated):

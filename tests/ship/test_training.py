@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 import heurgen
 from heurgen import ir
@@ -50,19 +51,23 @@ def test_order_of_rows_and_columns_and_the_file_name_do_not_matter(
     assert model_text(packed, spec) == expected
 
 
-def test_the_environment_does_not_matter(original: tuple[Path, Path, str], tmp_path: Path) -> None:
-    """This process is one environment, a child with another of everything the other."""
-    log, spec, expected = original
+def test_the_environment_does_not_matter(tmp_path: Path) -> None:
+    """This process is one environment, a child with another of everything the other: a processor without what numpy
+    takes of this one, whose logarithms and exponentials end in other bits. Points between the log's few scenarios lie
+    where their logarithms meet.
+    """
+    log, spec = H200, H200.with_name("unified_attention.toml")
     changes = {
         "PYTHONHASHSEED": "77",
         "LC_ALL": "tr_TR.UTF-8",
         "TZ": "Asia/Kathmandu",
         "OMP_NUM_THREADS": "2",
+        "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in __cpu_dispatch__ if __cpu_features__[name]),
     }
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
     words = ["train", str(log), "--spec", str(spec), "-o", "model.json"]
     subprocess.run([sys.executable, "-m", "heurgen", *words], cwd=tmp_path, env=environment, check=True)
-    assert (tmp_path / "model.json").read_text() == expected
+    assert (tmp_path / "model.json").read_text() == model_text(log, spec)
 
 
 def test_the_text_names_no_path_and_no_time(original: tuple[Path, Path, str]) -> None:

@@ -231,13 +231,3 @@ def test_a_leaf_without_a_measurement_gives_way() -> None:
         untried = np.zeros_like(p.untried)
         untried[unknown] = True
         assert chance.tried(replace(p, untried=untried), tree) == left
-
-
-@pytest.mark.parametrize("count", [0, 1, 5, 40, 500])
-def test_of_neighbours_as_far_the_first_are_the_nearest(count: int) -> None:
-    """Whatever a partition does on this processor."""
-    Z = np.random.RandomState(0).randint(0, 4, (120, 3)).astype(np.float64)
-    found = np.concatenate(list(chance._nearest(Z, count)))
-    distance = ((Z[:, None] - Z) ** 2).sum(axis=2)
-    np.fill_diagonal(distance, np.inf)
-    assert np.array_equal(found, np.argsort(distance, axis=1, kind="stable")[:, : min(count, 119)])

@@ -9,7 +9,7 @@ import pytest
 
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import fit
-from heurgen.trees.passed_over import _first, measured_throughout
+from heurgen.trees.passed_over import measured_throughout
 from heurgen.trees.problem import problem
 
 
@@ -91,14 +91,6 @@ def test_neighbours_are_of_the_same_device() -> None:
     kept = measured_throughout(table(measured, np.vstack([shapes(), shapes()]), device))
     assert set(range(8)) <= set(kept.tolist())
     assert not set(range(8, 30)) & set(kept.tolist())
-
-
-def test_the_first_of_equally_near_scenarios_are_asked() -> None:
-    rng = np.random.RandomState(0)
-    for n in (1, 4, 5, 60):
-        distance = rng.randint(0, 6, n).astype(float)
-        distance[rng.rand(n) < 0.3] = np.inf
-        assert _first(distance, 5).tolist() == np.argsort(distance, kind="stable")[:5].tolist()
 
 
 def test_a_fit_asks_once_what_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from heurgen.trees.spread import Floats, scaled_down, unit_spread
+from heurgen.trees.spread import Floats, nearest, scaled_down, unit_spread
 
 COLUMNS = np.column_stack([[1, 64, 4096, 65536], [-0.5, 0.0, 1 / 3, 1e9], [7.0, 7.0, 7.0, 7.0]])
 
@@ -37,3 +37,12 @@ def test_what_is_within_the_bits_stays() -> None:
     assert scaled_down(x[:1], 101).tolist() == [2.0**100]
     assert scaled_down(x[:2], 101).tolist() == [2.0**73, -(2.0**100)]
     assert np.abs(scaled_down(x, 100)).max() < 2.0**100
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 40, 119])
+def test_of_equally_near_rows_the_first_are_the_nearest(count: int) -> None:
+    """Whatever a partition does on this processor."""
+    Z = np.random.RandomState(0).randint(0, 4, (120, 3)).astype(np.float64)
+    distance = ((Z[:, None] - Z) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, np.inf)
+    assert np.array_equal(nearest(distance, count), np.argsort(distance, axis=1, kind="stable")[:, :count])
