@@ -1,7 +1,7 @@
 """Proves by cross-compilation, without a GPU, that all that the selectors can return fits each target: `make fits`.
 
-Compiles every config that the shipped selectors and AMD's default can return, for sm_90, sm_80, gfx942 and gfx90a, and
-for sm_89 what comes near its 99 KB of shared memory and some of the rest: 25 minutes on two busy cores. Writes
+Compiles every config that the shipped selectors and AMD's default can return, for sm_90, sm_80, sm_89, gfx942 and
+gfx90a (attention on sm_89: what comes near its 99 KB of shared memory): 25 minutes on two busy cores. Writes
 benchmarks/fits.json: Triton's version and the hash of the code (see gpu_check.py). `make test` compares that hash with
 today's and compiles every fortieth again.
 """

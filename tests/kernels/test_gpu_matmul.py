@@ -110,6 +110,13 @@ def test_every_config_is_right(gpu, config):
         )
 
 
+@pytest.mark.parametrize("rows", [32, 64, 128])
+def test_an_output_that_no_descriptor_writes(gpu, rows):
+    config = Config("warp_specialized", rows, 64 if rows < 128 else 128, 64, 4, 12, 1, 1)
+    for width, size in ((1001, 1000), (5002, 512), (257, 4096)):
+        check(gpu, config, rows + 1, width, size, spread=rows == 64)
+
+
 @pytest.mark.parametrize("config", [config for config in SPACE if config.BLOCK_M <= 16], ids=str)
 def test_few_rows_are_right(gpu, config):
     for number, shape in enumerate(FEW):

@@ -16,6 +16,7 @@ SPECIAL = Config("warp_specialized", 128, 128, 64, 4, 12)
 FEW = Config("stream_k", 16, 64, 64)
 NARROW = Config("warp_specialized", 64, 64, 64, 4, 12, 1, 1)  # one consumer
 INSTEAD = Config("stream_k", 128, 64, 32, 8, 3)  # of SPECIAL where descriptors can not
+UNSTORED = Config("stream_k_tma", 64, 128, 64, 4, 5, 1, 1)  # where they can not write alone
 DESCRIBED = Config("stream_k_tma", 16, 64, 128, 4, 8)
 WIDE = Config("stream_k", 16, 64, 256, 4, 4)
 VECTOR = Config("vector", 2, 8, 512, 2, 4)
@@ -129,7 +130,12 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (SPECIAL._replace(BLOCK_M=64, num_splits=3), Shape(), "gfx942", Config("stream_k", 64, 64, 32, 8, 3, 3)),
         (SPECIAL._replace(BLOCK_M=32, num_splits=2), Shape(), "sm_80", Config("stream_k", 32, 64, 64, 4, 3, 2)),
         (SPECIAL._replace(BLOCK_M=256), Shape(), "sm_80", INSTEAD),
-        (SPECIAL, Shape(N=4100), "sm_90", INSTEAD),
+        (SPECIAL, Shape(N=4100), "sm_90", UNSTORED),
+        (SPECIAL._replace(programs_per_sm=1), Shape(N=50257, residual=True), "sm_90", UNSTORED),
+        (NARROW, Shape(N=4100), "sm_90", UNSTORED),
+        (NARROW._replace(BLOCK_M=32), Shape(N=4100), "sm_90", UNSTORED._replace(BLOCK_M=32, num_stages=6)),
+        (SPECIAL, Shape(N=4100, gated=True), "sm_90", INSTEAD),
+        (SPECIAL, Shape(N=4100, scaled="row"), "sm_90", INSTEAD),
         (SPECIAL, Shape(K=4100), "sm_90", INSTEAD),
         (SPECIAL._replace(BLOCK_N=256), Shape(gated=True), "sm_90", SPECIAL),
         (SPECIAL._replace(BLOCK_M=256), Shape(gated=True), "sm_90", SPECIAL),

@@ -10,7 +10,6 @@ from heurgen_kernels.gemm.config import Config, normalise
 from heurgen_kernels.gemm.defaults import default_config, default_fp8
 from heurgen_kernels.gemm.plan import RESERVED, adapted, step_bytes
 from heurgen_kernels.heuristics import matmul, matmul_fp8
-from heurgen_kernels.tools.fits import SHARED_LIMIT
 from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 from heurgen_kernels.tools.matmul_tunable import FORMS
 
@@ -97,32 +96,23 @@ def taken(config, shape):
     return launched, (launched.num_stages - 1) * step_bytes(launched, call)
 
 
-def of_little_room(found):
-    """Of cases those that may take over three quarters of sm_89's shared memory, and every twentieth of the others,
-    which compile as they do for sm_80; near ones once each.
-    """
-    near, others = {}, []
-    for config, shape in found:
-        launched, size = taken(config, shape)
-        if 4 * size > 3 * SHARED_LIMIT["sm_89"]:
-            near.setdefault((launched, *shape.items()), (config, shape))
-        else:
-            others.append((config, shape))
-    return list(near.values()) + others[::20]
+def apart(found):
+    """Of cases those that sm_89 launches something else for, once each."""
+    return list({(taken(*case)[0], *case[1].items()): case for case in found}.values())
 
 
 @pytest.mark.slow
 def test_all_that_is_chosen_fits_99_kb():
-    """Where both projections have scales of blocks what stands for warp_specialized's 64 rows spills two words, and
-    16 x 64 in two warps with a bias four.
+    """Scales of blocks cost up to four words: of both projections in what stands for warp_specialized's 64 rows and,
+    with a bias, in 16 x 64 of two warps; in 32 x 64. K of 4104, counted in eights, costs six in 64 x 64.
     """
     found = cases(shipped() + defaults("nvidia", 132))
     found += cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)
-    found = of_little_room(found)[::STEP]
+    found = apart(found)[::STEP]
     for (config, shape), (shared, _, spills, _) in zip(found, asked("product", "sm_89", found), strict=True):
         assert 0 <= shared <= 101376, (config, shape)
-        few = shape.get("scaled") == "block" and shape.get("gated") and spills <= 4
-        assert few or not spills, (config, shape)
+        few = 4 if shape.get("scaled") == "block" else 6 if shape.get("K") == 4104 else 0
+        assert spills <= few, (config, shape)
 
 
 ROOM = [
