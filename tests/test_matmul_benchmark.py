@@ -25,7 +25,8 @@ MEANS = {
         "plain, 17 to 128": (0.983, 0.965),
     },
     "h200": {
-        "plain, 17 to 128": (0.981, 0.950),
+        # 0.981, 0.950 with a selector that knew these layers and few other shapes (docs/kernel_notes.md)
+        "plain, 17 to 128": (0.976, 0.949),
     },
 }
 # By kind and class: rows of the layers' cells below the least.
@@ -49,12 +50,12 @@ SLOW_CELLS = {
             "5000 x 3000": [4, 8, 16],
         },
         "plain, 17 to 128": {
-            "5000 x 3000": [17, 32, 48, 64, 100, 128], "Llama-3 8B o": [64],
-            "Llama-3 8B, 2 ways, qkv": [48, 64, 100, 128], "Llama-3 8B, 2 ways, down": [48, 64],
-            "Qwen2.5 7B qkv": [48, 64, 100, 128], "1536 x 9216": [48, 64, 128], "Qwen2.5 7B down": [100],
+            "5000 x 3000": [17, 32, 48, 64, 100, 128], "Llama-3 8B o": [48, 64],
+            "Llama-3 8B, 2 ways, qkv": [48, 64, 100, 128], "Qwen2.5 7B qkv": [48, 64, 100, 128],
+            "Qwen2.5 7B down": [48, 64, 100],
         },
         "plain, 256 on": {
-            "Qwen2.5 7B qkv": [256, 512, 1000], "5000 x 3000": [256, 1000, 2048],
+            "Llama-3 8B qkv": [256], "Qwen2.5 7B qkv": [256, 512, 1000], "5000 x 3000": [256, 1000, 2048],
             "Llama-3 8B, 2 ways, qkv": [512], "Llama-3 8B, 8 ways, qkv": [512, 2048], "1536 x 9216": [1000],
         },
     },
