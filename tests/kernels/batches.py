@@ -17,6 +17,11 @@ from heurgen_kernels.tools.reference import reference_attention
 LIMITS = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 2e-3}
 
 
+def on_meta(value: Any) -> Any:
+    """An argument without memory, where it is a tensor."""
+    return value.to("meta") if isinstance(value, torch.Tensor) else value
+
+
 def make_batch(
     lengths,
     heads=(4, 2),

@@ -95,6 +95,13 @@ def example(layout: Layout, device: torch.device, fresh: bool, written: bool = F
     }  # fmt: skip
 
 
+def sparse(device: torch.device) -> dict[str, torch.Tensor]:
+    """For an `example`: an empty sequence before its own, as if few of a batch's tokens were of its longest query."""
+    numbers = {"cu_seqlens_q": (0, 0, 1), "seq_lens": (0, 1)}
+    made = {k: torch.tensor(v, dtype=torch.int32, device=device) for k, v in numbers.items()}
+    return {**made, "block_table": torch.zeros((2, 1), dtype=torch.int32, device=device)}
+
+
 def _window(layout: Layout) -> tuple[int, int]:
     """As vLLM's layers give it: a window of queries that see what follows them is symmetric."""
     if not layout.window:

@@ -19,11 +19,11 @@ from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
 from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT, in_one_launch, kept_rows, padded, unspecialised
-from ..host.segments import SEGMENTS, block_rows, with_segments
+from ..host.segments import SEGMENTS, block_rows, heads_of_block, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from .answers import Range, answers
 from .compiling import compile_ahead
-from .layouts import Layout, example
+from .layouts import Layout, example, sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,20 @@ def calls_of(
         features = {**batch, **features_of(layout, found, fresh), "max_seqlen_q": (least, tokens)}
         kinds = launches(features, select, () if fresh or layout.written else graphs)
         calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+        calls += [again | sparse(place) for again in calls[-len(kinds) :] if spreads(again, layout)]
     if layout.written:
         call = {**example(layout, place, False, True), "heuristics": heuristics}
         kinds = recorded(graphs, {**batch, **features_of(layout, found, False)})
         calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
     return [{**call, "max_seqlen_k": 1} for call in calls]
+
+
+def spreads(call: dict[str, Any], layout: Layout) -> bool:
+    """Whether such a call compiles another kernel where most of a batch's tokens are of few sequences, see
+    `host.segments.spread`.
+    """
+    group, config = layout.num_query_heads // layout.num_kv_heads, call["config"]
+    return config.variant == "warp_specialized" and heads_of_block(128, group) != group
 
 
 def stored(layout: Layout, place: torch.device) -> list[torch.Tensor | None]:

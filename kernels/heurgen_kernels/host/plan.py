@@ -22,7 +22,7 @@ from .bound import Bound
 from .call import Call, specialisable
 from .descriptors import descriptor_sources
 from .hardware import FP8, FP8_NVIDIA, Device
-from .segments import block_count, block_rows
+from .segments import block_count, block_rows, heads_of_block, spread
 
 # Partial results of split keys may take this much memory; beyond it fewer segments are used.
 SCRATCH_LIMIT = 1 << 30
@@ -54,7 +54,9 @@ FITTING = (Fit(192, 128, 64, 1, 0), Fit(128, 128, 128, 1, 1), Fit(128, 64, 128, 
 
 @dataclass(slots=True)
 class Plan:
-    """counters, item_counters: see `_counters`; kept: rows of a part; rows: of a descriptor of pages."""
+    """counters, item_counters: see `_counters`; kept: rows of a part; rows: of a descriptor of pages. heads_kv: where
+    `spread` each KV head as often as its query heads have Q blocks.
+    """
 
     kernel: Any
     constants: tuple[Any, ...]
@@ -109,7 +111,7 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
-        call.prefix, call.fused, call.apart, aligned,
+        call.prefix, call.fused, call.apart, aligned, spread(call, config),
     )  # fmt: skip
 
 
@@ -226,6 +228,7 @@ def make_plan(call: Call, config: Config) -> Plan:
         config = config._replace(variant="split_kv")
     variant, tile, group = config.variant, config.TILE_SIZE, call.layout.group
     block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
+    heads = heads_of_block(block_m, group) if spread(call, config) else group
     d_pad = padded(call.q.shape[2])
     decode = call.max_q <= block_m // group
     if call.slots is not None and not (decode and variant == "static_grid"):
@@ -238,12 +241,12 @@ def make_plan(call: Call, config: Config) -> Plan:
     rows = math.gcd(call.k.shape[1], tile) if variant == "warp_specialized" else tile
     tma = descriptor_sources(call, config, d_pad, rows)
     chunk = parts_at_once(config, kept * d_pad, decode)
-    kernel, more = _variant_constants(config, call, segments, kept, chunk, decode, small_m, rows)
+    kernel, more = _variant_constants(config, call, segments, kept, chunk, decode, small_m, rows, heads)
     constants = (*layout_constants(call, d_pad, tma), block_m, tile, *more)
     options = _options(config, d_pad, call.layout.device)
     return Plan(
-        kernel, constants, options, block_m // group, call.k.shape[2], segments, kept, d_pad, decode, tma, tile,
-        variant, rows, *_counters(variant, segments, block_m),
+        kernel, constants, options, block_m // heads, call.k.shape[2] * group // heads, segments, kept, d_pad, decode,
+        tma, tile, variant, rows, *_counters(variant, segments, block_m),
     )  # fmt: skip
 
 
@@ -335,7 +338,15 @@ def reduce_chunk(row: int, num_warps: int) -> int:
 
 
 def _variant_constants(
-    config: Config, call: Call, segments: int, kept: int, chunk: int, decode: bool, small_m: int, rows: int
+    config: Config,
+    call: Call,
+    segments: int,
+    kept: int,
+    chunk: int,
+    decode: bool,
+    small_m: int,
+    rows: int,
+    heads: int,
 ) -> tuple[Any, tuple[Any, ...]]:
     """(kernel, the constexprs of its own)."""
     variant = config.variant
@@ -349,7 +360,7 @@ def _variant_constants(
         return static_grid_kernel, (segments, kept, chunk, decode, call.layout.device.processors, call.choose)
     if variant == "mixed":
         return mixed_kernel, (kept, chunk, small_m)
-    return warp_specialized_kernel, (config.num_stages, rows)
+    return warp_specialized_kernel, (config.num_stages, rows, heads)
 
 
 def register_cap(config: Config, d_pad: int, hopper: bool) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable
 from itertools import pairwise
-from math import ceil, inf
+from math import ceil, gcd, inf
 from typing import Any
 
 from ..caches import Cache, shared
@@ -35,6 +35,26 @@ def block_count(variant: str, block_q: int, num_seqs: int, tokens: int, max_q: i
 def block_rows(block_m: int, group: int) -> int:
     """Rows of a Q block: BLOCK_M, or where the query heads of a KV head are more, these as a power of two."""
     return max(block_m, 1 << (group - 1).bit_length(), 16)
+
+
+def heads_of_block(block_m: int, group: int) -> int:
+    """Query heads of a KV head that a Q block of a prompt holds: all, unless these leave more than a twentieth of its
+    rows empty; then the most that divide both. Of 12 heads 128 rows hold 10 tokens, 8 rows empty, or 32 tokens of 4.
+    """
+    whole = block_m // group * group
+    return group if 20 * whole >= 19 * block_m else gcd(group, block_m)
+
+
+def spread(call: Call, config: Config) -> bool:
+    """Whether the query heads of a KV head may lie in several Q blocks of warp_specialized, see `heads_of_block`: in
+    prompts, where tokens are many. Each block reads all keys: decodes, of which such a batch has few, take as many
+    times as long. Under a window more tokens in a block see more keys.
+    """
+    layout, max_q = call.layout, call.max_q
+    group = layout.group
+    if config.variant != "warp_specialized" or not group & (group - 1) or call.left >= 0 or call.apart:
+        return False
+    return max_q * group > 128 and (layout.num_seqs == 1 or layout.num_seqs * max_q <= 2 * layout.tokens)
 
 
 _cutters: Cache[tuple[Config, int, int, int], Callable[..., Config]] = shared()

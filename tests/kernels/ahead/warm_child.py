@@ -64,6 +64,7 @@ LAYOUTS = {
     "fp8, a window": Layout(16, 2, 96, 48, cache_dtype=FP8, fresh=(True,), window=True, sinks=torch.bfloat16),
     "wide": Layout(8, 4, 256, 32, fresh=(True,), pages=False),
     "28 to 4": Layout(28, 4, 80, 16),
+    "12 to 1": Layout(24, 2, 128, 16, fresh=(False, True)),
     "encoder": Layout(12, 12, 64, 16, causal=False),
     "decodes that have no room for all parts": Layout(32, 32, 128, 16),
 }

@@ -31,7 +31,7 @@ from heurgen_kernels.host.plan import (
 )
 from heurgen_kernels.tools.fits import launched
 
-from tests.kernels.batches import LIMITS, checked, error_of, make_batch, shifted
+from tests.kernels.batches import LIMITS, checked, error_of, make_batch, on_meta, shifted
 
 SPECIALISED = Config("warp_specialized", 128, 128, 4, 2, 4)
 SMALL = Device("nvidia", (8, 9), 142, "", 101376)
@@ -157,10 +157,6 @@ def make_meta(heads):
 def prompt(fresh):
     batch = make_batch([(3000, 3000)], (32, 8), 128, 16, torch.bfloat16, fresh)
     return {name: on_meta(value) for name, value in batch.items()}
-
-
-def on_meta(value):
-    return value.to("meta") if isinstance(value, torch.Tensor) else value
 
 
 def key_of(batch):

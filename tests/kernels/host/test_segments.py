@@ -7,6 +7,7 @@ from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
+import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
 from heurgen_kernels.host.hardware import Device
@@ -17,13 +18,14 @@ from heurgen_kernels.host.segments import (
     block_rows,
     cut,
     cutter,
+    heads_of_block,
     prompt_segments,
     seen_keys,
     with_segments,
 )
 from heurgen_kernels.tools.tunable import tunable
 
-from tests.kernels.batches import checked, error_of, make_batch
+from tests.kernels.batches import checked, error_of, make_batch, on_meta
 
 LLAMA = {"group": 4, "heads_kv": 8, "processors": 132}
 
@@ -93,6 +95,46 @@ def test_which_kernels_number_the_blocks_of_decodes(variant, blocks):
 )
 def test_a_block_holds_the_heads_of_a_token(block_m, group, rows):
     assert block_rows(block_m, group) == rows
+
+
+@pytest.mark.parametrize(
+    ("block_m", "group", "heads"),
+    [(128, 4, 4), (128, 7, 7), (128, 5, 5), (128, 12, 4), (128, 10, 2), (128, 24, 8), (128, 48, 16), (128, 71, 1),
+     (128, 128, 128), (192, 12, 12), (192, 10, 10), (192, 20, 4), (192, 71, 1)],
+)  # fmt: skip
+def test_a_block_of_a_prompt_holds_fewer_heads_where_all_would_leave_rows_empty(block_m, group, heads):
+    assert heads_of_block(block_m, group) == heads
+
+
+PROMPTS = [(700, 900), (1, 1513), (640, 640)]
+
+
+@pytest.mark.parametrize(
+    ("heads", "lengths", "left", "block_q", "heads_kv"),
+    [
+        ((24, 2), PROMPTS, -1, 32, 6),
+        ((24, 2), [(11, 11)], -1, 32, 6),
+        ((24, 2), [(10, 900)], -1, 10, 2),  # one block of all heads
+        ((24, 2), [(1, 900)] * 9 + PROMPTS[:1], -1, 10, 2),  # the decodes' keys would be read three times
+        ((24, 2), PROMPTS, 99, 10, 2),
+        ((32, 8), PROMPTS, -1, 32, 8),
+        ((28, 4), PROMPTS, -1, 18, 4),  # 126 rows of 128
+        ((71, 1), PROMPTS, -1, 128, 71),
+    ],
+)
+def test_where_heads_lie_in_several_blocks(heads, lengths, left, block_q, heads_kv):
+    """A plan of theirs has more KV heads, and grid, scratch and counters follow; calls of one key have one plan."""
+    batch = {k: on_meta(v) for k, v in make_batch(lengths, heads, 128, dtype=torch.bfloat16).items()}
+    call = checked(batch, Device("nvidia", (9, 0), 132, "", 232448))
+    call.left = left
+    plans = [make_plan(call, Config("warp_specialized", 128, 128, 4, 2, parts)) for parts in (1, 3)]
+    assert {(plan.block_q, plan.heads_kv) for plan in plans} == {(block_q, heads_kv)}
+    blocks = block_count(
+        "warp_specialized", block_q, len(lengths), sum(q for q, _ in lengths), max(lengths)[0]
+    )
+    assert launch_grid(plans[1], call)[1:] == (blocks * heads_kv, blocks)
+    other = make_plan(call, Config("q_block", 64, 64, 4, 3))
+    assert (other.block_q, other.heads_kv) == (64 // (heads[0] // heads[1]) or 1, heads[1])
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ def warp_specialized_kernel(
     tensors, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right, table_stride, num_seqs,
     max_segments, numbers,
     sizes: gl.constexpr, strides: gl.constexpr, features: gl.constexpr, BLOCK_M: gl.constexpr, TILE: gl.constexpr,
-    STAGES: gl.constexpr, CHUNK: gl.constexpr,
+    STAGES: gl.constexpr, CHUNK: gl.constexpr, HEADS: gl.constexpr,
 ):  # fmt: skip
-    """Grid: (programs,). CHUNK: tokens of a page that one copy loads."""
-    # constexprs of their own: a partition takes no plain numbers
-    G: gl.constexpr = sizes.G
-    HKV: gl.constexpr = sizes.HKV
+    """Grid: (programs,). CHUNK: tokens of a page that one copy loads. HEADS: of a KV head's, in a Q block."""
+    G: gl.constexpr = HEADS  # constexprs of their own: a partition takes no plain numbers
+    REPEAT: gl.constexpr = sizes.G // HEADS
+    HKV: gl.constexpr = sizes.HKV * REPEAT
     PAGE: gl.constexpr = sizes.PAGE
     D: gl.constexpr = sizes.D
     D_PAD: gl.constexpr = sizes.D_PAD
@@ -82,8 +82,8 @@ def warp_specialized_kernel(
             )) if which < CONSUMERS else (produce, (
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
                 tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
-                num_seqs, max_segments, numbers, HKV, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE,
-                D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, APART,
+                num_seqs, max_segments, numbers, HKV, REPEAT, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK,
+                TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, APART,
             ))
             for which in ((0, 1, 2, 3) if THREE else (0, 1, 2))
         ],

@@ -75,11 +75,15 @@ def next_work(count_ptr):
 def produce(
     k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr, cu_ptr,
     blocks_ptr, lens_ptr, count_ptr, left, right, table_stride, num_seqs, max_segments, numbers, HKV: gl.constexpr,
-    BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr,
-    NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
-    CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr, APART: gl.constexpr,
+    REPEAT: gl.constexpr, BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr,
+    K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr,
+    STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+    APART: gl.constexpr,
 ):  # fmt: skip
-    """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them."""
+    """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them.
+
+    HKV: heads that items have, REPEAT of which read one KV head.
+    """
     k_ready, k_empty, v_ready, v_empty = barriers
     job_ready, job_empty = job_barriers
     PAGE_ROWS: gl.constexpr = K_PAGE // K_TOK
@@ -120,11 +124,11 @@ def produce(
             page_high = context
             if not FRESH:
                 page_high = context + q_len
-            row0, col0 = 0, 0
+            kv_head, row0, col0 = head // REPEAT, 0, 0
             if K_HEAD >= K_TOK:
-                row0 = head * (K_HEAD // K_TOK)
+                row0 = kv_head * (K_HEAD // K_TOK)
             else:
-                col0 = head * K_HEAD
+                col0 = kv_head * K_HEAD
             # Two tiles before the last: a program that took its next item earlier would keep it from those that are
             # free sooner, and the batch would end in rounds.
             for turn in range(count + 1):
@@ -133,13 +137,13 @@ def produce(
                 if turn < count:
                     load_tile(
                         begin + turn, loaded + turn, k_desc, new_k_desc, k_buffers, k_ready, k_empty, table, row0,
-                        col0, token0, head * NEW_HEAD, page_high, tiles, PAGE, PAGE_ROWS, CHUNK, TILE, D, STAGES,
+                        col0, token0, kv_head * NEW_HEAD, page_high, tiles, PAGE, PAGE_ROWS, CHUNK, TILE, D, STAGES,
                         FRESH, PREFIX,
                     )  # fmt: skip
                 if turn > 0:
                     load_tile(
                         begin + turn - 1, loaded + turn - 1, v_desc, new_v_desc, v_buffers, v_ready, v_empty, table,
-                        row0, col0, token0, head * NEW_HEAD, page_high, tiles, PAGE, PAGE_ROWS, CHUNK, TILE, D,
+                        row0, col0, token0, kv_head * NEW_HEAD, page_high, tiles, PAGE, PAGE_ROWS, CHUNK, TILE, D,
                         STAGES, FRESH, PREFIX,
                     )  # fmt: skip
             loaded += count
