@@ -156,6 +156,30 @@ def floors(device: str) -> dict[tuple[str, str], str]:
     }
 
 
+def layouts() -> str:
+    """Layers and batches drawn at random, benchmarks/layouts.py."""
+    found = {d: read(d, "layouts")["points"] for d in DEVICES if (FOLDER / d / "layouts.json").exists()}
+    rows = []
+    for kind in (*dict.fromkeys(row["class"] for points in found.values() for row in points), "all"):
+        texts = []
+        for points in found.values():
+            rows_of_kind = [row for row in points if kind in (row["class"], "all")]
+            flash = [row[FLASH] for row in rows_of_kind]
+            graphs = mean(row["graph fa3 / graph ours"] for row in rows_of_kind)
+            stock = [row[STOCK] for row in rows_of_kind]
+            texts += [
+                f"{mean(flash):.3f}",
+                f"{graphs:.3f}",
+                f"{min(flash):.2f}",
+                count(sum(x >= 0.92 for x in flash), len(flash)),
+            ]
+            texts += [f"{mean(stock):.2f} ({min(stock):.2f})"]
+        rows.append((kind, *texts))
+    names = ("mean", "under graphs", "least", "at 0.92 and more", "vLLM's Triton kernel (least)")
+    head = (f"{d.upper()}: {name}" if n == 0 else name for d in found for n, name in enumerate(names))
+    return markdown(f"batches | {' | '.join(head)}", rows)
+
+
 def fp8_caches() -> str:
     """Llama-3 8B over e4m3 pages."""
     columns = [cells(device) for device in DEVICES]
@@ -408,6 +432,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "attention h200": lambda: attention_classes("h200"),
     "attention h100": lambda: attention_classes("h100"),
     "attention models": attention_models,
+    "layouts": layouts,
     "fp8": fp8_caches,
     "selectors": selectors,
     "worst choices": worst_choices,

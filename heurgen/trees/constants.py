@@ -51,8 +51,9 @@ class Constants:
     light_neighbours: int = 3
     # `constants.py light_weight 0.0 0.15 0.4`
     light_weight: float = 0.15
-    # Up to how many scenarios points are worth their time. `constants.py interpolated 0 1000 2000`
-    interpolated: int = 2000
+    # Up to how many scenarios, times the configs that may ship, points are worth their time: 2,000 of 64 configs.
+    # `constants.py interpolated 0 24_000 128_000`
+    interpolated: int = 128_000
 
     # --- growth: bins.py, grow.py ---
     # Bins of a number column: its distinct values up to here, then quantiles. `constants.py bins 32 128 512`

@@ -74,9 +74,10 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     n, n_groups = p.n_real, int(groups(p).max()) + 1
     by_chance = gaps_by_chance(p)
     few, many_missing = n <= c.small and not p.labels_only, not by_chance and sparse(p)
-    between = n <= c.interpolated and not p.labels_only and not many_missing
+    most = min(options.max_configs or c.pool, c.pool, len(p.configs))
+    between = n * most <= c.interpolated and not p.labels_only and not many_missing
     named = bool(options.max_depth or options.max_leaves)
-    counts = _counts(n, min(options.max_configs or c.pool, c.pool, len(p.configs)))
+    counts = _counts(n, most)
     return Regime(
         n_scenarios=n,
         n_groups=n_groups,

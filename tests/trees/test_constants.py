@@ -32,4 +32,4 @@ def test_lists_ascend_and_ranges_hold() -> None:
         assert counts[-1] == c.pool
     assert list(c.depths) == sorted(c.depths)
     assert c.large_tolerance <= c.tolerance <= c.small_tolerance
-    assert c.small < c.interpolated < c.abundant
+    assert c.small < c.interpolated // c.pool < c.abundant

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heurgen.trees import constants, fit
-from heurgen.trees.options import FitOptions
+from heurgen.trees.options import MAX_CONFIGS, FitOptions
 from heurgen.trees.problem import problem
 from heurgen.trees.regime import USUAL, regime, ruled
 from tests.trees.modelled import matmul
@@ -37,9 +37,13 @@ def test_limits_are_the_callers_where_given() -> None:
     assert (r.max_depth, r.max_leaves, r.counts) == (3, 5, (1, 2))
 
 
-def test_points_are_added_between_up_to_a_number_of_scenarios() -> None:
-    limit = constants.LEARNER.interpolated
-    some, many = (regime(problem(surface(n, 2, 1)), FitOptions()) for n in (limit, limit + 1))
+@pytest.mark.parametrize(("configs", "shipped"), [(70, None), (70, 50), (50, 70)])
+def test_points_are_added_between_up_to_a_number_of_scenarios_times_configs(
+    configs: int, shipped: int | None
+) -> None:
+    limit = constants.LEARNER.interpolated // min(configs, shipped or configs, constants.LEARNER.pool)
+    options = FitOptions(max_configs=shipped and min(shipped, MAX_CONFIGS))
+    some, many = (regime(problem(surface(n, configs, 1)), options) for n in (limit, limit + 1))
     assert (some.between, many.between) == (True, False)
 
 

@@ -161,8 +161,8 @@ def unspilled(config: Config, head_size: int, both: bool, window: bool, softcap:
 
 
 def before_hopper(config: Config) -> Config:
-    """Blocks that spill without Hopper's matrix instructions, cut to 64 rows and 8 warps for wide tiles."""
-    if config.BLOCK_M < 64 or (config.BLOCK_M == 64 and config.TILE_SIZE < 64):
+    """Blocks that spill without Hopper's matrix instructions: 64 rows and 8 warps for wide tiles."""
+    if config.BLOCK_M < 32 or (config.BLOCK_M <= 64 and config.TILE_SIZE < 64):
         return config
     variant = "q_block" if config.variant == "warp_specialized" else config.variant
     return config._replace(variant=variant, BLOCK_M=64, TILE_SIZE=64, num_warps=8, num_stages=2)

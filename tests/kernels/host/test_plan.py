@@ -43,6 +43,8 @@ FP8 = torch.float8_e4m3fn
     [
         (Config("split_kv", 16, 128, 4, 2, 8), Config("split_kv", 16, 128, 4, 2, 8)),
         (Config("q_block", 64, 32, 4, 2), Config("q_block", 64, 32, 4, 2)),
+        (Config("split_kv", 32, 32, 4, 2, 8), Config("split_kv", 32, 32, 4, 2, 8)),
+        (Config("split_kv", 32, 64, 4, 2, 8), Config("split_kv", 64, 64, 8, 2, 8)),
         (Config("mixed", 64, 64, 4, 3, 4), Config("mixed", 64, 64, 8, 2, 4)),
         (SPECIALISED, Config("q_block", 64, 64, 8, 2, 4)),
     ],
@@ -64,7 +66,7 @@ def test_before_hopper_blocks_are_those_that_fit(config, expected):
         ({"cache": FP8}, (16, 128, 4, 2), (16, 128, 4, 2)),
         ({"cache": FP8, "size": 256}, (64, 64, 4, 3), (64, 64, 8, 2)),
         ({"cache": FP8, "fresh": True}, (16, 128, 4, 2), (16, 64, 4, 2)),
-        ({"cache": FP8, "fresh": True, "size": 256}, (32, 64, 4, 3), (32, 32, 4, 2)),
+        ({"cache": FP8, "fresh": True, "size": 256}, (32, 64, 4, 3), (64, 32, 8, 2)),
         ({"size": 256, "heads": (8, 2)}, (16, 64, 4, 2), (16, 64, 4, 2)),
         ({"size": 256, "heads": (64, 1)}, (16, 64, 4, 2), (16, 32, 4, 2)),  # the rows are 64
         ({"size": 256, "heads": (256, 1)}, (16, 32, 4, 3), (16, 16, 4, 2)),  # has no room at all
