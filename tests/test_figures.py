@@ -93,3 +93,7 @@ def test_the_readme_says_how_fast_attention_is() -> None:
     for device in ("h200", "h100"):
         mean = f"{kernel_figures.average(device, kernel_figures.FLASH):.3f}"
         assert mean in readme, f"FlashAttention-3's time / ours on the {device} is {mean}"
+    drawn = kernel_figures.read("h200", "layouts")["points"]
+    assert (
+        f"{kernel_figures.mean(row[kernel_figures.FLASH] for row in drawn):.3f} over layers drawn" in readme
+    )

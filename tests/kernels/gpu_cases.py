@@ -94,7 +94,7 @@ THREE_CONSUMERS = [
 # Query heads of a KV head that leave more than a twentieth of a block's rows empty: (heads, head size, BLOCK_M, parts).
 UNEVEN = [
     ((24, 2), 128, 128, 1), ((12, 1), 128, 128, 3), ((10, 1), 256, 128, 1), ((24, 2), 96, 128, 2),
-    ((71, 1), 64, 128, 1), ((48, 1), 128, 128, 2), ((20, 1), 64, 192, 1), ((71, 1), 64, 192, 3),
+    ((71, 1), 64, 128, 1), ((20, 1), 64, 192, 1), ((71, 1), 64, 192, 3),
 ]  # fmt: skip
 # Tensors off 16 bytes: (config, type of the pages where it is not Q's)
 ANYWHERE = [
