@@ -13,12 +13,8 @@ import argparse
 import gc
 import json
 import math
-import multiprocessing
-import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,7 +22,7 @@ from typing import Any
 import peers
 import torch
 from attention import Clock, Lengths, ceilings, mean
-from models import CLASSES, Model, callables, cell, floor_ms, measure, works
+from models import CLASSES, Model, callables, cell, compile_all, floor_ms, measure, works
 
 SIZES = (64, 80, 96, 112, 128, 128, 128, 160, 192, 256)
 GROUPS = (1, 1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 10, 12, 16, 24, 32)
@@ -111,18 +107,6 @@ def compile_one(point: Point) -> str | None:
     return None
 
 
-def compile_all(drawn: list[Point]) -> None:
-    workers = max(1, min(14, (os.cpu_count() or 2) - 2))
-    context = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(workers, context, initializer=peers.load_fa3) as pool:
-            for failure in pool.map(compile_one, drawn, timeout=300):
-                if failure:
-                    print(failure)
-    except (TimeoutError, BrokenProcessPool) as error:
-        print(f"compiling ended: {type(error).__name__}")
-
-
 def described(kind: str, model: Model, lengths: Lengths) -> str:
     queries, keys = [q for q, _ in lengths], [k for _, k in lengths]
     more = [f"page {model.page}", *([f"window {model.window}"] if model.window else [])]
@@ -155,7 +139,7 @@ def main() -> None:
     if reason or other:
         raise SystemExit(reason or other)
     drawn = points(chosen.seed, chosen.points)
-    compile_all(drawn)
+    compile_all(compile_one, drawn)
     print(f"compiled after {time.monotonic() - start:.0f} s", flush=True)
     gc.disable()  # a collection between two events would count as a launch's time
     clock = Clock()

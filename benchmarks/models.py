@@ -224,13 +224,14 @@ def callables_but_fa3(model: Model, kind: str, lengths: Lengths, unified: Any, c
     return {name: call for name, call in found.items() if "fa3" not in name}
 
 
-def compile_all(jobs: list[tuple[str, str]]) -> None:
+def compile_all(compile_one: Callable[[Any], str | None], jobs: Sequence[Any]) -> None:
+    """Each job in one of several processes; says what failed."""
     workers = max(1, min(14, (os.cpu_count() or 2) - 2))
     try:
         with ProcessPoolExecutor(
             workers, multiprocessing.get_context("spawn"), initializer=peers.load_fa3
         ) as pool:
-            for failure in pool.map(compile_one, jobs, timeout=240):
+            for failure in pool.map(compile_one, jobs, timeout=300):
                 if failure:
                     print(failure)
     except (TimeoutError, BrokenProcessPool) as error:
@@ -353,7 +354,7 @@ def main() -> None:
     names = [name for name in MODELS if not wanted or any(part in name for part in wanted)]
     # classes in turn, so that a budget that ends early has seen every model
     jobs = [(name, kind) for kind in chosen.classes.split(",") for name in names]
-    compile_all(jobs)
+    compile_all(compile_one, jobs)
     print(f"compiled after {time.monotonic() - start:.0f} s", flush=True)
     gc.disable()  # a collection between two events would count as a launch's time
     clock = Clock()
