@@ -40,6 +40,7 @@ SELECTORS = tuple(
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)
 NOTHING_LEFT = 5  # of pytest: no test was collected
+TESTS = ("", "_warp_specialized", "_fp8", "_matmul", "_matmul_fp8", "_llama")  # of tests/kernels/test_gpu*.py
 LIMIT = 450  # seconds for the tests; the rest takes half a minute
 BATCHES = {
     "decode": ((1, 700),) * 12,
@@ -133,7 +134,7 @@ def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
             "no:cacheprovider", "-p", "gpu_journal", "--durations=15", f"--junitxml={report}",
-            *(f"tests/kernels/test_gpu{name}.py" for name in ("", "_fp8", "_matmul", "_matmul_fp8", "_llama")),
+            *(f"tests/kernels/test_gpu{name}.py" for name in TESTS),
         ]  # fmt: skip
         started = time.monotonic()
         try:

@@ -9,21 +9,21 @@ ours, so above 1 ours is faster; means are geometric; what reaches its line is b
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
-from statistics import median
 from typing import Any
 
 from benchmarks.choices import ROOT, written
+from benchmarks.figure_tables import BOTH, DEVICES, FOLDER, by_device, count, markdown, mean, reached, read
 from benchmarks.held_out import HEURISTICS, packaged, shown
+from benchmarks.matmul_figures import fp8_weights, matmul_classes, matmul_lines, matmul_rows
 from heurgen.audit.score import Choice, figures, replay
 from heurgen.ir.schema import read_model
 
-FOLDER, DOCS = ROOT / "benchmarks", ROOT / "docs"
+DOCS = ROOT / "docs"
 PAGE = DOCS / "kernel_figures.md"
 LLAMA = DOCS / "tutorials" / "llama.md"
 ELSEWHERE = {"llama": LLAMA, "llama kernels": LLAMA, "servers": ROOT / "README.md"}
@@ -33,42 +33,10 @@ PICTURES = {
     "h100/models.png": "models_h100.png",
     "h200/llama.png": "llama.png",
 }
-DEVICES = ("h200", "h100")
-BOTH = " | ".join(device.upper() for device in DEVICES)
 FLASH, STOCK = "fa3 / ours", "vllm / ours"
 CONTIGUOUS = "contiguous fa3 / ours fresh"
 # Models with heads of 256, whose cells have a line of their own.
 WIDE = "Gemma"
-
-
-def mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return math.exp(sum(map(math.log, found)) / len(found))
-
-
-def markdown(head: str, rows: Iterable[Iterable[object]]) -> str:
-    lines = "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
-    return f"| {head} |\n{'|---' * len(head.split('|'))}|\n{lines}"
-
-
-def reached(value: float, line: float, places: int = 3, *, most: bool = False) -> str:
-    """The number, bold where it is at least (`most`: at most) its line."""
-    text = f"{value:.{places}f}"
-    return f"**{text}**" if (value <= line if most else value >= line) else text
-
-
-def count(good: int, total: int) -> str:
-    return f"**all {total}**" if good == total else f"{good} of {total}"
-
-
-def read(device: str, name: str) -> Any:
-    return json.loads((FOLDER / device / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def by_device(lines: Callable[[str], dict[tuple[str, str], str]]) -> str:
-    """What was asked, and a column a device."""
-    columns = [lines(device) for device in DEVICES]
-    return markdown(f" | asked | {BOTH}", ((*line, *(c[line] for c in columns)) for line in columns[0]))
 
 
 def proof() -> str:
@@ -157,27 +125,18 @@ def floors(device: str) -> dict[tuple[str, str], str]:
 
 
 def layouts() -> str:
-    """Layers and batches drawn at random, benchmarks/layouts.py."""
-    found = {d: read(d, "layouts")["points"] for d in DEVICES if (FOLDER / d / "layouts.json").exists()}
+    """Layers and batches drawn at random: benchmarks/layouts.py, on one H200."""
+    points = read("h200", "layouts")["points"]
     rows = []
-    for kind in (*dict.fromkeys(row["class"] for points in found.values() for row in points), "all"):
-        texts = []
-        for points in found.values():
-            rows_of_kind = [row for row in points if kind in (row["class"], "all")]
-            flash = [row[FLASH] for row in rows_of_kind]
-            graphs = mean(row["graph fa3 / graph ours"] for row in rows_of_kind)
-            stock = [row[STOCK] for row in rows_of_kind]
-            texts += [
-                f"{mean(flash):.3f}",
-                f"{graphs:.3f}",
-                f"{min(flash):.2f}",
-                count(sum(x >= 0.92 for x in flash), len(flash)),
-            ]
-            texts += [f"{mean(stock):.2f} ({min(stock):.2f})"]
-        rows.append((kind, *texts))
-    names = ("mean", "under graphs", "least", "at 0.92 and more", "vLLM's Triton kernel (least)")
-    head = (f"{d.upper()}: {name}" if n == 0 else name for d in found for n, name in enumerate(names))
-    return markdown(f"batches | {' | '.join(head)}", rows)
+    for kind in (*dict.fromkeys(row["class"] for row in points), "all"):
+        group = [row for row in points if kind in (row["class"], "all")]
+        flash, graphs, stock = ([row[n] for row in group] for n in (FLASH, "graph fa3 / graph ours", STOCK))
+        good = count(sum(x >= 0.92 for x in flash), len(flash))
+        rows.append((kind, f"{mean(flash):.3f}", f"{mean(graphs):.3f}", f"{min(flash):.2f}", good,
+                     f"{mean(stock):.2f} ({min(stock):.2f})"))  # fmt: skip
+    return markdown(
+        "batches | mean | under graphs | least | at 0.92 and more | vLLM's Triton kernel (least)", rows
+    )
 
 
 def fp8_caches() -> str:
@@ -271,74 +230,6 @@ def launch_of(features: dict[str, Any]) -> str:
     seen.append(f"{features['total_seqlen_k']:,} keys")
     seen.append(f"{features['num_query_heads']}/{features['num_kv_heads']} heads of {features['head_size']}")
     return ", ".join(seen) + (f", window {features['window']}" if features["window"] < 1 << 30 else "")
-
-
-# Linear layers: benchmarks/matmul.py
-
-WAYS = ("cublas / ours", "graph cublas / graph ours")
-LINES = {"1 to 16": (1.05, 0.95), "17 to 128": (1.0, 0.9), "256 on": (0.95, 0.88)}  # geometric mean, least
-
-
-def products(device: str) -> list[dict[str, Any]]:
-    return list(read(device, "matmul")["cells"])
-
-
-def matmul_classes(device: str) -> str:
-    rows = []
-    found = products(device)
-    for kind, rows_of_x in dict.fromkeys((row["kind"], row["class"]) for row in found):
-        group = [row for row in found if (row["kind"], row["class"]) == (kind, rows_of_x)]
-        line = LINES[rows_of_x][0]
-        ways = [[row[way] for row in group] for way in WAYS]
-        texts = [t for v in ways for t in (reached(mean(v), line), f"{median(v):.2f}", f"{min(v):.2f}")]
-        rows.append((kind, rows_of_x, len(group), f"{line:.2f}", *texts))
-    head = "products | rows | cells | asked | eager: mean | median | least | replayed: mean | median | least"
-    return markdown(head, rows)
-
-
-def matmul_rows() -> str:
-    """Plain products of few rows, eager."""
-    plain = {d: [row for row in products(d) if row["kind"] == "plain"] for d in DEVICES}
-    few = sorted({row["M"] for row in plain["h200"] if row["M"] <= 16})
-    rows = (
-        (d.upper(), *(f"{mean(r['cublas / ours'] for r in plain[d] if r['M'] == m):.2f}" for m in few))
-        for d in DEVICES
-    )
-    return markdown(f"rows | {' | '.join(map(str, few))}", rows)
-
-
-def matmul_lines(device: str) -> dict[tuple[str, str], str]:
-    """What issue 16 asks of the cells beside the means above."""
-    found = products(device)
-    good = sum(min(row[way] for way in WAYS) >= LINES[row["class"]][1] for row in found)
-    heavy = [r for r in found if r["kind"] == "plain" and r["M"] <= 16 and r["N"] * r["K"] * 2 >= 16e6]
-    least = ", ".join(f"{rows}: {line}" for rows, (_, line) in LINES.items())
-    near = [
-        sum(row[f"{way}: share of the copy rate"] >= 0.85 for row in heavy) for way in ("ours", "graph ours")
-    ]
-    return {
-        (f"cells of at least their line (rows {least}), eager and replayed", "all"): count(good, len(found)),
-        ("16 rows at most, weights from 16 MB on, at 85 % of the copy rate: eager", "all"): count(near[0], len(heavy)),
-        ("the same, replayed", "all"): count(near[1], len(heavy)),
-    }  # fmt: skip
-
-
-def fp8_weights() -> str:
-    """bf16 weights' time, and cuBLAS's, over that of fp8 weights: benchmarks/matmul_fp8.py."""
-    rows = []
-    for device in DEVICES:
-        found = read(device, "matmul_fp8")["cells"]
-        for m in dict.fromkeys(cell["M"] for cell in found):
-            group = [cell for cell in found if cell["M"] == m]
-            ratios = [
-                [c[b] / c[a] for c in group]
-                for a, b in (("row", "bf16"), ("row", "cublas"), ("block", "bf16"))
-            ]
-            rows.append((device.upper(), m, len(group), *(f"{mean(r):.2f} ({min(r):.2f})" for r in ratios)))
-    head = (
-        "device | rows | layers | a scale a row: beside bf16 | beside cuBLAS | a scale a block: beside bf16"
-    )
-    return markdown(head, rows)
 
 
 # The host: benchmarks/host.py

@@ -13,7 +13,6 @@ import argparse
 import gc
 import json
 import math
-import sys
 import time
 from pathlib import Path
 from random import Random
@@ -22,7 +21,7 @@ from typing import Any
 import peers
 import torch
 from attention import Clock, Lengths, ceilings, mean
-from models import CLASSES, Model, callables, cell, compile_all, floor_ms, measure, works
+from models import CLASSES, Model, cell, compile_all, launch_once, measure_cell
 
 SIZES = (64, 80, 96, 112, 128, 128, 128, 160, 192, 256)
 GROUPS = (1, 1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 10, 12, 16, 24, 32)
@@ -97,14 +96,7 @@ def _lengths(kind: str, random: Random) -> Lengths:
 def compile_one(point: Point) -> str | None:
     """Launch all but FlashAttention-3 once in a process of its own, so that kernels are in Triton's cache."""
     kind, model, lengths = point
-    try:
-        unified, _ = peers.load_vllm()
-        for label, call in callables(model, kind, lengths, unified, False).items():
-            if "fa3" not in label:
-                works(f"{model} {kind} {label}", call)
-    except Exception as error:  # the measurement meets it again, and says so
-        return f"{point}: {type(error).__name__}: {str(error)[:160]}"
-    return None
+    return launch_once(str(model), model, kind, [lengths], False)
 
 
 def described(kind: str, model: Model, lengths: Lengths) -> str:
@@ -149,12 +141,10 @@ def main() -> None:
         if time.monotonic() - start > chosen.budget:
             print(f"left out for want of time: {len(drawn) - len(rows)} points")
             break
-        times = measure(model, kind, lengths, clock, unified, False)
-        times["bytes floor"], times["matrix floor"] = floor_ms(model, lengths, rates)
-        row = {"class": kind, "point": described(kind, model, lengths), "lengths": lengths, **cell([times])}
+        point = described(kind, model, lengths)
+        (times,) = measure_cell(point, model, kind, [lengths], clock, rates, unified, False)
+        row = {"class": kind, "point": point, "lengths": lengths, **cell([times])}
         rows.append(row | {name: round(value, 5) for name, value in times.items()})
-        gc.collect()
-        torch.cuda.empty_cache()
     write(chosen.output, chosen.seed, rates, rows)
     say(rows)
 
@@ -169,23 +159,23 @@ def write(folder: Path, seed: int, rates: tuple[float, float], rows: list[dict[s
 
 
 def say(rows: list[dict[str, Any]]) -> None:
-    for name in (
+    """Means by class, and the worst points beside FlashAttention-3."""
+    names = (
         "fa3 / ours",
         "graph fa3 / graph ours",
         "vllm / ours",
         "contiguous fa3 / ours fresh",
         "untold / ours",
-    ):
+    )
+    for name in names:
         print(name)
-        for kind in (*CLASSES, None):
-            found = [row[name] for row in rows if name in row and kind in (None, row["class"])]
+        for kind in (*CLASSES, "all"):
+            found = [row[name] for row in rows if name in row and kind in (row["class"], "all")]
             if found:
-                print(
-                    f"  {kind or 'all':12s} {mean(found):.3f} ({min(found):.3f} to {max(found):.3f}), {len(found)}"
-                )
-    for row in sorted(rows, key=lambda row: float(row.get("fa3 / ours", 9)))[:40]:
-        print(row.get("fa3 / ours"), row.get("graph fa3 / graph ours"), row["vllm / ours"], row["point"])
+                print(f"  {kind:12s} {mean(found):.3f} ({min(found):.3f} to {max(found):.3f}), {len(found)}")
+    for row in sorted(rows, key=lambda row: float(row["fa3 / ours"]))[:40]:
+        print(row["fa3 / ours"], row["graph fa3 / graph ours"], row["vllm / ours"], row["point"])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -206,16 +206,20 @@ def measure(
 def compile_one(job: tuple[str, str]) -> str | None:
     """Launch all of a cell once in a process of its own, so that its kernels are in Triton's cache."""
     name, kind = job
+    return launch_once(name, MODELS[name], kind, batches(SEED)[kind], "--configs" in sys.argv)
+
+
+def launch_once(name: str, model: Model, kind: str, drawn: Sequence[Lengths], configs: bool) -> str | None:
+    """None, or what went wrong before a launch."""
     try:
         unified, _ = peers.load_vllm()
-        configs = "--configs" in sys.argv
-        for lengths in batches(SEED)[kind]:
-            calls = callables_but_fa3(MODELS[name], kind, lengths, unified, configs)
+        for lengths in drawn:
+            calls = callables_but_fa3(model, kind, lengths, unified, configs)
             for label, call in calls.items():
                 works(f"{name} {kind} {label}", call)
             del calls
     except Exception as error:  # the measurement meets it again, and says so
-        return f"{job}: {type(error).__name__}: {str(error)[:160]}"
+        return f"{name} {kind}: {type(error).__name__}: {str(error)[:160]}"
     return None
 
 
@@ -317,6 +321,7 @@ def arguments() -> argparse.Namespace:
 
 def measure_cell(
     name: str,
+    model: Model,
     kind: str,
     drawn: Sequence[Lengths],
     clock: Clock,
@@ -327,8 +332,8 @@ def measure_cell(
     """A row of times (ms) for each batch that was drawn, with its floors and the best of the configs tried."""
     rows = []
     for number, lengths in enumerate(drawn):
-        row = measure(MODELS[name], kind, lengths, clock, unified, configs)
-        row["bytes floor"], row["matrix floor"] = floor_ms(MODELS[name], lengths, rates)
+        row = measure(model, kind, lengths, clock, unified, configs)
+        row["bytes floor"], row["matrix floor"] = floor_ms(model, lengths, rates)
         for side in ("", "fresh "):
             tried = {n: t for n, t in row.items() if n.startswith(f"{side}(")}
             if tried:
@@ -367,7 +372,7 @@ def main() -> None:
         if time.monotonic() - start > chosen.budget:
             print(f"left out for want of time: {name} {kind}")
             continue
-        rows = measure_cell(name, kind, drawn[kind], clock, rates, unified, chosen.configs)
+        rows = measure_cell(name, MODELS[name], kind, drawn[kind], clock, rates, unified, chosen.configs)
         for number, row in enumerate(rows):
             times = {n: round(t, 5) for n, t in row.items()}
             lines.append({"model": name, "class": kind, "batch": number, **times})

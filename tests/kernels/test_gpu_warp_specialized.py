@@ -1,0 +1,82 @@
+"""The warp-specialised kernel on a GPU, beside the float64 reference. Skipped, with its reason, elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from heurgen_kernels.config import Config
+from heurgen_kernels.host.metadata import build_metadata_host
+
+from tests.kernels.batches import LIMITS, error_of, halves, make_batch
+from tests.kernels.gpu_cases import FEATURES, NARROW, SHAPES, THREE_CONSUMERS, UNEVEN, some
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize(("heads", "size", "page", "tile", "segments"), some(SHAPES, 3) + NARROW, ids=str)
+def test_warp_specialized(gpu, heads, size, page, tile, segments):
+    """Empty, short and long sequences, chunks whose prefix ends inside a tile, V behind the last key NaN."""
+    lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000)]
+    for fresh in (False, True):
+        for causal in (True, False):
+            batch = make_batch(lengths, heads, size, page, torch.bfloat16, fresh, device=gpu)
+            config = Config("warp_specialized", 128, tile, 4, 2 if tile == 128 else 3, segments)
+            assert error_of(batch, config, causal=causal) < LIMITS[torch.bfloat16]
+
+
+@pytest.mark.parametrize(("asked", "size", "page", "segments"), some(FEATURES, 3), ids=str)
+def test_warp_specialized_features(gpu, asked, size, page, segments):
+    """Windows that begin in the new tokens, in the pages and across both; heads narrower than a tile; K and V in one
+    tensor.
+    """
+    window, softcap, sinks = asked
+    lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000), (300, 1600)]
+    dtype = torch.float16 if size == 80 else torch.bfloat16
+    features = {"window": (window - 1, -1), "softcap": softcap}
+    if sinks:
+        features["sinks"] = torch.linspace(-2, 3, 8, device=gpu)
+    for fresh in (False, True):
+        batch = make_batch(lengths, (8, 2), size, page, dtype, fresh, device=gpu)
+        config = Config("warp_specialized", 128, 64, 4, 3, segments)
+        limit = 2 * LIMITS[dtype] if softcap == 8.0 else LIMITS[dtype]  # tanh.approx, where it bends
+        assert error_of(batch, config, **features) < limit
+        assert error_of(halves(batch), config, **features) < limit
+
+
+@pytest.mark.parametrize(("heads", "tile", "stages", "segments"), some(THREE_CONSUMERS, 2), ids=str)
+def test_three_consumers(gpu, heads, tile, stages, segments):
+    """Groups that do not divide 192; a group that leaves the third consumer no rows; features for which two consumers
+    take over.
+    """
+    lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000), (300, 1600)]
+    config = Config("warp_specialized", 192, tile, 4, stages, segments)
+    for fresh, page in ((False, 16), (True, 128)):
+        batch = make_batch(lengths, heads, 64, page, torch.bfloat16, fresh, device=gpu)
+        sinks = torch.linspace(-2, 3, heads[0], device=gpu)
+        windowed = {"window": (99, -1), "sinks": sinks}
+        for features in ({}, {"causal": False}, {"sinks": sinks}, windowed, {"softcap": 30.0}):
+            assert error_of(batch, config, **features) < LIMITS[torch.bfloat16]
+
+
+@pytest.mark.parametrize(("heads", "size", "block", "segments"), UNEVEN, ids=str)
+def test_prompts_whose_heads_fill_no_block(gpu, heads, size, block, segments):
+    """Blocks of some of a KV head's query heads; of all of them where most sequences are decodes."""
+    prompts = [(700, 900), (1, 1513), (500, 2000), (640, 640), (300, 1600)]
+    config = Config("warp_specialized", block, 128, 4, 3 if block == 192 else 2, segments)
+    sinks = torch.linspace(-2, 3, heads[0], device=gpu)
+    for lengths, fresh in (([(777, 777)], True), (prompts, False), ([(1, 900)] * 9 + prompts[:1], False)):
+        batch = make_batch(lengths, heads, size, 128 if fresh else 16, torch.bfloat16, fresh, device=gpu)
+        metadata = build_metadata_host([q for q, _ in lengths], block // heads[0] * heads[1] or 1, gpu)
+        for more in ({}, {"sinks": sinks, "metadata": metadata}):
+            assert error_of(batch, config, **more) < LIMITS[torch.bfloat16]
+
+
+def test_warp_specialized_with_sinks_and_metadata(gpu):
+    lengths = [(1, 900), (1, 40), (300, 420), (77, 77)]
+    for segments in (1, 2):
+        batch = make_batch(lengths, (32, 8), 128, 16, torch.bfloat16, device=gpu)
+        metadata = build_metadata_host([q for q, _ in lengths], 32, gpu)
+        sinks = torch.linspace(-2, 3, 32, device=gpu)
+        config = Config("warp_specialized", 128, 64, 4, 3, segments)
+        error = error_of(batch, config, sinks=sinks, metadata=metadata)
+        assert error < LIMITS[torch.bfloat16]
