@@ -1,8 +1,9 @@
 """Runs in the recorded program: notes every sweep of Triton's autotuner, as one JSON line in a file of the process.
 
-Triton 3.5 and 3.6: `Autotuner.run` is wrapped; a key that it adds to `cache` was tuned, and `configs_timings` holds the
-times. Later versions have `knobs.autotuning.listener`, which is used instead, unless the program sets it itself.
-Standard library alone, and nothing here may raise into the program: what goes wrong is one line on stderr.
+`Autotuner.run` of Triton 3.5 to 3.9 is wrapped; a key that it adds to `cache` was tuned, and `configs_timings` has the
+times. The listener that 3.8 and later have is told a key's values without their names, and where one is set Triton's
+interpreter fails. Standard library alone, and nothing here may raise into the program: what goes wrong is one line on
+stderr.
 """
 
 from __future__ import annotations
@@ -49,46 +50,31 @@ def watch() -> None:
 
 def install(module: Any) -> None:
     """Record the sweeps of an autotuner module's `Autotuner`."""
-    from triton import knobs
-
     _write({"event": "triton"})
-    if hasattr(getattr(knobs, "autotuning", None), "listener"):
-        knobs.autotuning.listener = _listener
-        return
     run = module.Autotuner.run
 
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = set(getattr(self, "cache", ()))
+        before, timed = set(getattr(self, "cache", ())), getattr(self, "configs_timings", None)
         result = run(self, *args, **kwargs)
-        _safely(_after_run, self, before, args, kwargs)
+        _safely(_after_run, self, before, timed, args, kwargs)
         return result
 
     module.Autotuner.run = recorded
 
 
-def _after_run(tuner: Any, before: set[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _after_run(
+    tuner: Any, before: set[Any], timed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """before, timed: the keys and the times that there were. Of one config Triton 3.8 takes no times: those of the last
+    key stay.
+    """
     new = [key for key in tuner.cache if key not in before]
     timings = getattr(tuner, "configs_timings", None)
-    if new and timings:
+    if new and timings and timings is not timed:
         named = {**dict(zip(tuner.arg_names, args, strict=False)), **kwargs}
         dtypes = {n: str(v.dtype) for n, v in named.items() if n in tuner.arg_names and hasattr(v, "dtype")}
         features = {name: named[name] for name in tuner.keys if name in named}
         _write(_sweep(tuner.base_fn.__name__, features, dtypes, timings) | {"keys": list(tuner.keys)})
-
-
-def _listener(fn: Any, key: Any, best_config: Any, configs_timings: Any, **rest: Any) -> None:
-    """Triton 3.9: the key's values come without names; those of the kernel's own autotuner name them."""
-    if not rest.get("cache_hit"):
-        _safely(_heard, fn, key, configs_timings)
-
-
-def _heard(fn: Any, key: Any, timings: Any) -> None:
-    names = list(getattr(fn, "keys", ()) or ())
-    plain = [v for v in key if not str(v).startswith("torch.")]
-    names += [f"key_{i}" for i in range(len(names), len(plain))]
-    dtypes = {f"dtype_{i}": str(v) for i, v in enumerate(v for v in key if str(v).startswith("torch."))}
-    name = getattr(getattr(fn, "base_fn", fn), "__name__", "kernel")
-    _write(_sweep(name, dict(zip(names, plain, strict=False)), dtypes, timings))
 
 
 def _sweep(kernel: str, features: dict[str, Any], dtypes: dict[str, str], timings: Any) -> dict[str, Any]:
