@@ -12,10 +12,16 @@ from tests.test_site import build_site
 
 pytestmark = pytest.mark.browser
 FOUND = ".md-search-result__item a"
-# What a page that found nothing says of itself: the state of the search, the field, whether it is open, the workers.
-STATE = """() => [document.querySelector('.md-search-result__meta').innerText,
-    document.querySelector('.md-search__input').value, document.querySelector('#__search').checked,
-    document.querySelectorAll('iframe').length, document.visibilityState, document.hasFocus()]"""
+
+
+def said(stuck: Opened) -> str:
+    """What the search says of itself; a page may be as stuck as its search, and `evaluate` would wait for ever."""
+    from playwright.sync_api import TimeoutError as Unanswered
+
+    try:
+        return str(stuck.page.locator(".md-search-result__meta").inner_text(timeout=5_000))
+    except Unanswered:
+        return "no answer"
 
 
 def search(browser: Any, index: Path, words: str) -> tuple[Opened, list[str]]:
@@ -25,11 +31,11 @@ def search(browser: Any, index: Path, words: str) -> tuple[Opened, list[str]]:
     stuck = []
     for _ in range(3):
         one = Opened(browser, index, (1440, 900), "light", offline=True)
-        one.page.locator("input.md-search__input").fill(words)
         try:
+            one.page.locator("input.md-search__input").fill(words)
             one.page.wait_for_selector(FOUND, timeout=40_000)
         except Unanswered:
-            stuck.append((one.page.evaluate(STATE), one.problems, one.requests))
+            stuck.append((said(one), one.problems, one.requests))
             one.context.close()
         else:
             return one, one.page.locator(FOUND).evaluate_all("all => all.map(a => a.href)")
