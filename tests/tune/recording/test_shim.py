@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,10 @@ from heurgen.tune.recording import shim
 
 
 @pytest.fixture
-def triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A Triton of 3.6, as far as the shim looks at it."""
-    made = types.ModuleType("triton")
-    made.knobs = types.SimpleNamespace()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "triton", made)
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a recorded program's environment says."""
     monkeypatch.setenv(shim.FOLDER, str(tmp_path))
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    return made
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -60,7 +55,7 @@ def autotuner() -> Any:
     return Autotuner
 
 
-def test_a_key_that_is_new_in_the_cache_was_tuned(triton: types.ModuleType, tmp_path: Path) -> None:
+def test_a_key_that_is_new_in_the_cache_was_tuned(recording: None, tmp_path: Path) -> None:
     kind = autotuner()
     shim.install(types.SimpleNamespace(Autotuner=kind))
     tuner = kind()
@@ -84,7 +79,7 @@ def test_a_key_that_is_new_in_the_cache_was_tuned(triton: types.ModuleType, tmp_
     }
 
 
-def test_fields_that_other_versions_have_count_where_they_are_on(triton: Any, tmp_path: Path) -> None:
+def test_fields_that_other_versions_have_count_where_they_are_on(recording: None, tmp_path: Path) -> None:
     config = Config(BLOCK=16)
     config.num_consumer_groups, config.pingpong, config.pre_hook = 2, False, print
     shim._write(shim._sweep("k", {}, {}, {config: 1.0}))
@@ -93,7 +88,7 @@ def test_fields_that_other_versions_have_count_where_they_are_on(triton: Any, tm
     ]
 
 
-def test_a_key_of_one_config_is_not_told_the_times_of_another(triton: Any, tmp_path: Path) -> None:
+def test_a_key_of_one_config_is_not_told_the_times_of_another(recording: None, tmp_path: Path) -> None:
     """Triton 3.8 takes no times where all configs but one were pruned, and keeps those of the last key."""
     kind = autotuner()
     run = kind.run
@@ -114,7 +109,7 @@ def test_a_key_of_one_config_is_not_told_the_times_of_another(triton: Any, tmp_p
 
 
 def test_nothing_is_written_outside_of_a_recording(
-    triton: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recording: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(shim.FOLDER)
     monkeypatch.chdir(tmp_path)
