@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 SETUP := pyproject.toml constraints.txt
 
-.PHONY: build test test-cluster fuzz mutants test-browser pictures docs check lint bench gpu-check gpu-fuzz fits clean
+.PHONY: build test test-cluster fuzz mutants test-browser pictures docs check lint bench gpu-check gpu-fuzz fits tritons clean
 
 build: $(STAMPS)/run
 	$(BIN)/heurgen build heurgen.toml
@@ -86,6 +86,15 @@ gpu-fuzz:
 # Every config that the selectors can return, compiled for five targets: 25 minutes; writes benchmarks/fits.json.
 fits: $(STAMPS)/test
 	$(BIN)/python benchmarks/fits.py
+
+# The Tritons of torch 2.12 to 2.15, each in a place of its own: all compiles, and is launched as they expect. Ten minutes.
+TRITONS := 3.7.1 3.8.0 3.9.0
+tritons: $(STAMPS)/test
+	for version in $(TRITONS); do \
+	  place=$(CURDIR)/$(STAMPS)/triton-$$version; \
+	  test -d $$place || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $$place triton==$$version || exit 1; \
+	  PYTHONPATH=$$place $(BIN)/python -m pytest -q -n 2 tests/kernels/tools/test_versions.py tests/kernels/ahead tests/kernels/host || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) $(STAMPS)

@@ -18,6 +18,8 @@ from heurgen_kernels.gemm.select import choose
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.segments import SEGMENTS
 
+from tests.kernels.tools.compiling import places
+
 CHILD = Path(__file__).with_name("warm_child.py")
 ROOT = Path(__file__).parents[3]
 
@@ -28,7 +30,7 @@ def test_warm_ups_in_a_process_with_triton_s_compiler(tmp_path):
     that launches read, and memory does not grow over ten thousand batches. One test, since the process takes 15 s.
     """
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "kernels")))
+    environment["PYTHONPATH"] = os.pathsep.join(places())
     environment["TRITON_CACHE_DIR"] = str(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.ahead.warm_child"],

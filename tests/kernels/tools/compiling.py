@@ -28,13 +28,18 @@ from heurgen_kernels.tools import fits, matmul_fits
 ROOT = Path(__file__).parents[3]
 
 
+def places() -> list[str]:
+    """PYTHONPATH of a process of its own: another Triton's place first, where `make tritons` named one."""
+    return [*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT), str(ROOT / "kernels")]
+
+
 @cache
 def _compiler(target: str, process: int) -> subprocess.Popen[str]:
     """The one of a process of tests: a fork of it (tests.mutation) has code of its own."""
     environment = {
         **os.environ,
         "TRITON_INTERPRET": "0",
-        "PYTHONPATH": os.pathsep.join((str(ROOT), "kernels")),
+        "PYTHONPATH": os.pathsep.join(places()),
     }
     return subprocess.Popen(
         [sys.executable, "-m", "tests.kernels.tools.compiling", target],

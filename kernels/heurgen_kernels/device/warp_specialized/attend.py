@@ -9,6 +9,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from ..spelling import reinterpret
 from .items import behind_window, tile_place
 from .produce import COLUMNS
 
@@ -43,7 +44,7 @@ def zero_rows(buffers, slot, first, TILE: gl.constexpr, D: gl.constexpr, STAGES:
     COUNT: gl.constexpr = D // COLUMNS
     CHUNKS: gl.constexpr = TILE // ROWS
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
-    chunks = buffers._reinterpret(buffers.dtype, [STAGES * COUNT * CHUNKS, ROWS, COLUMNS], buffers.layout)
+    chunks = reinterpret(buffers, buffers.dtype, [STAGES * COUNT * CHUNKS, ROWS, COLUMNS], buffers.layout)
     for chunk in range(first // ROWS, CHUNKS):
         rows = chunk * ROWS + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
         for column in gl.static_range(COUNT):

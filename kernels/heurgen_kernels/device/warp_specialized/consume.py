@@ -4,6 +4,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
 
+from ..spelling import reinterpret, thread_barrier
 from .attend import HALF, LOWEST, attend_item, pass_tiles
 from .items import numbers_below, tile_counts, uniform
 from .produce import JOB_SIZE, JOBS
@@ -99,7 +100,7 @@ def combine_halves(
     """
     PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COMBINED, 16])
     COUNT: gl.constexpr = D // COMBINED
-    pieces = q_buffers._reinterpret(q_buffers.dtype, [CONSUMERS * COUNT, HALF, COMBINED], q_buffers.layout)
+    pieces = reinterpret(q_buffers, q_buffers.dtype, [CONSUMERS * COUNT, HALF, COMBINED], q_buffers.layout)
     for number in gl.static_range(COUNT):
         part, m, total = combine_parts(
             part_ptr, part_rows, row, segments, number * COMBINED, COMBINED, CONSUMERS * HALF, D, PIECE
@@ -133,7 +134,7 @@ def deliver(
             store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, 0, D)
             if SPLIT:
                 store_part(more, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, FIRST, D)
-            gl.thread_barrier()  # every thread's part is written before one thread counts it
+            thread_barrier()  # every thread's part is written before one thread counts it
             counter = count_ptr + 2 + CONSUMERS * (place - segment) + WHICH
             ended = gl.atomic_add(counter, 1, sem="acq_rel") == segments - 1
             if ended:

@@ -2,8 +2,9 @@
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
+from ..spelling import async_load, reinterpret
 from .items import ONE_WARP, in_turn, locate_block, survey, tile_counts, tile_place, uniform
 
 # 128 bytes, the widest swizzle: a tile lies in shared memory as columns of 64 two-byte elements.
@@ -17,7 +18,7 @@ def copy_rows(desc, row, col, view, number, ready, ROWS: gl.constexpr, TILE: gl.
     """Rows row .. row + ROWS into chunk `number` of the first column of `view`, and its like of the other columns."""
     for column in gl.static_range(D // COLUMNS):
         chunk = view.index(number + column * (TILE // ROWS))
-        tma.async_copy_global_to_shared(desc, [row, col + column * COLUMNS], ready, chunk)
+        async_load(desc, [row, col + column * COLUMNS], ready, chunk)
 
 
 @gluon.jit
@@ -36,12 +37,12 @@ def load_tile(
     mbarrier.expect(bar, TILE * D * 2)
     if FRESH:  # noqa: SIM102
         if new:
-            view = buffers._reinterpret(buffers.dtype, [STAGES * COUNT, TILE, COLUMNS], buffers.layout)
+            view = reinterpret(buffers, buffers.dtype, [STAGES * COUNT, TILE, COLUMNS], buffers.layout)
             copy_rows(new_desc, new_row0 + index * TILE, new_col0, view, slot * COUNT, bar, TILE, TILE, D)
     if PREFIX:  # noqa: SIM102
         if not new:
-            view = buffers._reinterpret(
-                buffers.dtype, [STAGES * COUNT * CHUNKS, CHUNK, COLUMNS], buffers.layout
+            view = reinterpret(
+                buffers, buffers.dtype, [STAGES * COUNT * CHUNKS, CHUNK, COLUMNS], buffers.layout
             )
             for chunk in gl.static_range(CHUNKS):
                 # chunks behind the last key are read from its page: their scores are masked, their V is zeroed

@@ -23,6 +23,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from ...device.spelling import async_load, async_store, reinterpret, thread_barrier
 from .narrow import HALF, multiply_narrow, row_scales
 from .scales import NOTHING, ROW
 from .work import gluon_place, gluon_segment, gluon_turns
@@ -76,14 +77,10 @@ def produce(
             column = unit * UNIT
             for half in gl.static_range(HALVES):
                 row = inside(row_a + (half % CONSUMERS) * HALF, end_a, HALF) + (half // CONSUMERS) * gate
-                tma.async_copy_global_to_shared(
-                    a_desc, [row, column], bar, a_buffers.index(slot * HALVES + half)
-                )
-            tma.async_copy_global_to_shared(b_desc, [row_b, column], bar, b_buffers.index(slot))
+                async_load(a_desc, [row, column], bar, a_buffers.index(slot * HALVES + half))
+            async_load(b_desc, [row_b, column], bar, b_buffers.index(slot))
             if EXTRA > 0:
-                tma.async_copy_global_to_shared(
-                    extra_desc, [row_b + BLOCK_B, column], bar, extra_buffers.index(slot)
-                )
+                async_load(extra_desc, [row_b + BLOCK_B, column], bar, extra_buffers.index(slot))
             done += 1
 
 
@@ -181,11 +178,9 @@ def fetch_columns(residual_desc, bar, staging, row, column, WHICH: gl.constexpr)
     """Starts to load 64 rows of A and a staging buffer's columns into it."""
     PIECE: gl.constexpr = residual_desc.block_shape[1]
     PIECES: gl.constexpr = staging.shape[2] // PIECE
-    pieces = staging._reinterpret(staging.dtype, [staging.shape[0] * PIECES, HALF, PIECE], staging.layout)
+    pieces = reinterpret(staging, staging.dtype, [staging.shape[0] * PIECES, HALF, PIECE], staging.layout)
     for piece in gl.static_range(PIECES):
-        tma.async_copy_global_to_shared(
-            residual_desc, [row, column + piece * PIECE], bar, pieces.index(WHICH * PIECES + piece)
-        )
+        async_load(residual_desc, [row, column + piece * PIECE], bar, pieces.index(WHICH * PIECES + piece))
 
 
 @gluon.jit
@@ -195,11 +190,11 @@ def fetch_residual(
 ):  # fmt: skip
     """Starts to load what is added to 64 rows of A and the staging buffers' columns, once those are free."""
     tma.store_wait(0)
-    gl.thread_barrier()
+    thread_barrier()
     bar = arrived.index(WHICH)
     if SWAP:
         mbarrier.expect(bar, staging.shape[1] * HALF * 2)
-        tma.async_copy_global_to_shared(residual_desc, [column, row], bar, staging.index(WHICH))
+        async_load(residual_desc, [column, row], bar, staging.index(WHICH))
     else:
         mbarrier.expect(bar, (staging.shape[2] + EXTRA) * HALF * 2)
         fetch_columns(residual_desc, bar, staging, row, column, WHICH)
@@ -239,13 +234,13 @@ def store_columns(
     if residual_desc is not None:
         mbarrier.wait(arrived.index(WHICH), phase)
         acc += buffer.load(LAYOUT).to(gl.float32)
-        gl.thread_barrier()
+        thread_barrier()
     elif not FREE:
         tma.store_wait(0)
-        gl.thread_barrier()
+        thread_barrier()
     buffer.store(acc.to(staging.dtype))
     fence_async_shared()
-    gl.thread_barrier()
+    thread_barrier()
     if (row < own_row) | (column < own_column):
         if SWAP:
             store_own(
@@ -256,15 +251,13 @@ def store_columns(
                 staging.index(WHICH), out_ptr, stride, row, own_row, end_row, column, own_column, end_column
             )
     elif SWAP:
-        tma.async_copy_shared_to_global(out_desc, [column, row], staging.index(WHICH))
+        async_store(out_desc, [column, row], staging.index(WHICH))
     else:
         PIECE: gl.constexpr = out_desc.block_shape[1]
         PIECES: gl.constexpr = staging.shape[2] // PIECE
-        pieces = staging._reinterpret(staging.dtype, [staging.shape[0] * PIECES, HALF, PIECE], staging.layout)
+        pieces = reinterpret(staging, staging.dtype, [staging.shape[0] * PIECES, HALF, PIECE], staging.layout)
         for piece in gl.static_range(PIECES):
-            tma.async_copy_shared_to_global(
-                out_desc, [row, column + piece * PIECE], pieces.index(WHICH * PIECES + piece)
-            )
+            async_store(out_desc, [row, column + piece * PIECE], pieces.index(WHICH * PIECES + piece))
 
 
 @gluon.jit
@@ -358,7 +351,7 @@ def consume(
                         gl.store(
                             part_ptr + part_offsets(slot, SECOND, COUNT, START, TOTAL, WIDTH, MORE), more
                         )
-                    gl.thread_barrier()  # every thread's sums are written before one thread counts them
+                    thread_barrier()  # every thread's sums are written before one thread counts them
                     counter = count_ptr + CONSUMERS * tile + WHICH
                     ended = gl.atomic_add(counter, 1, sem="acq_rel") == parts - 1
                     if ended:

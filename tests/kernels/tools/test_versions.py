@@ -1,0 +1,99 @@
+"""Triton 3.6 to 3.9, which torch 2.10 to 2.15 bring: every kernel compiles, and launches go as each version expects.
+
+The kernels run on GPUs with 3.6. `make tritons` runs this file, and the compiling ahead of launches, with the others.
+"""
+
+from __future__ import annotations
+
+import inspect
+from itertools import product
+
+import pytest
+import triton
+from heurgen_kernels.config import Config
+from heurgen_kernels.gemm.defaults import default_fp8
+from heurgen_kernels.heuristics import (
+    matmul,
+    matmul_fp8,
+    paged_attention,
+    paged_attention_amd,
+    paged_attention_fp8,
+)
+from heurgen_kernels.host.bound import SUPPORTED
+from triton.backends.nvidia.driver import CudaLauncher
+
+from tests.kernels.tools.compiling import asked
+from tests.kernels.tools.test_fits import configs_of
+from tests.kernels.tools.test_matmul_fits import FEATURES, FP8, defaults, shipped
+
+by_make_tritons = pytest.mark.skipif(
+    triton.__version__.startswith(SUPPORTED),
+    reason="test_fits.py compiles with this one; `make tritons` with others",
+)
+# Each changes what is compiled.
+LAYOUTS = [
+    {}, {"fresh": True}, {"page_size": 128, "window": True, "sinks": True}, {"head_size": 256, "softcap": True},
+    {"head_size": 64, "num_kv_heads": 32, "halves": True}, {"head_size": 96, "fresh": True},
+    {"fp8": True, "fresh": True}, {"fp8": True, "decode": True},
+]  # fmt: skip
+WRITTEN = {"decode": True, "written": True, "query_tokens": 4}
+
+
+def refused(what, target, found):
+    """Lines that say what did not compile or has no room. Words that are spilled are of a version's assembler."""
+    return "\n".join(
+        f"{' '.join(map(str, config))} {shape}: {reason}"
+        for (config, shape), (*_, reason) in zip(found, asked(what, target, found), strict=True)
+        if reason is not None and not reason.startswith("spills")
+    )
+
+
+def one_of_each(configs):
+    """The first config of each variant and block of rows."""
+    return list({(config.variant, config.BLOCK_M): config for config in reversed(configs)}.values())
+
+
+@by_make_tritons
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "modules"),
+    [
+        ("sm_90", (paged_attention, paged_attention_fp8)), ("sm_80", (paged_attention,)),
+        ("gfx942", (paged_attention_amd,)), ("gfx90a", (paged_attention_amd,)),
+    ],
+)  # fmt: skip
+def test_attention_compiles(target, modules):
+    configs = one_of_each([config for module in modules for config in configs_of(module)])
+    apart = {"sm_90": (), "sm_80": ("fp8",)}.get(
+        target, ("fp8", "head_size")
+    )  # AMD's winners are of heads of 128
+    layouts = [layout for layout in LAYOUTS if not layout.keys() & set(apart)]
+    found = list(product(configs, layouts))
+    found += [(Config("static_grid", 16, 64, 4, 2, 2), shape) for shape in ({"decode": True}, WRITTEN)]
+    assert refused("attention", target, found) == ""
+
+
+@by_make_tritons
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_90", "sm_80", "gfx942"])
+def test_linear_layers_compile(target):
+    vendor, processors = ("amd", 304) if target.startswith("gfx") else ("nvidia", 132)
+    configs = one_of_each(defaults(vendor, processors) if vendor == "amd" else shipped(matmul))
+    found = [
+        (config, {"M": config.BLOCK_M + 1, **features}) for config, features in product(configs, FEATURES)
+    ]
+    if target == "sm_90":
+        scaled = one_of_each(shipped(matmul_fp8) + defaults(vendor, processors, default_fp8))
+        found += [
+            (config, {"M": config.BLOCK_M + 1, **features}) for config, features in product(scaled, FP8)
+        ]
+    assert refused("product", target, found) == ""
+
+
+def test_the_launcher_takes_what_it_is_given():
+    """`host.bound` calls it with (grid, stream, function, packed metadata, three that are None, arguments)."""
+    parameters = inspect.signature(CudaLauncher.__call__).parameters.values()
+    assert [p.name for p in parameters] == [
+        "self", "gridX", "gridY", "gridZ", "stream", "function", "kernel_metadata", "launch_metadata",
+        "launch_enter_hook", "launch_exit_hook", "args",
+    ]  # fmt: skip
