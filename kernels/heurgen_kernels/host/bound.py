@@ -2,8 +2,8 @@
 
 Triton 3.6's launcher encodes each tensor descriptor anew at every launch, in Python (about 4 us each). What it makes
 of one is an opaque CUtensorMap, by value: it holds no memory, so it may be kept by address and shape, and handed to
-the C function below. Where Triton's internals are not those of 3.6, or the kernel wants scratch of Triton's own, its
-launcher is called as it is, and the log says so once.
+the C function below. Where Triton's internals are not those of 3.6 to 3.9, or the kernel wants scratch of Triton's own,
+its launcher is called as it is, and the log says so once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce
-from inspect import getclosurevars, isfunction
+from inspect import getclosurevars, isfunction, signature
 from operator import or_
 from typing import Any, Protocol, TypeVar
 
@@ -22,12 +22,15 @@ import triton
 from ..caches import Cache
 from .dispatch import bindable, launching
 
-# The versions of Triton that the kernels are tested with; others may run, through Triton's own launcher.
+# The version of Triton that the kernels are tested with on GPUs. Unknown ones may run, through Triton's own launcher.
 SUPPORTED = ("3.6",)
 _log = logging.getLogger("heurgen_kernels")
 # What Triton 3.6's C function takes before a kernel's own arguments: grid, stream, function, two flags, two
 # scratches, packed metadata, launch metadata, two hooks.
 CONVENTION = "iiiKKppOOOOOO"
+# Versions whose C function takes grid, stream, function, two flags, packed metadata, launch metadata, two hooks, two
+# scratches, annotations, a signature, and a kernel's own arguments as one sequence (launchKernel in their driver.c).
+TOGETHER = ("3.7.", "3.8.", "3.9.")
 # Sets of descriptors that a plan keeps of each source: more than a model has layers, about 1 KB each.
 ENCODED = 512
 # Where a kernel takes the descriptors of a source, such as those of K's and V's pages: numbers of arguments.
@@ -108,16 +111,28 @@ def run(
 def bind(compiled: Any, sources: Sequence[Slots]) -> Bound:
     """sources: the slots of the descriptors that the kernel has."""
     run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
-    raw = _raw(run, sorted(slot for slots in sources for slot in slots))
-    if raw is None:
+    opened = _opened(run, sorted(slot for slots in sources for slot in slots))
+    if opened is None:
         say_once(triton.__version__, type(run).__name__)
         return Bound(run, (function, packed, None, None, None))
-    launch, encode = raw
+    raw, encode = opened
     flags = (run.launch_cooperative_grid, run.launch_pdl)
     encoded: dict[int, Cache[tuple[int, ...], tuple[Any, ...]]] = {
         slots[0]: Cache(ENCODED) for slots in sources
     }
-    return Bound(launch, (function, *flags, None, None, packed, None, None, None), encode, encoded)
+    if hasattr(run, "kernel_signature"):
+        head = (function, *flags, packed, *[None] * 5, run.arg_annotations, run.kernel_signature)
+        return Bound(_together(raw, head), (), encode, encoded)
+    return Bound(raw, (function, *flags, None, None, packed, None, None, None), encode, encoded)
+
+
+def _together(raw: Callable[..., Any], head: tuple[Any, ...]) -> Callable[..., Any]:
+    """The C function of 3.7 to 3.9, which takes a kernel's own arguments as one sequence."""
+
+    def launch(x: int, y: int, z: int, stream: int, *arguments: Any) -> Any:
+        return raw(x, y, z, stream, *head, arguments)
+
+    return launch
 
 
 @cache
@@ -125,17 +140,17 @@ def say_once(version: str, launcher: str) -> None:
     """What is lost without the launcher that is known."""
     _log.warning(
         "launches go through Triton %s's own %s: they are right, but descriptors are encoded anew at each, which costs "
-        "microseconds of host time. Supported and tested, bound past that launcher: Triton %s on NVIDIA GPUs",
+        "microseconds of host time. Bound past that launcher: Triton 3.6 to 3.9 on NVIDIA GPUs, of which %s is tested",
         version, launcher, ", ".join(SUPPORTED),
     )  # fmt: skip
 
 
-def _raw(run: Any, slots: list[int]) -> tuple[Any, Callable[[int, Any], list[Any]] | None] | None:
-    """(the C function, `Bound.encode`); None where anything is unknown."""
+def _opened(
+    run: Any, slots: list[int]
+) -> tuple[Callable[..., Any], Callable[[int, Any], list[Any]] | None] | None:
+    """(the C function, `Bound.encode`) of Triton's launcher; None where anything is unknown."""
     module = sys.modules.get(type(run).__module__)
-    if type(run).__name__ != "CudaLauncher" or getattr(module, "_BASE_ARGS_FORMAT", None) != CONVENTION:
-        return None
-    if not all(hasattr(run, name) for name in ("launch", "launch_cooperative_grid", "launch_pdl")):
+    if type(run).__name__ != "CudaLauncher" or not _known(module, run):
         return None
     if getattr(run, "global_scratch_size", 1) or getattr(run, "profile_scratch_size", 1):
         return None
@@ -145,9 +160,22 @@ def _raw(run: Any, slots: list[int]) -> tuple[Any, Callable[[int, Any], list[Any
     inside = getclosurevars(launch).nonlocals if isfunction(launch) else {}
     metadata: tuple[Any, ...] = tuple(inside.get("tensordesc_meta") or ())
     make = getattr(module, "make_tensordesc_arg", None)
-    if sorted(inside.get("tensordesc_indices", ())) != slots or len(metadata) != len(slots):
+    # by their numbers: those in a list up to 3.7, those with nothing inside in a tree of tuples from 3.8 on
+    taken = inside.get("tensordesc_indices", inside.get("relevant_paths", ()))
+    if sorted(taken) != slots or len(metadata) != len(slots):
         return None
     if "launcher" not in inside or make is None or None in metadata:
         return None
     of_slot = dict(zip(slots, metadata, strict=True))
-    return inside["launcher"], lambda slot, descriptor: make(descriptor, of_slot[slot])
+    more = (None,) * (len(signature(make).parameters) - 2)  # 3.8's third one is of AMD
+    return inside["launcher"], lambda slot, descriptor: make(descriptor, of_slot[slot], *more)
+
+
+def _known(module: Any, run: Any) -> bool:
+    """Whether the C function takes what `bind` gives it."""
+    if not all(hasattr(run, name) for name in ("launch", "launch_cooperative_grid", "launch_pdl")):
+        return False
+    if triton.__version__.startswith(TOGETHER):
+        kept = hasattr(run, "arg_annotations") and hasattr(run, "kernel_signature")
+        return kept and not getattr(run, "gsan_enabled", False)
+    return getattr(module, "_BASE_ARGS_FORMAT", None) == CONVENTION

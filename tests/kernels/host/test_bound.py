@@ -12,6 +12,7 @@ import torch
 import triton
 from heurgen_kernels.caches import Cache
 from heurgen_kernels.config import Config
+from heurgen_kernels.device.split_kv import split_kv_kernel
 from heurgen_kernels.host import bound, dispatch, launch, pages, plan, widen
 from heurgen_kernels.host.hardware import Device
 from triton.backends.nvidia import driver
@@ -31,24 +32,41 @@ def encoded(monkeypatch):
         notes.append(arguments)
         return ("CUtensorMap", *arguments[:1])
 
-    utils = SimpleNamespace(fill_tma_descriptor=fill)
+    utils = SimpleNamespace(fill_tma_descriptor=fill, fill_tma_descriptor_tiled=fill)
     monkeypatch.setattr(triton.runtime, "driver", SimpleNamespace(active=SimpleNamespace(utils=utils)))
     return notes
 
 
+# Triton 3.6's C function takes a kernel's own arguments as its own, from the 13th on; later ones together, as the last.
+TOGETHER = triton.__version__.startswith(bound.TOGETHER)
+SINCE = {"arg_annotations": ("annotations",), "kernel_signature": b"signature", "gsan_enabled": False}
+
+
 def compiled(tma, changes=(), metadata=True):
-    """A compiled kernel with Triton's launcher, and the list of what its C function was given."""
+    """A compiled kernel with Triton's launcher, and the list of what its C function was given: a kernel's own arguments
+    from the 13th on.
+    """
     given = []
+
+    def note(*a):
+        if TOGETHER:
+            assert a[4:15] == (77, False, False, (4, 1, 0), *[None] * 5, ("annotations",), b"signature")
+        given.append((*a[:13], *a[-1]) if TOGETHER else a)
+
     indices = [slot for pair in launch.sources_of(tma) for slot in pair]
-    signature = {i: "tensordesc<fp16[16,32]>" if i in indices else "*fp16" for i in range(60)}
+    signature = {
+        i: "tensordesc<fp16[16,32]>" if i in indices else "*fp16"
+        for i in range(len(split_kv_kernel.arg_names))
+    }
     block = {"swizzle": 3, "elem_size": 2, "elem_type": 6, "block_size": [16, 32], "fp4_padded": False}
     run = object.__new__(driver.CudaLauncher)
     vars(run).update(
         {"num_ctas": 1, "launch_cooperative_grid": False, "launch_pdl": False, "global_scratch_size": 0,
          "global_scratch_align": 1, "profile_scratch_size": 0, "profile_scratch_align": 1}
+        | (SINCE if TOGETHER else {})
     )  # fmt: skip
     described = [block | {"slot": slot} for slot in indices] if metadata else []
-    run.launch = driver.wrap_handle_tensordesc(lambda *a: given.append(a), signature, described)
+    run.launch = driver.wrap_handle_tensordesc(note, signature, described)
     vars(run).update(changes)
     return SimpleNamespace(run=run, function=77, packed_metadata=(4, 1, 0)), given
 
@@ -176,8 +194,12 @@ def test_an_unknown_launcher_is_called_as_triton_calls_it(monkeypatch, changes, 
 
 def test_another_convention_is_not_relied_on(monkeypatch):
     kernel, _ = compiled((False, False))
-    assert bound.bind(kernel, ()).launch is kernel.run.launch
-    monkeypatch.setattr(driver, "_BASE_ARGS_FORMAT", "iiiKKpOOOOO")
+    assert bound.bind(kernel, ()).launch is not kernel.run
+    if TOGETHER:
+        kernel.run.gsan_enabled = True
+        assert bound.bind(kernel, ()).launch is kernel.run
+    monkeypatch.setattr(triton, "__version__", "3.60.0")
+    monkeypatch.setattr(driver, "_BASE_ARGS_FORMAT", "iiiKKpOOOOO", raising=False)
     assert bound.bind(kernel, ()).launch is kernel.run
     foreign = SimpleNamespace(run=lambda *_: None, function=1, packed_metadata=())
     assert bound.bind(foreign, ()).launch is foreign.run
@@ -187,7 +209,6 @@ def test_kernels_take_their_descriptors_where_they_are_expected():
     from heurgen_kernels.device.mixed import mixed_kernel
     from heurgen_kernels.device.naive import naive_kernel
     from heurgen_kernels.device.q_block import q_block_kernel
-    from heurgen_kernels.device.split_kv import split_kv_kernel
     from heurgen_kernels.device.static_grid import static_grid_kernel
     from heurgen_kernels.device.warp_specialized import warp_specialized_kernel
 
