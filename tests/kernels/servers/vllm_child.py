@@ -7,6 +7,7 @@ Prints one JSON object: the name of each check and what went wrong, null where n
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pickle
@@ -32,6 +33,7 @@ from heurgen_kernels.host.validate import assumed_total  # noqa: E402
 from heurgen_kernels.servers import vllm as plugin  # noqa: E402
 from heurgen_kernels.servers.vllm import backend  # noqa: E402
 from heurgen_kernels.servers.vllm import batch as batches  # noqa: E402
+from triton.compiler.errors import CompilationError  # noqa: E402
 from vllm.v1.attention.backends import registry, triton_attn  # noqa: E402
 
 from tests.kernels.servers import (  # noqa: E402
@@ -258,6 +260,32 @@ def check_a_launch_that_is_refused_goes_to_vllms_kernels_with_one_line():
         assert "10000 tokens; block_table has room for" in SAID[0]
         assert calls[0][0][6] is metadata
         assert batch.written()
+
+
+def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
+    """With one line, and without another attempt, which would take as long at every step."""
+    tried = []
+
+    def compile(*_, **__):
+        tried.append(1)
+        raise CompilationError(
+            "gl.renamed()", ast.parse("renamed()").body[0], "module has no attribute 'renamed'"
+        )
+
+    batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+    ours, backend.paged_attention = backend.paged_attention, compile
+    SAID.clear()
+    calls, restore = stock_calls()
+    try:
+        batch.forward(impl, builder.build(0, batch.common))
+        assert batch.written()
+        impl.do_kv_cache_update = lambda *_: None  # vLLM's own from now on, which wants a GPU
+        batch.forward(impl, builder.build(0, batch.common))
+    finally:
+        restore()
+        backend.paged_attention = ours
+    assert (len(calls), len(tried), len(SAID)) == (2, 1, 1)
+    assert "module has no attribute 'renamed'" in SAID[0]
 
 
 def check_layers_that_we_lack_are_vllms_from_the_start():

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 from vllm import envs
 from vllm.config import get_current_vllm_config_or_none
@@ -134,8 +135,10 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
                 v_scale=layer._v_scale if fp8 else None, output_scale=output_scale, out=out, config=config,
                 heuristics=self.heuristics, **told,
             )  # fmt: skip
-        except (ValueError, OutOfResources) as refusal:  # nothing was launched
-            self._tell("a launch that ours refuse", f": {refusal}")
+        except (ValueError, OutOfResources, CompilationError) as refusal:  # nothing was launched
+            self._tell("a launch that ours refuse", f": {str(refusal).strip().splitlines()[-1]}")
+            if isinstance(refusal, CompilationError):  # of a Triton to come: nor would the next step
+                self.stock = "kernels that this Triton does not compile"
             if "slot_mapping" in told:
                 self.do_kv_cache_update(layer, key, value, kv_cache, attn_metadata.slot_mapping)
             return super().forward(
