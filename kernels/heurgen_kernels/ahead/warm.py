@@ -122,8 +122,8 @@ def calls_of(
 ) -> list[dict[str, Any]]:
     """Keywords of `paged_attention` for every kind of launch that calls of a layout within the limits can ask for."""
     seqs, tokens, longest = limits.max_num_seqs, limits.max_num_batched_tokens, limits.max_seqlen
-    found = device_of(place)
-    select = bind(heuristics, found.vendor, (layout.cache_dtype or layout.dtype) in FP8)
+    gpu = device_of(place)
+    select = bind(heuristics, gpu.vendor, (layout.cache_dtype or layout.dtype) in FP8)
     batch = {
         "num_seqs": (1, seqs), "total_query_tokens": (1, tokens), "max_seqlen_k": (1, longest),
         "total_seqlen_k": (1, seqs * longest), "avg_seqlen_q": (0, tokens),
@@ -135,13 +135,13 @@ def calls_of(
         if least > tokens:
             continue
         call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
-        features = {**batch, **features_of(layout, found, fresh), "max_seqlen_q": (least, tokens)}
+        features = {**batch, **features_of(layout, gpu, fresh), "max_seqlen_q": (least, tokens)}
         kinds = launches(features, select, () if fresh or layout.written else graphs)
-        calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
-        calls += [again | sparse(place) for again in calls[-len(kinds) :] if spreads(again, layout)]
+        found = [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+        calls += found + [again | sparse(place) for again in found if spreads(again, layout)]
     if layout.written:
         call = {**example(layout, place, False, True), "heuristics": heuristics}
-        kinds = recorded(graphs, {**batch, **features_of(layout, found, False)})
+        kinds = recorded(graphs, {**batch, **features_of(layout, gpu, False)})
         calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
     return [{**call, "max_seqlen_k": 1} for call in calls]
 
