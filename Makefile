@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 SETUP := pyproject.toml constraints.txt
 
-.PHONY: build test test-cluster fuzz mutants test-browser pictures docs check lint bench gpu-check gpu-fuzz fits tritons clean
+.PHONY: build test test-cluster fuzz mutants test-browser pictures docs check lint bench gpu-check gpu-fuzz fits versions clean
 
 build: $(STAMPS)/run
 	$(BIN)/heurgen build heurgen.toml
@@ -87,13 +87,18 @@ gpu-fuzz:
 fits: $(STAMPS)/test
 	$(BIN)/python benchmarks/fits.py
 
-# The Tritons of torch 2.12 to 2.15, each in a place of its own: all compiles, and is launched as they expect. Ten minutes.
+# The Tritons of torch 2.12 to 2.15 and a former Transformers, each in a place of its own: all compiles and is launched as they
+# expect, and tokens are right. A quarter of an hour.
 TRITONS := 3.7.1 3.8.0 3.9.0
-tritons: $(STAMPS)/test
-	for version in $(TRITONS); do \
-	  place=$(CURDIR)/$(STAMPS)/triton-$$version; \
-	  test -d $$place || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $$place triton==$$version || exit 1; \
-	  PYTHONPATH=$$place $(BIN)/python -m pytest -q -n 2 tests/kernels/tools/test_versions.py tests/kernels/ahead tests/kernels/host || exit 1; \
+TRANSFORMERS := 5.23.0
+versions: $(STAMPS)/test
+	fetch() { test -d $(STAMPS)/$$1-$$2 || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $(STAMPS)/$$1-$$2 $$1==$$2; }; \
+	check() { PYTHONPATH=$(CURDIR)/$(STAMPS)/$$1 $(BIN)/python -m pytest -q -n 2 $$2; }; \
+	for v in $(TRITONS); do \
+	  fetch triton $$v && check triton-$$v "tests/kernels/tools/test_versions.py tests/kernels/ahead tests/kernels/host" || exit 1; \
+	done; \
+	for v in $(TRANSFORMERS); do \
+	  fetch transformers $$v && check transformers-$$v "tests/kernels/servers/test_transformers.py tests/kernels/servers/test_transformers_masks.py" || exit 1; \
 	done
 
 clean:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -289,7 +290,7 @@ def test_a_layer_that_is_not_handed_the_cache_of_a_batch_says_so(device):
     dropping = ours.continuous(Model())
     for _ in range(2):
         with pytest.raises(NotImplementedError, match="Model is not handed the cache of generate_batch"):
-            dropping(cache=object())
+            dropping(cache=SimpleNamespace(layer_to_allocator={}))
         assert dropping().shape == (1, 5, 2, 16)
     states = torch.randn(1, 2, 5, 16, device=device).half()
     with pytest.raises(NotImplementedError, match="Module is not handed the cache"):
@@ -338,7 +339,7 @@ def test_a_layer_that_asks_a_batch_for_what_its_cache_cannot_say():
             for _ in range(self.calls):
                 ours._check_batch(self, self.mask)
 
-    cache = object()
+    cache = SimpleNamespace(layer_to_allocator={})
     for _ in range(2):  # each batch begins anew
         ours.continuous(Model(1))(cache=cache)
     attends = "Model attends twice, with other values, in generate_batch"

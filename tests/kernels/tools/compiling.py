@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def places() -> list[str]:
-    """PYTHONPATH of a process of its own: another Triton's place first, where `make tritons` named one."""
+    """PYTHONPATH of a process of its own: another Triton's place first, where `make versions` named one."""
     return [*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT), str(ROOT / "kernels")]
 
 

@@ -14,7 +14,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from inspect import getsource, signature
 from typing import Any
 
@@ -76,11 +76,46 @@ def continuous(model: Any) -> Any:
 
 
 def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
-    batching.layers = set() if kwargs.get("cache") is not None else None
+    """From 5.24 on `generate` hands its cache over by this name, too, and layers update the caches of both."""
+    cache: Any = kwargs.get("cache")
+    pages = hasattr(cache, "layer_to_allocator")
+    batching.layers, batching.updated = set() if pages else None, frozenset()
+    name = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if pages and name in NAMES and layers_update():
+        cache.update = partial(_remembered, cache)
 
 
 def _ends(model: Any, args: Any, output: Any) -> None:
-    batching.layers = None
+    left, batching.layers = batching.updated - (batching.layers or set()), None
+    batching.updated = frozenset()
+    if left and output is not None:
+        raise NotImplementedError(
+            f"layers {sorted(left)} of generate_batch compute attention without heurgen"
+        )
+
+
+@cache
+def layers_update() -> bool:
+    """Whether models update caches of continuous batching before they ask for attention (Transformers 5.24)."""
+    from transformers.models.llama.modeling_llama import LlamaAttention
+
+    return "cache" in signature(LlamaAttention.forward).parameters
+
+
+@torch.compiler.disable
+def _remembered(
+    cache: Any, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, kwargs: dict[str, Any]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """In the place of the cache's own `update`, which would gather: attention is handed the cache, new K and new V."""
+    batching.updated |= {layer_idx}
+    kwargs["cache"] = cache
+    return key_states, value_states
+
+
+def _update(cache: Any, key: torch.Tensor, value: torch.Tensor, layer: int, given: dict[str, Any]) -> Any:
+    """(K, V) of all tokens, as Transformers gathers them."""
+    own = type(cache).update
+    return own(cache, key_states=key, value_states=value, layer_idx=layer, kwargs=dict(given))
 
 
 def attention(
@@ -372,7 +407,7 @@ def _gathered(
     ends: torch.Tensor, lens: torch.Tensor, arguments: dict[str, Any], given: dict[str, Any],
 ) -> torch.Tensor:  # fmt: skip
     """Layers whose cache has no pages (sliding windows): Transformers gathers, and every token is a page."""
-    key, value = cache.update(key_states=key, value_states=value, layer_idx=layer, kwargs=dict(given))
+    key, value = _update(cache, key, value, layer, given)
     pages = [states.squeeze(0).transpose(0, 1).contiguous().unsqueeze(1) for states in (key, value)]
     first = torch.arange(max(arguments["max_seqlen_k"], 1), dtype=torch.int32, device=ends.device)
     table = (ends[:-1, None] + first[None, :]).clamp_(max=pages[0].shape[0] - 1).to(torch.int32)
@@ -389,9 +424,7 @@ def _gathered_elsewhere(
     """
     kind = cache.layer_to_allocator[module.layer_idx].layer_type
     starts = given["cu_seq_lens_q"], given["cu_seq_lens_k"][kind]
-    key, value = cache.update(
-        key_states=key, value_states=value, layer_idx=module.layer_idx, kwargs=dict(given)
-    )
+    key, value = _update(cache, key, value, module.layer_idx, given)
     left, _ = features["window"]
     mask = packed_mask(*starts, True, left)
     behind = (0, key.shape[2] - mask.shape[3], 0, query.shape[2] - mask.shape[2])  # a server's padding

@@ -15,6 +15,8 @@ class Batching(threading.local):
     """
 
     layers: set[int] | None = None
+    # those whose cache the model updated before it asked for attention (Transformers 5.24)
+    updated: frozenset[int] = frozenset()
 
 
 batching = Batching()
