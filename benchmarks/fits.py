@@ -2,8 +2,8 @@
 
 Compiles every config that the shipped selectors and AMD's default can return, for sm_90, sm_80, sm_89, gfx942 and
 gfx90a (attention on sm_89: what comes near its 99 KB of shared memory): 25 minutes on two busy cores. Writes
-benchmarks/fits.json: Triton's version and the hash of the code (see gpu_check.py). `make test` compares that hash with
-today's and compiles every fortieth again.
+benchmarks/fits.json: Triton's version, the hash of the code and the selectors' configs (see gpu_check.py). `make test`
+compares these with today's and compiles every fortieth again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-from gpu_check import ROOT, code_hash
+from gpu_check import ROOT, chosen, code_hash
 
 RECORD = ROOT / "benchmarks" / "fits.json"
 
@@ -25,7 +25,7 @@ def main() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     if done.returncode:
         sys.exit(done.returncode)
-    record = {"triton": version("triton"), "code": code_hash()}
+    record = {"triton": version("triton"), "code": code_hash(), "configs": chosen()}
     RECORD.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 

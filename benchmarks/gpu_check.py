@@ -9,8 +9,9 @@ Runs the GPU tests (of the table of shapes a fixed random tenth, of the products
 of them; every config that the shipped selector or the default can return, launched and compared with the reference),
 then a short benchmark. At most 8 minutes on one
 H200; several GPUs share the tests (tests/kernels/conftest.py).
-Writes benchmarks/gpu_check.json: device, versions, counts, times, and a hash of the code that ran. A test compares that
-hash with today's. Where anything fails it says what, writes nothing and exits with 1.
+Writes benchmarks/gpu_check.json: device, versions, counts, times, and of what it is the proof: a hash of the code that
+ran, and the configs that selectors chose among. A test compares them with today's (`unproved`): a selector may choose
+among fewer. Where anything fails it says what, writes nothing and exits with 1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -32,7 +33,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "gpu_check.json"
 PACKAGE = ROOT / "kernels" / "heurgen_kernels"
-# The selectors' trees choose among configs that are all launched here: of generated selectors the configs count.
+# The selectors' trees choose among configs that are all launched here: of a generated selector these count (`chosen`).
 SELECTORS = tuple(
     f"heuristics/{name}.py"
     for name in ("matmul", "paged_attention", "paged_attention_amd", "paged_attention_fp8")
@@ -57,17 +58,35 @@ def code_hash(package: Path = PACKAGE) -> str:
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
-        if name.startswith("tools/") or name in OTHERS:
+        if name.startswith("tools/") or name in OTHERS or name in SELECTORS:
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if name in SELECTORS:
-            tree.body = [node for node in tree.body if _is_config(node)]
-        digest.update(f"{name}\n{_written(tree)}\n".encode())
+        digest.update(f"{name}\n{_written(ast.parse(path.read_text(encoding='utf-8')))}\n".encode())
     return digest.hexdigest()
 
 
-def _is_config(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_CONFIG_")
+def chosen(package: Path = PACKAGE) -> dict[str, list[str]]:
+    """The configs that each selector chooses among, as Python writes them."""
+    return {
+        name: sorted(
+            ast.unparse(node.value)
+            for node in ast.parse((package / name).read_text(encoding="utf-8")).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_CONFIG_")
+        )
+        for name in SELECTORS
+    }
+
+
+def unproved(record: Mapping[str, Any], package: Path = PACKAGE) -> str:
+    """What of a package a record is no proof of, "" where it is one of all."""
+    if record["code"] != code_hash(package):
+        return "the kernels or their launch path changed"
+    new = [
+        config
+        for name, configs in chosen(package).items()
+        for config in configs
+        if config not in record["configs"][name]
+    ]
+    return f"selectors choose configs that the record has not: {', '.join(new)}" if new else ""
 
 
 def _written(node: Any) -> str:
@@ -225,7 +244,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         print("gpu-check needs a GPU: torch sees none", file=sys.stderr)
         raise SystemExit(2)
-    code = code_hash()
+    code, configs = code_hash(), chosen()
     ran = {
         "device": torch.cuda.get_device_name(),
         "versions": {
@@ -237,8 +256,8 @@ def main() -> None:
     journal = arguments.output.with_name(arguments.output.name + ".journal")
     proof = json.dumps({"code": code, "whole_table": arguments.whole_table, **ran})
     tests = run_tests(arguments.whole_table, journal, proof)
-    record = {**ran, "tests": tests, "microseconds": benchmark(), "code": code}
-    if code_hash() != code:
+    record = {**ran, "tests": tests, "microseconds": benchmark(), "code": code, "configs": configs}
+    if unproved(record):
         fail("the code changed meanwhile")
     arguments.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     journal.unlink()

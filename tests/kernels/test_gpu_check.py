@@ -22,9 +22,7 @@ _SPEC.loader.exec_module(gpu_check)
 
 def test_the_code_was_proved():
     record = json.loads(gpu_check.RECORD.read_text())
-    assert record["code"] == gpu_check.code_hash(), (
-        "the kernels or their launch path changed since they were last run on a GPU: `make gpu-check` there"
-    )
+    assert not gpu_check.unproved(record), "run `make gpu-check` on a GPU"
     assert record["tests"]["configs_launched"] >= 10
     assert record["tests"]["passed"] > 100
 
@@ -61,12 +59,24 @@ def test_the_hash_is_of_what_runs(package):
         ("host/scratch.py", "1 << 20", "1 << 21"),
         ("device/block.py", "segments > 1", "segments > 2"),
         ("config.py", "BLOCK_M: int = 16", "BLOCK_M: int = 32"),
-        ("heuristics/paged_attention.py", "num_stages=2", "num_stages=3"),
         ("heuristics/static_grid.py", "    return ", "    return 1 + "),
     ):
         after = changed(package, name, old, new)
         assert after != before, name
         before = after
+
+
+def test_a_selector_may_choose_among_fewer_configs_than_were_proved(package):
+    record = {"code": gpu_check.code_hash(package), "configs": gpu_check.chosen(package)}
+    assert gpu_check.unproved(record, package) == ""
+    name = "heuristics/matmul.py"
+    first, *others = record["configs"][name]
+    fewer = record | {"configs": record["configs"] | {name: others}}
+    assert gpu_check.unproved(fewer, package) == f"selectors choose configs that the record has not: {first}"
+    changed(package, "heuristics/paged_attention.py", "num_stages=2", "num_stages=7")
+    assert "num_stages=7" in gpu_check.unproved(record, package)
+    changed(package, "host/scratch.py", "1 << 20", "1 << 21")
+    assert gpu_check.unproved(record, package) == "the kernels or their launch path changed"
 
 
 def test_the_workers_are_shared_among_the_gpus():
