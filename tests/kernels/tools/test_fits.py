@@ -90,23 +90,7 @@ def test_what_amd_can_launch_fits(target):
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "page"), [("sm_90", 16), ("sm_90", 128), ("sm_80", 16)])
 def test_what_the_nvidia_selector_returns_fits(target, page):
-    """Blocks of 32 rows are for layouts of their own: below."""
-    configs = [config for config in configs_of(paged_attention) if config.BLOCK_M != 32]
-    assert unfit(target, cases(configs, (page,))) == ""
-
-
-@by_make_fits
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("heads", "size", "words"), [((24, 1), 64, 4), ((96, 3), 128, 4), ((10, 1), 160, 22), ((16, 1), 256, 22)]
-)
-def test_blocks_of_32_rows_fit_but_for_a_few_words(heads, size, words):
-    """The selector returns them for groups of 20 heads and more, and for heads wider than 128 in groups of 9."""
-    configs = [config for config in configs_of(paged_attention) if config.BLOCK_M == 32]
-    layout = {"num_query_heads": heads[0], "num_kv_heads": heads[1], "head_size": size}
-    found = asked("attention", "sm_90", cases(configs, (16, 128), **layout))
-    assert found
-    assert all(0 < shared <= 232448 and spills <= words for shared, _, spills, _ in found)
+    assert unfit(target, cases(configs_of(paged_attention), (page,))) == ""
 
 
 def taken(config, shape):
