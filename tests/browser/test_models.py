@@ -177,6 +177,7 @@ def test_a_page_of_winners_shows_no_slowdown(chromium: Any, tmp_path: Path) -> N
     path = tmp_path / "winners.html"
     path.write_text(render_html(winners(tmp_path)), encoding="utf-8")
     one = Opened(chromium, path, SIZES["desk"], "light")
+    one.page.wait_for_selector(".settled", state="attached")  # until then what is far below has no innerText
     one.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     said = one.page.evaluate(
         "document.body.innerText + [...document.querySelectorAll('[aria-label]')].map(e => e.ariaLabel).join(' ')"
