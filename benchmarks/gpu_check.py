@@ -36,7 +36,7 @@ PACKAGE = ROOT / "kernels" / "heurgen_kernels"
 # The selectors' trees choose among configs that are all launched here: of a generated selector these count (`chosen`).
 SELECTORS = tuple(
     f"heuristics/{name}.py"
-    for name in ("matmul", "paged_attention", "paged_attention_amd", "paged_attention_fp8")
+    for name in ("matmul", "matmul_fp8", "paged_attention", "paged_attention_amd", "paged_attention_fp8")
 )
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)

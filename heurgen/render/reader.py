@@ -16,7 +16,7 @@ from heurgen.base.errors import HeurgenError, ModelError
 from heurgen.ir import expr
 from heurgen.render import allowed, checksum
 from heurgen.render.categories import is_lookup
-from heurgen.render.terms import PREFIX
+from heurgen.render.terms import FLOAT, TERM
 
 _TYPES: dict[str, ir.ColumnType] = {"int": "int", "float": "float", "bool": "bool", "str": "category"}
 
@@ -154,7 +154,7 @@ class _TreeReader:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 tree = _arithmetic(value, self.locals)
                 text = expr.to_text(tree)
-                if name.startswith(PREFIX):
+                if name.startswith((TERM, FLOAT)):
                     same = self.locals.setdefault(name, tree) == tree
                 else:
                     same = self.derived.setdefault(name, text) == text

@@ -36,9 +36,35 @@ def test_what_is_shared_is_written_once() -> None:
     text = "\n".join(f"{name} = {code}" for name, code in dict(sum(found.values(), ())).items())
     assert text.count("// (-64.0)") == 1
     assert text.count("max(") == 1
-    assert found["plain"] == (("plain", "float(M) * float(N)"),)
+    assert found["plain"] == (
+        ("__float_N", "float(N)"),
+        ("__float_M", "float(M)"),
+        ("plain", "__float_M * __float_N"),
+    )
 
 
-def test_a_division_that_is_written_once_stays_where_it_is() -> None:
+def test_arithmetic_that_is_written_once_stays_where_it_is() -> None:
     (steps,) = assignments({"d": expr.parse("a / b + a / c")}).values()
-    assert [name for name, _ in steps] == ["d"]
+    assert not any(name.startswith("__term_") for name, _ in steps)
+
+
+def test_parts_are_shared_without_a_division_too() -> None:
+    found = assignments({"d": expr.parse("a * b + 1"), "e": expr.parse("min(a * b, c)")})
+    assert found == {
+        "d": (("__term_1", "float(a) * float(b)"), ("d", "__term_1 + 1.0")),
+        "e": (("__term_1", "float(a) * float(b)"), ("e", "min(__term_1, float(c))")),
+    }
+
+
+def test_a_feature_that_is_read_once_is_no_local() -> None:
+    found = assignments({"d": expr.parse("a * b + a"), "e": expr.parse("c + 1")})
+    assert found == {
+        "d": (("__float_a", "float(a)"), ("d", "(__float_a * float(b)) + __float_a")),
+        "e": (("e", "float(c) + 1.0"),),
+    }
+
+
+def test_a_divisor_counts_twice() -> None:
+    assert assignments({"d": expr.parse("a / b")}) == {
+        "d": (("__float_b", "float(b)"), ("d", "float(a) / __float_b if __float_b else 0.0"))
+    }
