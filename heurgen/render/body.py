@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -25,11 +26,12 @@ Test = ir.Split | ir.Membership
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the layout needs to know of a subtree: derived features it reads, nesting as read (the left branch
-    indented) and at its least.
+    """What the layout needs to know of a subtree: its leaves, the tests above how many of them read each derived
+    feature, nesting as read (the left branch indented) and at its least.
     """
 
-    uses: frozenset[str] = frozenset()
+    leaves: int = 1
+    readers: Mapping[str, int] = field(default_factory=dict)
     natural: int = 0
     least: int = 0
 
@@ -116,20 +118,23 @@ def shapes(tree: ir.Node, derived: frozenset[str]) -> dict[int, Shape]:
             continue
         left, right = found[id(node.left)], found[id(node.right)]
         low, high = sorted((left.least, right.least))
-        found[id(node)] = Shape(
-            (derived & {node.feature}) | left.uses | right.uses,
-            max(left.natural + 1, right.natural),
-            max(low + 1, high),
-        )
+        leaves = left.leaves + right.leaves
+        readers = Counter(left.readers) + Counter(right.readers)
+        if node.feature in derived:
+            readers[node.feature] = leaves
+        found[id(node)] = Shape(leaves, readers, max(left.natural + 1, right.natural), max(low + 1, high))
     return found
 
 
 def due(
     node: Test, derived: Iterable[str], shapes: Mapping[int, Shape], assigned: frozenset[str]
 ) -> list[str]:
-    """Derived features whose smallest subtree with all uses begins here."""
-    both = shapes[id(node.left)].uses & shapes[id(node.right)].uses
-    return [n for n in derived if n not in assigned and (n == node.feature or n in both)]
+    """Derived features to compute here: what the test reads, and what both branches do on the way to at least half
+    of the leaves. Others wait for their branch: a launch pays for its own path, and the text stays short.
+    """
+    here, left, right = (shapes[id(n)] for n in (node, node.left, node.right))
+    common = {n for n in left.readers.keys() & right.readers.keys() if 2 * here.readers[n] >= here.leaves}
+    return [n for n in derived if n not in assigned and (n == node.feature or n in common)]
 
 
 def _expression(derived: ir.Derived) -> expr.Expr:

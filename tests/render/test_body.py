@@ -91,9 +91,31 @@ def test_a_shape_knows_the_derived_features_below_it() -> None:
         "d", 1.0, ir.Split("x", 1, ir.Leaf(0), ir.Leaf(1)), ir.Split("e", 1.0, ir.Leaf(0), ir.Leaf(1))
     )
     found = shapes(tree, frozenset(("d", "e", "f")))
-    assert found[id(tree)].uses == {"d", "e"}
-    assert found[id(tree.left)].uses == frozenset()
-    assert found[id(tree.right)].uses == {"e"}
+    assert found[id(tree)].readers == {"d": 4, "e": 2}
+    assert found[id(tree.left)].readers == {}
+    assert found[id(tree.right)].readers == {"e": 2}
+
+
+@pytest.mark.parametrize(("depth", "computed"), [(1, 1), (2, 2)])
+def test_a_derived_feature_is_computed_above_both_branches_where_half_of_the_paths_read_it(
+    depth: int, computed: int
+) -> None:
+    """Each branch has a test of `d` above two leaves, beside `depth` leaves without one."""
+    reading = ir.Split("d", 1.0, ir.Leaf(0), ir.Leaf(1))
+    branch: ir.Node = reading
+    for i in range(depth):
+        branch = ir.Split("x", float(10 + i), ir.Split("x", float(i), ir.Leaf(0), ir.Leaf(1)), branch)
+    tree = ir.Split("x", 50.0, branch, branch)
+    selector = ir.Selector("nvidia", ("B",), ((1,), (2,)), tree)
+    module = ir.HeuristicModule(
+        "k",
+        (ir.Feature("x", "float"),),
+        (ir.Parameter("B", "int"),),
+        (selector,),
+        (ir.Derived("d", "x + 1"),),
+    )
+    text = body(tree, module, lambda leaf: Code(f"return {leaf.config}"))
+    assert text.count("d = float(x) + 1.0") == computed
 
 
 @pytest.mark.parametrize(("depth", "deepest"), [(NATURAL_NESTING, NATURAL_NESTING), (NATURAL_NESTING + 1, 1)])
