@@ -7,10 +7,11 @@ import torch
 from heurgen_kernels import caches
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
-from heurgen_kernels.host import combine, launch
+from heurgen_kernels.host import combine, hardware, launch
+from heurgen_kernels.host.segments import with_segments
 from heurgen_kernels.tools.static_tunable import Forced
 
-from tests.kernels.batches import LIMITS, clean, config, error_after_change, error_of, make_batch
+from tests.kernels.batches import LIMITS, clean, config, error_after_change, error_of, make_batch, recorded
 
 DECODES = [(1, 150), (1, 90), (1, 3), (1, 1)]
 FEW = [(4, 150), (2, 97), (1, 20)]  # several new tokens
@@ -120,8 +121,6 @@ def test_a_static_grid_has_a_second_launch_where_its_batch_is_small(
     device, seconds, num_seqs, second, monkeypatch
 ):
     """4 parts a processor are shared by the batch: 2 or more of each of 33 sequences' two heads on 132 processors."""
-    from heurgen_kernels.host import hardware
-
     if device == "cpu":
         monkeypatch.setitem(hardware._devices, torch.device("cpu"), hardware.Device("nvidia", None, 132))
     elif torch.cuda.get_device_properties(0).multi_processor_count != 132:
@@ -131,10 +130,20 @@ def test_a_static_grid_has_a_second_launch_where_its_batch_is_small(
     assert bool(seconds) == (num_seqs * 8 * 2 <= 528) == second
 
 
+def test_decodes_apart_from_prompts(gpu, seconds):
+    """Prompts of the batch, another launch's, have no parts: their rows are not touched."""
+    lengths = [(1, 2000), (300, 900), (5, 700), (1, 30), (129, 129)]
+    batch = make_batch(
+        lengths, (32, 8), 128, 16, torch.bfloat16, device=gpu, cache=torch.float8_e4m3fn
+    )  # fmt: skip
+    scale = {name: torch.full((), 0.25, device=gpu) for name in ("k_scale", "v_scale")}
+    setting = with_segments(Config("mixed", 128, 64, 4, 3, 1, 4), 8)
+    assert error_of(batch, setting, **scale) < 2 * LIMITS[torch.bfloat16]
+    assert len(seconds) == 1
+
+
 def test_recorded(gpu, seconds):
     """Replayed over and over, lengths changing, with counters and parts left as each replay leaves them."""
-    from tests.kernels.batches import recorded
-
     batch = clean(make_batch(DECODES, heads=(32, 8), size=128, device=gpu))
     for variant in ("split_kv", "static_grid"):
         out = torch.empty_like(batch["q"])
