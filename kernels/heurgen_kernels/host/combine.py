@@ -1,6 +1,6 @@
 """The second launch that combines the parts of split keys, where that ends sooner than the last program of each block.
 
-On Hopper alone: there it begins while the first launch runs (`device/dependent.py`), elsewhere behind it.
+On Hopper alone, where it begins while the first launch runs (`device/dependent.py`). Behind it it would end later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # H100: 0.4 us for 32 KB, 4 us for 300 KB, of 9 batches from one decode to 28.
 ALONE = 1 << 15
 NEVER = 1 << 30
-# Parts that a program reads at once: as many rows of 128 numbers as one warp has registers for.
+# Numbers of a row's parts that a program, one warp, reads at once: 128 registers a thread.
 ROW = 4096
 OPTIONS = {"num_warps": 1, "launch_pdl": True}
 # Parts for each processor that a static grid chooses about.
@@ -52,6 +52,7 @@ def combine(
     rest: tuple[Any, ...],
     rows: int,
 ) -> None:
+    """Launch it, on the stream of the first launch and right behind it."""
     run(plan.second, _launch_bound, _dispatch, (plan, call, addresses, stream, rest, rows))
 
 
