@@ -39,7 +39,8 @@ MODES = {
     "default": {"mode": 3, "cudagraph_mode": "FULL_AND_PIECEWISE"},
 }
 KERNELS = ("naive_kernel", "q_block_kernel", "split_kv_kernel", "static_grid_kernel", "mixed_kernel",
-           "warp_specialized_kernel", "reduce_kernel", "metadata_kernel", "write_pages_kernel")  # fmt: skip
+           "warp_specialized_kernel", "combine_kernel", "static_combine_kernel", "metadata_kernel",
+           "write_pages_kernel")  # fmt: skip
 
 
 def build(given: dict[str, Any]) -> Any:

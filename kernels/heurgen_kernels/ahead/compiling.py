@@ -23,6 +23,7 @@ from triton.compiler.compiler import make_backend
 from triton.runtime.cache import get_cache_key, get_cache_manager
 from triton.runtime.jit import JITFunction
 
+from ..device.combine import combine_kernel, static_combine_kernel
 from ..device.mixed import mixed_kernel
 from ..device.naive import naive_kernel
 from ..device.pages import write_pages_kernel
@@ -39,7 +40,7 @@ from ..host.dispatch import compiling
 
 KERNELS = (
     naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel, warp_specialized_kernel,
-    write_pages_kernel, widen_kernel,
+    combine_kernel, static_combine_kernel, write_pages_kernel, widen_kernel,
     stream_k_matmul, vector_matmul, warp_specialized_matmul, pad_kernel,
 )  # fmt: skip
 # Methods of these are replaced by one thread at a time: each puts back what it found.

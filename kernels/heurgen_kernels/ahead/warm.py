@@ -247,9 +247,11 @@ def divided(config: Any, features: Mapping[str, Any]) -> list[Config]:
     if one.variant == "static_grid" and not isinstance(parts, Range):
         wanted = [one._replace(num_segments=count) for count in (SEGMENTS if shared else (parts,))]
     elif shared:
-        wanted = [with_segments(one, 1), one._replace(num_segments=2)]
+        wanted = [with_segments(one, 1), *few_and_many(one)]
+    elif isinstance(parts, Range):
+        wanted = few_and_many(one)
     else:
-        wanted = [one._replace(num_segments=2) if isinstance(parts, Range) or parts > 1 else one]
+        wanted = [one._replace(num_segments=parts)]
     group = features["num_query_heads"] // features["num_kv_heads"]
     block_q = block_rows(one.BLOCK_M, group) // group
     blocks = features["total_query_tokens"][1] // block_q + features["num_seqs"][1]
@@ -258,6 +260,11 @@ def divided(config: Any, features: Mapping[str, Any]) -> list[Config]:
             fewer for with_parts in wanted for fewer in halved(with_parts, blocks, block_q, features)
         )
     )
+
+
+def few_and_many(config: Config) -> list[Config]:
+    """With keys in parts: many parts are combined by a launch of their own, see `host.combine`."""
+    return [config._replace(num_segments=count) for count in (2, SEGMENTS[-1])]
 
 
 def steps(config: Config, group: int, low: int, high: int) -> list[int]:

@@ -63,8 +63,8 @@ NUMBERS = ("part_rows", "scale", "softcap", "left", "right", "table_stride", "nu
 OWN_NUMBERS = {
     "naive": (),
     "q_block": (),
-    "split_kv": ("max_segments",),
-    "static_grid": ("forced",),
+    "split_kv": ("max_segments", "second_from"),
+    "static_grid": ("forced", "second_from"),
     "mixed": ("max_segments", "prompt_blocks"),
     "warp_specialized": ("max_segments", "numbers"),
 }

@@ -2,7 +2,7 @@
 
 A Q block is BLOCK_Q = BLOCK_M // G successive query tokens of one sequence, times the G query heads of a KV head
 (section 4.4 of the paper). Its keys may be cut into segments of whole tiles (section 4.5): each segment leaves a
-partial result, and either a second launch or the last program to finish combines them.
+partial result, and the last program to finish combines them, or a second launch (`combine`).
 """
 
 import triton
@@ -185,14 +185,15 @@ def store_part(
 @triton.jit
 def combine_last(
     acc, M, L, tensors, acc_ptr, m_ptr, l_ptr, count_ptr, token0, q_len, block, head, segment, segments, row_ok,
-    sizes: tl.constexpr, strides: tl.constexpr, features: tl.constexpr, BLOCK_M: tl.constexpr, KEPT: tl.constexpr,
-    CHUNK: tl.constexpr,
+    second_from, sizes: tl.constexpr, strides: tl.constexpr, features: tl.constexpr, BLOCK_M: tl.constexpr,
+    KEPT: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """Leave this segment's part; the program that finishes last combines all of them and resets the counter.
 
     `acc_ptr`, `m_ptr`, `l_ptr` and `count_ptr` point at the block's own scratch. One launch instead of two. More than
     FAN_IN parts are combined in two levels: one program alone would read all of them, FAN_IN at a time, while the
-    others have ended. The last program of FAN_IN neighbours combines theirs, the last of those the sums.
+    others have ended. The last program of FAN_IN neighbours combines theirs, the last of those the sums. A block of
+    second_from segments and more is left to a second launch; None: there is none.
     """
     G: tl.constexpr = sizes.G
     D_PAD: tl.constexpr = sizes.D_PAD
@@ -205,44 +206,48 @@ def combine_last(
         acc, M, L, acc_ptr + segment.to(tl.int64) * (KEPT * D_PAD), m_ptr + segment * KEPT, l_ptr + segment * KEPT,
         row_ok, BLOCK_M, KEPT, D_PAD,
     )  # fmt: skip
-    tl.debug_barrier()  # every thread's part is written before one thread counts it
-    first = segment // FAN_IN * FAN_IN
-    near = tl.minimum(segments - first, FAN_IN)
-    done = tl.atomic_add(count_ptr + 1 + segment // FAN_IN, 1, sem="acq_rel")
-    if done == near - 1:
-        tl.store(count_ptr + 1 + segment // FAN_IN, 0)
-        step = KEPT
-        count = near
-        if segments > FAN_IN:
-            part_acc, part_m, part_l = (
-                acc_ptr + first * (KEPT * D_PAD),
-                m_ptr + first * KEPT,
-                l_ptr + first * KEPT,
-            )
-            for row in range(0, KEPT, ROWS_READ):
-                whole, m, total = reduce_parts(
-                    part_acc, part_m, part_l, row, near, ROWS_READ, KEPT, CHUNK, D_PAD
+    alone = True
+    if second_from is not None:
+        alone = segments < second_from
+    if alone:
+        tl.debug_barrier()  # every thread's part is written before one thread counts it
+        first = segment // FAN_IN * FAN_IN
+        near = tl.minimum(segments - first, FAN_IN)
+        done = tl.atomic_add(count_ptr + 1 + segment // FAN_IN, 1, sem="acq_rel")
+        if done == near - 1:
+            tl.store(count_ptr + 1 + segment // FAN_IN, 0)
+            step = KEPT
+            count = near
+            if segments > FAN_IN:
+                part_acc, part_m, part_l = (
+                    acc_ptr + first * (KEPT * D_PAD),
+                    m_ptr + first * KEPT,
+                    l_ptr + first * KEPT,
                 )
-                rows = row + tl.arange(0, ROWS_READ)
-                tl.store(part_acc + rows[:, None] * D_PAD + tl.arange(0, D_PAD)[None, :], whole)
-                tl.store(part_m + rows, m)
-                tl.store(part_l + rows, total)
-            tl.debug_barrier()
-            step = FAN_IN * KEPT
-            count = tl.cdiv(segments, FAN_IN)
-            done = tl.atomic_add(count_ptr, 1, sem="acq_rel")
+                for row in range(0, KEPT, ROWS_READ):
+                    whole, m, total = reduce_parts(
+                        part_acc, part_m, part_l, row, near, ROWS_READ, KEPT, CHUNK, D_PAD
+                    )
+                    rows = row + tl.arange(0, ROWS_READ)
+                    tl.store(part_acc + rows[:, None] * D_PAD + tl.arange(0, D_PAD)[None, :], whole)
+                    tl.store(part_m + rows, m)
+                    tl.store(part_l + rows, total)
+                tl.debug_barrier()
+                step = FAN_IN * KEPT
+                count = tl.cdiv(segments, FAN_IN)
+                done = tl.atomic_add(count_ptr, 1, sem="acq_rel")
+                if done == count - 1:
+                    tl.store(count_ptr, 0)
             if done == count - 1:
-                tl.store(count_ptr, 0)
-        if done == count - 1:
-            for row in range(0, KEPT, ROWS_READ):
-                whole, m, total = reduce_parts(
-                    acc_ptr, m_ptr, l_ptr, row, count, ROWS_READ, step, CHUNK, D_PAD
-                )
-                rows = row + tl.arange(0, ROWS_READ)
-                token = block * BLOCK_Q + rows // G
-                heads = head * G + rows % G
-                ok = (token < q_len) & (rows < BLOCK_Q * G)
-                store_rows(whole, m, total, tensors, token0, token, heads, ok, sizes, strides, features)
+                for row in range(0, KEPT, ROWS_READ):
+                    whole, m, total = reduce_parts(
+                        acc_ptr, m_ptr, l_ptr, row, count, ROWS_READ, step, CHUNK, D_PAD
+                    )
+                    rows = row + tl.arange(0, ROWS_READ)
+                    token = block * BLOCK_Q + rows // G
+                    heads = head * G + rows % G
+                    ok = (token < q_len) & (rows < BLOCK_Q * G)
+                    store_rows(whole, m, total, tensors, token0, token, heads, ok, sizes, strides, features)
 
 
 @triton.jit
@@ -299,14 +304,14 @@ def run_block(
     tensors, part_ptr, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right, table_stride,
     sequence, token0, q_len, k_len, block, head, segment, segment_tiles, item, max_segments, sizes: tl.constexpr,
     strides: tl.constexpr, features: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, KEPT: tl.constexpr,
-    CHUNK: tl.constexpr, FUSED: tl.constexpr,
+    CHUNK: tl.constexpr, second_from,
 ):  # fmt: skip
     """Attend to one segment of one Q block and store the result, or its part where the block has several
     segments. With WRITE the last segment's program writes the new tokens' K and V: a single token's are loaded before
     the loop and stored after it, so that neither is waited for.
 
     item: number of the (Q block, KV head) pair, its row in the scratch. part_ptr: `tensors.part`, or None where these
-    keys are not cut.
+    keys are not cut. second_from: see `combine_last`.
     """
     G: tl.constexpr = sizes.G
     D: tl.constexpr = sizes.D
@@ -346,17 +351,12 @@ def run_block(
             part = item.to(tl.int64) * (max_segments * KEPT)
             m_ptr = part_ptr + part_rows.to(tl.int64) * D_PAD
             l_ptr = m_ptr + part_rows
-            if FUSED and segments > 1:
+            if segments > 1:
                 combine_last(
                     acc, M, L, tensors, part_ptr + part * D_PAD, m_ptr + part, l_ptr + part,
                     tensors.counters + item * max_segments,
-                    token0, q_len, block, head, segment, segments, row_ok, sizes, strides, features, BLOCK_M, KEPT,
-                    CHUNK,
-                )  # fmt: skip
-            elif segments > 1:
-                part += segment * KEPT
-                store_part(
-                    acc, M, L, part_ptr + part * D_PAD, m_ptr + part, l_ptr + part, row_ok, BLOCK_M, KEPT, D_PAD
+                    token0, q_len, block, head, segment, segments, row_ok, second_from, sizes, strides, features,
+                    BLOCK_M, KEPT, CHUNK,
                 )  # fmt: skip
             else:
                 store_rows(acc, M, L, tensors, token0, token, heads, row_ok, sizes, strides, features)

@@ -47,7 +47,7 @@ def mixed_kernel(
             run_block(
                 tensors, None, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right,
                 table_stride, sequence, token0, q_len, k_len, block, head, 0, 0, 0, 1,
-                sizes, strides, features, BLOCK_M, TILE, BLOCK_M, 1, False,
+                sizes, strides, features, BLOCK_M, TILE, BLOCK_M, 1, None,
             )  # fmt: skip
     else:
         number = number - prompt_blocks
@@ -64,5 +64,5 @@ def mixed_kernel(
             run_block(
                 tensors, tensors.part, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left,
                 right, table_stride, sequence, token0, q_len, k_len, block, head, segment, segment_tiles,
-                number * HKV + head, max_segments, sizes, strides, features, SMALL_M, TILE, KEPT, CHUNK, True,
+                number * HKV + head, max_segments, sizes, strides, features, SMALL_M, TILE, KEPT, CHUNK, None,
             )  # fmt: skip

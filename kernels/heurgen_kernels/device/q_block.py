@@ -28,7 +28,7 @@ def q_block_kernel(
         run_block(
             tensors, None, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right,
             table_stride, sequence, token0, q_len, k_len, block, head, 0, 0, 0, 1,
-            sizes, strides, features, BLOCK_M, TILE, BLOCK_M, 1, False,
+            sizes, strides, features, BLOCK_M, TILE, BLOCK_M, 1, None,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from .block import run_block, segment_count, segment_span, tiles_per_segment
+from .dependent import let_next_begin
 from .split_kv import locate
 
 # Lengths read in one vector step.
@@ -60,17 +61,47 @@ def survey(cu_ptr, lens_ptr, num_seqs, left, right, BLOCK_Q: tl.constexpr, TILE:
     return active, most, total
 
 
-@triton.jit(do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "forced"])
+@triton.jit
+def choose_segments(total_q, active, longest_k, total_k, forced, SEGMENTS: tl.constexpr, HKV: tl.constexpr,
+                    PROCESSORS: tl.constexpr, CHOOSE: tl.constexpr):  # fmt: skip
+    """Into how many segments the longest sequence is cut."""
+    segments = forced
+    if forced == 0:
+        segments = tl.cast(CHOOSE(active, total_q, longest_k, total_k, HKV, PROCESSORS), tl.int32)
+    return tl.minimum(tl.maximum(segments, 1), SEGMENTS)
+
+
+@triton.jit
+def choose_tiles(
+    cu_ptr, lens_ptr, num_seqs, forced, left, right, BLOCK_Q: tl.constexpr, TILE: tl.constexpr,
+    CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, HKV: tl.constexpr, PROCESSORS: tl.constexpr,
+    CHOOSE: tl.constexpr,
+):  # fmt: skip
+    """Tiles of a segment of decodes."""
+    active, longest_k, total_k = survey(
+        cu_ptr, lens_ptr, num_seqs, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, True
+    )  # fmt: skip
+    total_q = tl.load(cu_ptr + num_seqs)
+    segments = choose_segments(total_q, active, longest_k, total_k, forced, SEGMENTS, HKV, PROCESSORS, CHOOSE)
+    return tl.maximum(tl.cdiv(tl.cdiv(longest_k, TILE), segments), 1)
+
+
+@triton.jit(
+    do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "forced", "second_from"]
+)
 def static_grid_kernel(
     tensors, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-    forced,
+    forced, second_from,
     sizes: tl.constexpr, strides: tl.constexpr, features: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr,
     SEGMENTS: tl.constexpr, KEPT: tl.constexpr, CHUNK: tl.constexpr, DECODE: tl.constexpr, PROCESSORS: tl.constexpr,
     CHOOSE: tl.constexpr,
 ):  # fmt: skip
     """Grid: (programs,). SEGMENTS bounds what CHOOSE may return; it sizes the scratch. forced: segments for the
-    longest sequence without asking CHOOSE, 0 to ask. DECODE: each sequence has at most one Q block.
+    longest sequence without asking CHOOSE, 0 to ask. DECODE: each sequence has at most one Q block. second_from: None
+    where no second launch may come.
     """
+    if second_from is not None:
+        let_next_begin()
     HKV: tl.constexpr = sizes.HKV
     CAUSAL: tl.constexpr = features.CAUSAL
     WINDOW: tl.constexpr = features.WINDOW
@@ -84,10 +115,9 @@ def static_grid_kernel(
         active, longest_k, total_k = survey(
             tensors.cu, tensors.lens, num_seqs, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, DECODE
         )  # fmt: skip
-        segments = forced
-        if forced == 0:
-            segments = tl.cast(CHOOSE(active, total_q, longest_k, total_k, HKV, PROCESSORS), tl.int32)
-        segments = tl.minimum(tl.maximum(segments, 1), SEGMENTS)
+        segments = choose_segments(
+            total_q, active, longest_k, total_k, forced, SEGMENTS, HKV, PROCESSORS, CHOOSE
+        )
     if DECODE:
         # Only segments that exist are numbered, so that all programs get the same number of them, give or
         # take one; they go round the programs, chunk of sequences after chunk.
@@ -112,7 +142,8 @@ def static_grid_kernel(
                 run_block(
                     tensors, tensors.part, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left,
                     right, table_stride, sequence, token0, q_len, k_len, block, head, segment, segment_tiles,
-                    number * HKV + head, SEGMENTS, sizes, strides, features, BLOCK_M, TILE, KEPT, CHUNK, True,
+                    number * HKV + head, SEGMENTS, sizes, strides, features, BLOCK_M, TILE, KEPT, CHUNK,
+                    second_from,
                 )  # fmt: skip
             done += items
     else:
@@ -134,5 +165,6 @@ def static_grid_kernel(
                 run_block(
                     tensors, tensors.part, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left,
                     right, table_stride, sequence, token0, q_len, k_len, block, head, segment, segment_tiles,
-                    number * HKV + head, SEGMENTS, sizes, strides, features, BLOCK_M, TILE, KEPT, CHUNK, True,
+                    number * HKV + head, SEGMENTS, sizes, strides, features, BLOCK_M, TILE, KEPT, CHUNK,
+                    second_from,
                 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..caches import Cache, shared
+from ..device.arguments import Tensors
 from ..device.static_grid import default_segments
 from .hardware import FP8, FP8_NVIDIA, Device, device_of
 
@@ -97,10 +98,15 @@ class Call:
     total_k: int = -1
     told: bool = True
     prefix: bool = True
-    fused: bool = True
     apart: int = 0
     wide: Any = None
     layout: CallLayout = field(init=False)  # set by `validate.check`
+
+    def tensors(self, rest: tuple[Any, ...]) -> Tensors:
+        """As kernels take them. rest: the members from `alibi` on."""
+        return Tensors(
+            self.q, self.k, self.v, self.new_k, self.new_v, self.out, self.table, self.cu, self.blocks, self.lens, *rest
+        )  # fmt: skip
 
     def place(self) -> None:
         """Where the call is over a copy of fp8 pages: makes tensors of it. A bound launch needs addresses alone."""

@@ -15,15 +15,16 @@ import torch
 
 from ..caches import Cache, shared
 from ..config import Config
-from ..device import block, mixed, naive, pages, q_block, split_kv, static_grid, tiles
+from ..device import block, dependent, mixed, naive, pages, q_block, split_kv, static_grid, tiles
+from ..device import combine as combine_module
 from ..device import widen as widen_module
-from ..device.arguments import Tensors
-from ..device.split_kv import reduce_kernel, split_kv_kernel
+from ..device.split_kv import split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
 from . import plan as plan_module
 from .apart import apart, prompts_alone, separable
 from .bound import Bound, Slots, run
 from .call import Call
+from .combine import NEVER, combine, combines
 from .descriptors import new_descriptors, page_descriptors
 from .dispatch import current_device, hash_in_turn, through_triton
 from .occupancy import resident_programs
@@ -33,22 +34,23 @@ from .plan import (
     launch_grid,
     make_plan,
     plan_key,
-    reduce_chunk,
     scratch_fits,
 )
 from .scratch import counters
 from .segments import cut
 from .widen import widen, widened
 
-SPECIALISED = (items, produce, attend, consume, kernel)
+# Callees first.
+MODULES = (
+    tiles, dependent, block, q_block, split_kv, static_grid, combine_module, mixed, naive, pages, widen_module, items,
+    produce, attend, consume, kernel,
+)  # fmt: skip
 
 
 @cache
 def settle_cache_keys() -> None:
     """See `hash_in_turn`: 24 ms."""
-    hash_in_turn(
-        (tiles, block, q_block, split_kv, static_grid, mixed, naive, pages, widen_module, *SPECIALISED)
-    )
+    hash_in_turn(MODULES)
 
 
 # Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
@@ -140,11 +142,12 @@ def arguments_of(plan: Plan, call: Call, stream: int, items: int, blocks: int) -
         rows, call.scale, call.softcap, call.left, call.right, layout.table_stride, layout.num_seqs,
     )  # fmt: skip
     if plan.kernel is split_kv_kernel:
-        numbers = (*numbers, plan.segments)
+        numbers = (*numbers, plan.segments, plan.second_from)
     elif plan.variant in ("mixed", "warp_specialized"):
         numbers = (*numbers, plan.segments, blocks)
     elif plan.variant == "static_grid":
-        numbers = (*numbers, call.forced)
+        second = None if plan.second_from is None else plan.second_from if combines(plan, call) else NEVER
+        numbers = (*numbers, call.forced, second)
     return rest, numbers
 
 
@@ -157,19 +160,8 @@ def _run(
     made = run(plan, _launch_bound, _dispatch, (plan, call, addresses, grid, stream, rest, numbers))
     if made is not None and plan.variant == "static_grid":
         plan.resident = resident_programs(made, plan.options["num_warps"], call.layout.place)
-    if plan.kernel is split_kv_kernel and plan.segments > 1 and not call.fused:
-        _reduce(plan, call, grid, rest, numbers[0])
-
-
-def _reduce(plan: Plan, call: Call, grid: tuple[int, ...], rest: tuple[Any, ...], rows: int) -> None:
-    """The second launch of an unfused split: one program per row."""
-    kept = plan.kept
-    sizes, strides, features, block_m, tile, *_ = plan.constants
-    arguments = (
-        tensors_of(call, rest), rows, call.left, call.right, call.layout.num_seqs, plan.segments, sizes, strides,
-        features, block_m, tile, kept, reduce_chunk(plan.d_pad, 4), plan.decode,
-    )  # fmt: skip
-    through_triton(reduce_kernel, (grid[0], kept), arguments, {"num_warps": 4})
+    if combines(plan, call):
+        combine(plan, call, addresses, stream, rest, numbers[0])
 
 
 def sources_of(tma: tuple[bool, bool]) -> list[Slots]:
@@ -177,19 +169,12 @@ def sources_of(tma: tuple[bool, bool]) -> list[Slots]:
     return [slots for has, slots in zip(tma, SLOTS, strict=True) if has]
 
 
-def tensors_of(call: Call, rest: tuple[Any, ...]) -> Tensors:
-    """rest: the members from `alibi` on."""
-    return Tensors(
-        call.q, call.k, call.v, call.new_k, call.new_v, call.out, call.table, call.cu, call.blocks, call.lens, *rest
-    )  # fmt: skip
-
-
 def dispatched(plan: Plan, call: Call, rest: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, ...]:
     """All arguments of the plan's kernel, in the order of its signature."""
     call.place()
     pages = page_descriptors(plan, call) if plan.tma[0] else (None, None)
     new = new_descriptors(plan, call) if plan.tma[1] else (None, None)
-    return (tensors_of(call, rest), *pages, *new, *numbers, *plan.constants)
+    return (call.tensors(rest), *pages, *new, *numbers, *plan.constants)
 
 
 def _dispatch(given: Given) -> tuple[Any, list[Slots]]:

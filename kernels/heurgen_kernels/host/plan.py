@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -18,8 +18,9 @@ from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
-from .bound import Bound
+from .bound import Bound, Kept
 from .call import Call, specialisable
+from .combine import least_parts
 from .descriptors import descriptor_sources
 from .hardware import FP8, FP8_NVIDIA, Device
 from .segments import block_count, block_rows, heads_of_block, spread
@@ -55,7 +56,8 @@ FITTING = (Fit(192, 128, 64, 1, 0), Fit(128, 128, 128, 1, 1), Fit(128, 64, 128, 
 @dataclass(slots=True)
 class Plan:
     """counters, item_counters: see `_counters`; kept: rows of a part; rows: of a descriptor of pages. heads_kv: where
-    `spread` each KV head as often as its query heads have Q blocks.
+    `spread` each KV head as often as its query heads have Q blocks. second_from: parts of a block from which a second
+    launch, kept as `second`, combines them; None where none may come.
     """
 
     kernel: Any
@@ -73,7 +75,9 @@ class Plan:
     rows: int
     counters: int
     item_counters: int
+    second_from: int | None = None
     bound: Bound | None = None
+    second: Kept = field(default_factory=Kept)
     # programs per processor of a static grid; corrected once the compiled kernel says how many fit
     resident: int = 2
 
@@ -111,7 +115,7 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
-        call.prefix, call.fused, call.apart, aligned, spread(call, config),
+        call.prefix, call.apart, aligned, spread(call, config),
     )  # fmt: skip
 
 
@@ -247,7 +251,13 @@ def make_plan(call: Call, config: Config) -> Plan:
     return Plan(
         kernel, constants, options, block_m // heads, call.k.shape[2] * group // heads, segments, kept, d_pad, decode,
         tma, tile, variant, rows, *_counters(variant, segments, block_m),
+        least_parts(kept, d_pad) if parted(kernel, decode) and call.layout.device.hopper else None,
     )  # fmt: skip
+
+
+def parted(kernel: Any, decode: bool) -> bool:
+    """Whether a second launch knows the parts of the kernel's blocks."""
+    return kernel is split_kv_kernel or (kernel is static_grid_kernel and decode)
 
 
 def _counters(variant: str, segments: int, block_m: int) -> tuple[int, int]:
@@ -329,7 +339,8 @@ def parts_at_once(config: Config, row: int, decode: bool) -> int:
 
 
 def reduce_chunk(row: int, num_warps: int) -> int:
-    """Parts that are combined in one vector step, of `row` elements each: 128 registers a thread, with four warps 64.
+    """Parts that the last program of a block combines in one vector step, of `row` elements each: 128 registers a
+    thread, with four warps 64.
 
     The last program of a decode waits for each step's loads: half as many cost 2.5 % over the decodes of one H200, a
     quarter 5 %. With more, or with as many beside the wide tiles of four warps, fewer programs share a processor.
@@ -355,7 +366,7 @@ def _variant_constants(
     if variant == "q_block" or (variant == "split_kv" and segments == 1 and not decode):
         return q_block_kernel, ()
     if variant == "split_kv":
-        return split_kv_kernel, (kept, chunk, call.fused, decode)
+        return split_kv_kernel, (kept, chunk, decode)
     if variant == "static_grid":
         return static_grid_kernel, (segments, kept, chunk, decode, call.layout.device.processors, call.choose)
     if variant == "mixed":

@@ -22,6 +22,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 
 from ..config import Config, normalise
 from ..device.widen import widen_kernel
+from ..host import combine
 from ..host.apart import apart, separable
 from ..host.call import Call
 from ..host.hardware import Device
@@ -159,7 +160,8 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     """Compile what a launch of the config would run on a target of TARGETS, and read what it uses. 0.5 to 5 s.
 
     Of fp8 pages under warp_specialized: the kernel that reads their copy; `compile_widening` is of the one before it.
-    Where `mixed` takes prompts and decodes apart: the most that either kernel uses.
+    Where `mixed` takes prompts and decodes apart, or many parts are combined by a second launch: the most that either
+    kernel uses.
     """
     call, config = meta_call(shape or Shape(), target), normalise(config)
     found = [_compile(part, given, target) for part, given in launched(call, config)]
@@ -178,8 +180,13 @@ def launched(call: Call, config: Config) -> Sequence[tuple[Call, Config]]:
 def _compile(call: Call, config: Config, target: str) -> Resources:
     plan = make_plan(call, config)
     _, items, blocks = launch_grid(plan, call)
-    arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
-    return resources(plan.kernel, arguments, plan.options, target)
+    rest, numbers = arguments_of(plan, call, 0, items, blocks)
+    found = resources(plan.kernel, dispatched(plan, call, rest, numbers), plan.options, target)
+    if not combine.combines(plan, call):
+        return found
+    arguments = (call.tensors(rest), *combine.arguments_of(plan, call, numbers[0]))
+    second = resources(combine.kernel_of(plan), arguments, combine.OPTIONS, target)
+    return Resources(*map(max, astuple(found), astuple(second)))
 
 
 def compile_widening(target: str, shape: Shape) -> Resources:

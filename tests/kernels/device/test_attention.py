@@ -139,26 +139,6 @@ def test_any_number_of_segments(device, segments):
     assert error_of(batch, config("split_kv", segments=segments)) < HALF
 
 
-def test_separate_reduction_launch(device):
-    """The paper's two launches give what the fused one gives."""
-    from heurgen_kernels.host.call import Call
-    from heurgen_kernels.host.launch import launch
-    from heurgen_kernels.host.validate import check
-
-    batch = make_batch(MIXED, device=device, **SMALL)
-    results = []
-    for fused in (False, True):
-        out = torch.full_like(batch["q"], float("nan"))
-        call = Call(
-            batch["q"], batch["key_cache"], batch["value_cache"], batch["block_table"], batch["cu_seqlens_q"],
-            batch["seq_lens"], out, batch["max_seqlen_q"], batch["max_seqlen_k"], batch["scale"], fused=fused,
-        )  # fmt: skip
-        check(call)
-        results.append(launch(call, config("split_kv")))
-    assert torch.isfinite(results[0]).all()
-    assert torch.allclose(results[0], results[1], atol=1e-3)
-
-
 @pytest.mark.parametrize("variant", ["split_kv", "static_grid", "mixed"])
 def test_scratch_beyond_its_limit_means_fewer_segments(device, variant, monkeypatch):
     from heurgen_kernels.host import plan

@@ -23,7 +23,8 @@ from heurgen_kernels.device.arguments import (
     Strides,
     Tensors,
 )
-from heurgen_kernels.host import validate
+from heurgen_kernels.device.split_kv import split_kv_kernel
+from heurgen_kernels.host import combine, validate
 from heurgen_kernels.host.apart import apart, prompts_alone, separable
 from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
@@ -104,7 +105,9 @@ def fits_the_signature(plan, call, items, blocks):
         int,
         int,
     ]
-    assert all(isinstance(given[name], int | float) for name in start[5:-5])
+    assert all(isinstance(given[name], int | float) for name in start[5:-5] if name != "second_from")
+    parted = plan.kernel is split_kv_kernel or (plan.variant == "static_grid" and plan.decode)
+    assert (given.get("second_from") is not None) == (parted and call.layout.device.hopper)
     annotated = inspect.signature(kernel.fn).parameters.values()
     assert [p.annotation != p.empty for p in annotated] == [i >= constants for i in range(len(arguments))]
     assert all(
@@ -115,6 +118,22 @@ def fits_the_signature(plan, call, items, blocks):
     if plan.segments > 1:
         assert tensors.part.numel() == given["part_rows"] * (plan.d_pad + 2)
         assert tensors.counters.numel() >= items
+    if combine.combines(plan, call):
+        second_fits(plan, call, given)
+
+
+def second_fits(plan, call, given):
+    """The second launch of split keys knows the first one's numbers by the same names; a program for each row."""
+    kernel, rows = combine.kernel_of(plan), given["part_rows"]
+    names = kernel.arg_names[1:]
+    found = dict(zip(names, combine.arguments_of(plan, call, rows), strict=True))
+    assert {name: found[name] for name in names if name not in ("CHUNK", "SEGMENTS", "KEPT", "DECODE")} == {
+        name: given[name] for name in names if name not in ("CHUNK", "SEGMENTS", "KEPT", "DECODE")
+    }
+    assert (found["KEPT"], found.get("SEGMENTS", plan.segments)) == (plan.kept, plan.segments)
+    x, y, z = combine.grid_of(plan, call, rows)
+    assert (x * y * plan.segments, y, z) == (rows, plan.kept, 1)
+    assert plan.segments * plan.kept * plan.d_pad * 4 > combine.ALONE
 
 
 def doubled(flags):

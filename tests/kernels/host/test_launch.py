@@ -13,6 +13,7 @@ from heurgen_kernels.api import paged_attention
 from heurgen_kernels.caches import Cache
 from heurgen_kernels.config import Config
 from heurgen_kernels.host import bound, dispatch, launch
+from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.plan import launch_grid, make_plan
 
 from tests.kernels.batches import LIMITS, checked, error_of, make_batch
@@ -100,9 +101,9 @@ def test_nothing_is_launched_without_tokens_and_one_token_is_enough(launched):
     [
         (Config("naive", 16, 64, 4, 2), ()),
         (Config("q_block", 64, 32, 4, 2), ()),
-        (Config("split_kv", 16, 16, 4, 2, 5), (5,)),
+        (Config("split_kv", 16, 16, 4, 2, 5), (5, None)),
         (Config("mixed", 64, 64, 4, 2, 3), (3, 2)),
-        (Config("static_grid", 16, 16, 1, 3, 6), (0,)),
+        (Config("static_grid", 16, 16, 1, 3, 6), (0, None)),
     ],
 )
 def test_what_a_kernel_is_called_with(setting, own):
@@ -125,26 +126,29 @@ def test_what_a_kernel_is_called_with(setting, own):
 def gone(monkeypatch):
     """What `_run` handed to Triton's dispatch, to a bound launcher, to the second launch of a split."""
     found = []
-    for name in ("_dispatch", "_launch_bound", "_reduce"):
+    for name in ("_dispatch", "_launch_bound", "combine"):
         note = lambda *given, name=name: found.append((name, given)) or (None, ())  # noqa: E731
         monkeypatch.setattr(launch, name, note)
     return found
 
 
 @pytest.mark.parametrize(
-    ("variant", "segments", "fused", "names"),
+    ("variant", "block_m", "segments", "names"),
     [
-        ("split_kv", 3, True, ["_dispatch"]),
-        ("split_kv", 3, False, ["_dispatch", "_reduce"]),
-        ("split_kv", 1, False, ["_dispatch"]),
-        ("mixed", 3, False, ["_dispatch"]),
+        # parts of 2 rows of 32 numbers, of 64 rows: 32 KB are left to the last program
+        ("split_kv", 16, 128, ["_dispatch"]), ("split_kv", 16, 129, ["_dispatch", "combine"]),
+        ("split_kv", 64, 128, ["_dispatch"]), ("static_grid", 16, 128, ["_dispatch"]),
+        ("static_grid", 16, 192, ["_dispatch", "combine"]), ("q_block", 16, 1, ["_dispatch"]),
+        ("mixed", 16, 192, ["_dispatch"]),
     ],
-)
-def test_a_second_launch_reduces_splits_that_are_not_fused(gone, variant, segments, fused, names):
-    call = checked(make_batch([(1, 300), (1, 30)]))
-    call.fused = fused
-    launch.launch(call, Config(variant, 16, 16, 4, 2, segments))
-    assert [name for name, _ in gone] == names
+)  # fmt: skip
+def test_many_parts_have_a_second_launch(gone, monkeypatch, variant, block_m, segments, names):
+    """On Hopper."""
+    monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
+    for device in (Device("nvidia", (9, 0), 132), Device("nvidia", (8, 0), 108), Device("amd", None, 304)):
+        gone.clear()
+        launch.launch(checked(make_batch([(1, 300)]), device), Config(variant, block_m, 16, 4, 2, segments))
+        assert [name for name, _ in gone] == (names if device.hopper else names[:1])
 
 
 def test_a_bound_launch_is_taken_where_no_profiler_listens(gone, monkeypatch):

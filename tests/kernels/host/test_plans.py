@@ -57,6 +57,7 @@ def planned(call, config):
         f"{device.vendor} {device.processors} {' '.join(map(str, config))}: {plan.kernel.fn.__name__} {constants} "
         f"| {options} | block_q {plan.block_q} heads {plan.heads_kv} parts {plan.segments} of {plan.kept}x{plan.d_pad} "
         f"decode {plan.decode} tma {plan.tma} rows {plan.rows} counters {plan.counters} {plan.item_counters} "
+        f"second {plan.second_from} "
         f"| {launch_grid(plan, call)}"
     )
 

@@ -288,6 +288,23 @@ def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
     assert "module has no attribute 'renamed'" in SAID[0]
 
 
+def check_a_refusal_without_a_word_is_told_by_its_kind():
+    def refuse(*_, **__):
+        raise ValueError
+
+    batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+    ours, backend.paged_attention = backend.paged_attention, refuse
+    SAID.clear()
+    calls, restore = stock_calls()
+    try:
+        batch.forward(impl, builder.build(0, batch.common))
+    finally:
+        restore()
+        backend.paged_attention = ours
+    assert (len(calls), len(SAID)) == (1, 1)
+    assert ": ValueError" in SAID[0]
+
+
 def check_layers_that_we_lack_are_vllms_from_the_start():
     for traits in (
         {"head_size": 320}, {"kv_cache_dtype": "int8_per_token_head"}, {"kv_cache_dtype": "fp8_e5m2"},

@@ -16,7 +16,7 @@ from heurgen_kernels.config import Config, normalise
 from heurgen_kernels.defaults import GRAPH, default_config
 from heurgen_kernels.heuristics import paged_attention, paged_attention_amd, paged_attention_fp8
 from heurgen_kernels.host.plan import RESERVED, adapted, shared_memory
-from heurgen_kernels.host.segments import with_segments
+from heurgen_kernels.host.segments import SEGMENTS, with_segments
 from heurgen_kernels.tools.fits import SHARED_LIMIT, Shape, meta_call
 
 from benchmarks.gpu_check import unproved
@@ -31,11 +31,11 @@ by_make_fits = pytest.mark.skipif(
 
 
 def configs_of(module):
-    """What every config that a generated module can return comes to: keys cut, or not. How many parts there are is
-    no part of a kernel.
+    """What every config that a generated module can return comes to: keys cut into so many parts that a second launch
+    combines them, or not cut. How many parts there are is no part of a kernel.
     """
     found = [normalise(value) for name, value in vars(module).items() if name.startswith("_CONFIG_")]
-    cut = {with_segments(config, 2) for config in found if config.programs_per_sm}
+    cut = {with_segments(config, SEGMENTS[-1]) for config in found if config.programs_per_sm}
     return sorted(cut | {with_segments(config, 1) for config in found}, key=str)
 
 

@@ -136,7 +136,8 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
                 heuristics=self.heuristics, **told,
             )  # fmt: skip
         except (ValueError, OutOfResources, CompilationError) as refusal:  # nothing was launched
-            self._tell("a launch that ours refuse", f": {str(refusal).strip().splitlines()[-1]}")
+            said = str(refusal).strip() or type(refusal).__name__
+            self._tell("a launch that ours refuse", f": {said.splitlines()[-1]}")
             if isinstance(refusal, CompilationError):  # of a Triton to come: nor would the next step
                 self.stock = "kernels that this Triton does not compile"
             if "slot_mapping" in told:
