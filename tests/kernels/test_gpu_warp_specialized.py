@@ -8,12 +8,14 @@ from heurgen_kernels.config import Config
 from heurgen_kernels.host.metadata import build_metadata_host
 
 from tests.kernels.batches import LIMITS, error_of, halves, make_batch
-from tests.kernels.gpu_cases import FEATURES, NARROW, SHAPES, THREE_CONSUMERS, UNEVEN, some
+from tests.kernels.gpu_cases import BETWEEN, FEATURES, NARROW, SHAPES, THREE_CONSUMERS, UNEVEN, some
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize(("heads", "size", "page", "tile", "segments"), some(SHAPES, 3) + NARROW, ids=str)
+@pytest.mark.parametrize(
+    ("heads", "size", "page", "tile", "segments"), some(SHAPES, 3) + NARROW + BETWEEN, ids=str
+)
 def test_warp_specialized(gpu, heads, size, page, tile, segments):
     """Empty, short and long sequences, chunks whose prefix ends inside a tile, V behind the last key NaN."""
     lengths = [(1, 1513), (700, 900), (64, 64), (0, 0), (33, 1000), (1, 1), (2, 3000)]
@@ -69,6 +71,31 @@ def test_prompts_whose_heads_fill_no_block(gpu, heads, size, block, segments):
         metadata = build_metadata_host([q for q, _ in lengths], block // heads[0] * heads[1] or 1, gpu)
         for more in ({}, {"sinks": sinks, "metadata": metadata}):
             assert error_of(batch, config, **more) < LIMITS[torch.bfloat16]
+
+
+@pytest.mark.parametrize("growth", [0.001, 0.02, 0.05, 0.5, -0.05])
+@pytest.mark.parametrize(
+    ("heads", "size", "tile", "segments"),
+    [
+        ((8, 2), 128, 128, 1), ((8, 2), 128, 64, 3), ((8, 2), 112, 128, 1), ((4, 4), 256, 64, 1), ((4, 2), 192, 64, 3),
+        ((8, 2), 96, 128, 1),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_scores_that_grow(gpu, growth, heads, size, tile, segments):
+    """Along the keys of each sequence, by 0.1 to 64 from a tile of 128 to the next, where sums are scaled from 5.5 (2^8)
+    on; or they fall.
+    """
+    lengths, page = [(1, 1513), (300, 1600), (200, 200), (33, 1000)], 16
+    batch = make_batch(lengths, heads, size, page, torch.bfloat16, device=gpu)
+    for row, (_, count) in enumerate(lengths):
+        key = torch.arange(count, device=gpu)
+        slots = batch["block_table"][row, key // page].long(), key % page
+        batch["key_cache"][*slots, :, 0] = (growth * key)[:, None].to(torch.bfloat16)
+    batch["q"][:, :, 0] = size**0.5
+    config = Config("warp_specialized", 128, tile, 4, 2 if tile == 128 else 3, segments)
+    for features in ({}, {"sinks": torch.linspace(-2, 3, heads[0], device=gpu)}, {"window": (700, -1)}):
+        assert error_of(batch, config, **features) < LIMITS[torch.bfloat16]
 
 
 def test_warp_specialized_with_sinks_and_metadata(gpu):

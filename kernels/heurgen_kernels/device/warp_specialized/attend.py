@@ -15,26 +15,33 @@ from .produce import COLUMNS
 
 HALF = gl.constexpr(64)  # rows of a consumer
 LOWEST = gl.constexpr(-1.0e38)
+# How far, as a power of two, scores may lie above what weights are relative to before sums are scaled, where `lean`:
+# most turns then scale none (Zadouri et al., FlashAttention-4, has the same 8). Weights of float16 may be 2^16.
+SLACK = gl.constexpr(8.0)
 
 
 @gluon.constexpr_function
-def hides_values(HEAD, D, TILE, SOFTCAP):
+def lean(HEAD, D):
+    """Whether a turn's softmax is kept short: sums are scaled where a maximum has grown by more than SLACK alone, a
+    row's maximum is found in short chains of instructions, and threads add their shares of a row's sum at the end.
+
+    Speed measured on an H100 with `hides_values`, prompts of 11,571 to 30,000 tokens and chunks: heads of 128 1.02 to
+    1.06, of 112 1.03 to 1.07, of 256 1.07 to 1.08 (with a soft cap 1.03 to 1.08), of 192 1.02 to 1.06; but of 96 0.90
+    to 0.97, of 64, without `hides_values`, 0.91 to 1.01. Sizes between were not measured.
+    """
+    return D > 128 or (D == 128 and HEAD > 96)
+
+
+@gluon.constexpr_function
+def hides_values(HEAD, D, SOFTCAP):
     """Whether a consumer's softmax runs while the matrix unit multiplies the last tile's weights with V, not behind it.
 
-    Speed measured on an H200, prompts of 11,571 to 30,000 tokens and chunks from pages: heads of 128 0.996 to 1.015, of
-    256 0.996 to 1.044; but 128 with tiles of 64 keys 0.96 to 1.00, 256 with a soft cap 0.98 to 0.99, 96 0.95 to 0.99,
-    64 0.94 to 0.97 with two consumers, 0.97 to 1.01 with three, which hide each other's softmax. Sizes between, and a
-    soft cap at 128, were not measured.
+    Speed measured on an H100 beside `lean` alone: heads of 128 in tiles of 64 keys 1.01 to 1.03; heads of 256 with a
+    soft cap 1.01 to 1.04 at long prompts and chunks, but 0.94 to 0.98 at short prompts. A soft cap at other sizes was
+    not measured. Where not lean it loses (an H200): 96 0.95 to 0.99, 64 0.94 to 0.97 with two consumers, 0.97 to 1.01
+    with three, which hide each other's softmax.
     """
-    return HEAD == D and (D, TILE) in ((128, 128), (256, 64)) and not SOFTCAP
-
-
-@gluon.constexpr_function
-def scales_late(HEAD, D, TILE, SOFTCAP):
-    """Whether the sums are scaled while the next tile's scores begin, not before: another 2 to 3 % at heads of 256; 1
-    to 2 % slower at 128.
-    """
-    return D == 256 and hides_values(HEAD, D, TILE, SOFTCAP)
+    return lean(HEAD, D) and not SOFTCAP
 
 
 @gluon.jit
@@ -142,10 +149,48 @@ def added(begun, begun_more, SPLIT: gl.constexpr):
     return acc, more
 
 
+@gluon.constexpr_function
+def scaling(count):
+    """(PTX, operands): a thread's `count` sums, $0 .., times $(2 count) .., unless $(3 count) is 0, in all of a warp.
+
+    Sums and results are the same registers: copies between the products that follow would make these wait for one
+    another.
+    """
+    begin = ["{ .reg .pred same;", f"setp.eq.f32 same, ${3 * count}, 0f00000000;", "@same bra.uni kept;"]
+    times = [f"mul.f32 ${i}, ${i}, ${2 * count + i};" for i in range(count)]
+    operands = ["=f"] * count + [str(i) for i in range(count)] + ["f"] * (2 * count)
+    return "\n".join([*begin, *times, "kept: }"]), ",".join(operands)
+
+
 @gluon.jit
-def scaled(acc, alpha):
-    """The rows of acc times alpha."""
-    return acc * gl.convert_layout(alpha, gl.SliceLayout(1, acc.type.layout))[:, None]
+def scaled(acc, alpha, moved, LEAN: gl.constexpr):
+    """The rows of acc times alpha. moved: where LEAN, `moved_in_warp`."""
+    ROW: gl.constexpr = gl.SliceLayout(1, acc.type.layout)
+    factors = gl.convert_layout(alpha, ROW)[:, None]
+    if LEAN:
+        COUNT: gl.constexpr = acc.shape[0] * acc.shape[1] // 128
+        CODE: gl.constexpr = scaling(COUNT)
+        flags = gl.convert_layout(moved, ROW)[:, None]
+        found = gl.inline_asm_elementwise(
+            CODE[0], CODE[1], [acc, factors, flags], dtype=gl.float32, is_pure=True, pack=COUNT
+        )
+    else:
+        found = acc * factors
+    return found
+
+
+@gluon.jit
+def moved_in_warp(alpha):
+    """1.0 where a row of the warp's has another alpha than 1, else 0.0. A thread has two rows."""
+    return gl.inline_asm_elementwise(
+        """{ .reg .pred mine, any;
+        setp.ne.f32 mine, $2, 0f3f800000;
+        setp.ne.or.f32 mine, $3, 0f3f800000, mine;
+        vote.sync.any.pred any, mine, 0xffffffff;
+        selp.f32 $0, 0f3f800000, 0f00000000, any;
+        mov.b32 $1, $0; }""",
+        "=f,=f,f,f", [alpha], dtype=gl.float32, is_pure=True, pack=2,
+    )  # fmt: skip
 
 
 @gluon.jit
@@ -159,37 +204,54 @@ def capped(s, inner, SOFTCAP: gl.constexpr):
 
 
 @gluon.jit
-def softmax_step(s, M, L, qk_scale):
-    """(weights, scale of what was summed so far, new maximum, new sum) of the online softmax in the log2 domain."""
-    m_new = gl.maximum(M, gl.max(s, 1) * qk_scale)
-    p = gl.exp2(s * qk_scale - m_new[:, None])
-    alpha = gl.exp2(M - m_new)
-    return p, alpha, m_new, L * alpha + gl.sum(p, 1)
+def row_max(s):
+    """The maximum of each row, of columns a quarter of the row apart first: one after the other they would be a chain
+    in which each instruction waits for the one before, while nothing else is to do.
+    """
+    quarters = gl.max(gl.reshape(s, [s.shape[0], 4, s.shape[1] // 4]), 1)
+    return gl.convert_layout(gl.max(quarters, 1), gl.SliceLayout(1, s.type.layout), assert_trivial=True)
 
 
 @gluon.jit
-def held(alpha):
-    """alpha as it is: what is computed of it is not moved before this place."""
-    return gl.inline_asm_elementwise(
-        "mov.b32 $0, $1;", "=f,f", [alpha], dtype=gl.float32, is_pure=False, pack=1
-    )
+def lane_sums(p):
+    """[rows, 4]: what each of the four threads of a row has of its sum."""
+    pairs = gl.sum(gl.reshape(p, [p.shape[0], p.shape[1] // 8, 4, 2]), 3)
+    return gl.sum(pairs, 1)
+
+
+@gluon.jit
+def softmax_step(s, M, L, qk_scale, LEAN: gl.constexpr):
+    """(weights, scale of what was summed so far, new M, new L) of the online softmax in the log2 domain. M: the rows'
+    maximum; where LEAN at most SLACK below it. L: the sum of their weights; where LEAN `lane_sums`.
+    """
+    if LEAN:
+        top = row_max(s) * qk_scale
+        m_new = gl.where(top > M + SLACK, top, M)
+    else:
+        m_new = gl.maximum(M, gl.max(s, 1) * qk_scale)
+    p = gl.exp2(s * qk_scale - m_new[:, None])
+    alpha = gl.exp2(M - m_new)
+    if LEAN:
+        ROW: gl.constexpr = gl.SliceLayout(1, L.type.layout)
+        total = L * gl.convert_layout(alpha, ROW, assert_trivial=True)[:, None] + lane_sums(p)
+    else:
+        total = L * alpha + gl.sum(p, 1)
+    return p, alpha, m_new, total
 
 
 @gluon.jit
 def attend_tiles(
-    masked, last, begin, done, acc, more, alpha, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context,
+    masked, last, begin, done, acc, more, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context,
     q_len, left, right, inner, qk_scale, tiles, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
     STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr,
     PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, then the softmax.
-    alpha: what acc and more are still to be scaled by, where LATE (`scales_late`).
-    """
+    """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, then the softmax."""
     k_ready, k_empty, v_ready, v_empty = barriers
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
     SPLIT: gl.constexpr = acc.shape[1] < D
-    ASIDE: gl.constexpr = hides_values(HEAD, D, TILE, SOFTCAP)
-    LATE: gl.constexpr = scales_late(HEAD, D, TILE, SOFTCAP)
+    ASIDE: gl.constexpr = hides_values(HEAD, D, SOFTCAP)
+    LEAN: gl.constexpr = lean(HEAD, D)
     for turn in range(1, last):
         here = done + turn
         slot = here % STAGES
@@ -198,8 +260,6 @@ def attend_tiles(
         mbarrier.wait(k_ready.index(slot), phase)
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
         pending = products(q, k_buffers.index(slot), zero, HEAD, D)
-        if LATE:
-            acc = scaled(acc, held(alpha))
         mbarrier.wait(v_ready.index(before), (here - 1) // STAGES & 1)
         begun, begun_more = add_values(p, v_buffers.index(before), acc, more)
         s = warpgroup_mma_wait(2 if SPLIT else 1, deps=[pending])
@@ -217,7 +277,10 @@ def attend_tiles(
                 s, begin + turn, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX,
                 S_LAYOUT,
             )  # fmt: skip
-        weights, alpha, M, L = softmax_step(s, M, L, qk_scale)
+        weights, alpha, M, L = softmax_step(s, M, L, qk_scale, LEAN)
+        moved = alpha
+        if LEAN:
+            moved = moved_in_warp(alpha)
         if ASIDE:  # noqa: SIM102
             # The assembler moves the wait for the values to the front of its block of instructions. Without a branch
             # here that is before the softmax, which would not hide the products.
@@ -227,12 +290,11 @@ def attend_tiles(
                 )  # fmt: skip
         acc, more = added(begun, begun_more, SPLIT)
         mbarrier.arrive(v_empty.index(before))
-        if not LATE:
-            acc = scaled(acc, alpha)
-            if SPLIT:
-                more = scaled(more, alpha)
+        acc = scaled(acc, alpha, moved, LEAN)
+        if SPLIT:
+            more = scaled(more, alpha, moved, LEAN)
         p = gl.convert_layout(weights.to(k_buffers.dtype), P_LAYOUT)
-    return acc, more, alpha, p, M, L
+    return acc, more, p, M, L
 
 
 @gluon.jit
@@ -248,6 +310,9 @@ def attend_item(
     new_masked, _new_whole, page_masked, _page_whole, _passed, _page_passed = tiles
     M = gl.full([HALF], LOWEST, gl.float32, gl.SliceLayout(1, S_LAYOUT))
     L = gl.zeros([HALF], gl.float32, gl.SliceLayout(1, S_LAYOUT))
+    LEAN: gl.constexpr = lean(HEAD, D)
+    if LEAN:
+        L = lane_sums(gl.zeros([HALF, TILE], gl.float32, S_LAYOUT))
     SPLIT: gl.constexpr = (D >= 128) & (4 * HEAD <= 3 * D)
     FIRST: gl.constexpr = D // 2 if SPLIT else D
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, FIRST, 16])
@@ -270,16 +335,14 @@ def attend_item(
         s = masked_scores(
             s, begin, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX, S_LAYOUT
         )
-        weights, alpha, M, L = softmax_step(s, M, L, qk_scale)
+        weights, _alpha, M, L = softmax_step(s, M, L, qk_scale, LEAN)
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
-        acc, more, alpha, p, M, L = attend_tiles(
-            masked, count, begin, done, acc, more, alpha, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token,
+        acc, more, p, M, L = attend_tiles(
+            masked, count, begin, done, acc, more, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token,
             context, q_len, left, right, inner, qk_scale, tiles, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH,
             PREFIX, S_LAYOUT,
         )  # fmt: skip
-        if scales_late(HEAD, D, TILE, SOFTCAP):
-            acc = scaled(acc, alpha)
         last = (done + count - 1) % STAGES
         mbarrier.wait(v_ready.index(last), (done + count - 1) // STAGES & 1)
         if SPLIT:
@@ -288,6 +351,8 @@ def attend_item(
         else:
             acc = warpgroup_mma(p, v_buffers.index(last), acc)
         mbarrier.arrive(v_empty.index(last))
+    if LEAN:
+        L = gl.convert_layout(gl.sum(L, 1), gl.SliceLayout(1, S_LAYOUT), assert_trivial=True)
     return acc, more, M, L
 
 
