@@ -83,8 +83,8 @@ def test_prompts_whose_heads_fill_no_block(gpu, heads, size, block, segments):
     ids=str,
 )  # fmt: skip
 def test_scores_that_grow(gpu, growth, heads, size, tile, segments):
-    """Along the keys of each sequence, by 0.1 to 64 from a tile of 128 to the next, where sums are scaled from 5.5 (2^8)
-    on; or they fall.
+    """Along the keys of each sequence, by 0.1 to 64 from a tile of 128 to the next, or they fall: sums are scaled where
+    one grows by more than 5.5 (2^8).
     """
     lengths, page = [(1, 1513), (300, 1600), (200, 200), (33, 1000)], 16
     batch = make_batch(lengths, heads, size, page, torch.bfloat16, device=gpu)

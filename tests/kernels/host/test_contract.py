@@ -106,7 +106,8 @@ def fits_the_signature(plan, call, items, blocks):
         int,
     ]
     assert all(isinstance(given[name], int | float) for name in start[5:-5] if name != "second_from")
-    parted = plan.kernel is split_kv_kernel or (plan.variant == "static_grid" and plan.decode)
+    static = plan.variant == "static_grid" and plan.decode and plan.d_pad <= 128
+    parted = plan.kernel is split_kv_kernel or static
     assert (given.get("second_from") is not None) == (parted and call.layout.device.hopper)
     annotated = inspect.signature(kernel.fn).parameters.values()
     assert [p.annotation != p.empty for p in annotated] == [i >= constants for i in range(len(arguments))]

@@ -204,12 +204,17 @@ def capped(s, inner, SOFTCAP: gl.constexpr):
 
 
 @gluon.jit
-def row_max(s):
+def row_max(s, WINDOW: gl.constexpr):
     """The maximum of each row, of columns a quarter of the row apart first: one after the other they would be a chain
-    in which each instruction waits for the one before, while nothing else is to do.
+    in which each instruction waits for the one before, while nothing else is to do. Under a window one after the other,
+    since a word would be spilled.
     """
-    quarters = gl.max(gl.reshape(s, [s.shape[0], 4, s.shape[1] // 4]), 1)
-    return gl.convert_layout(gl.max(quarters, 1), gl.SliceLayout(1, s.type.layout), assert_trivial=True)
+    if WINDOW:
+        found = gl.max(s, 1)
+    else:
+        quarters = gl.max(gl.reshape(s, [s.shape[0], 4, s.shape[1] // 4]), 1)
+        found = gl.convert_layout(gl.max(quarters, 1), gl.SliceLayout(1, s.type.layout), assert_trivial=True)
+    return found
 
 
 @gluon.jit
@@ -220,12 +225,12 @@ def lane_sums(p):
 
 
 @gluon.jit
-def softmax_step(s, M, L, qk_scale, LEAN: gl.constexpr):
+def softmax_step(s, M, L, qk_scale, LEAN: gl.constexpr, WINDOW: gl.constexpr):
     """(weights, scale of what was summed so far, new M, new L) of the online softmax in the log2 domain. M: the rows'
     maximum; where LEAN at most SLACK below it. L: the sum of their weights; where LEAN `lane_sums`.
     """
     if LEAN:
-        top = row_max(s) * qk_scale
+        top = row_max(s, WINDOW) * qk_scale
         m_new = gl.where(top > M + SLACK, top, M)
     else:
         m_new = gl.maximum(M, gl.max(s, 1) * qk_scale)
@@ -277,7 +282,7 @@ def attend_tiles(
                 s, begin + turn, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX,
                 S_LAYOUT,
             )  # fmt: skip
-        weights, alpha, M, L = softmax_step(s, M, L, qk_scale, LEAN)
+        weights, alpha, M, L = softmax_step(s, M, L, qk_scale, LEAN, WINDOW)
         moved = alpha
         if LEAN:
             moved = moved_in_warp(alpha)
@@ -335,7 +340,7 @@ def attend_item(
         s = masked_scores(
             s, begin, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX, S_LAYOUT
         )
-        weights, _alpha, M, L = softmax_step(s, M, L, qk_scale, LEAN)
+        weights, _alpha, M, L = softmax_step(s, M, L, qk_scale, LEAN, WINDOW)
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
         acc, more, p, M, L = attend_tiles(
