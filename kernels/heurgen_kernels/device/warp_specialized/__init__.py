@@ -5,7 +5,7 @@ two or three consumers, over one segment of its keys. The producer finds the ite
 descriptors, a page or a part of a page at a time, so pages of 16 tokens are read as fast as contiguous K and V; it runs
 ahead into the next item. A consumer issues the scores of the next tile before it multiplies this tile's weights with V,
 so that the matrix unit works while the softmax does (FlashAttention-3, Shah et al. 2024, section 3.2): its own softmax
-at heads of 128, in tiles of 128 keys, and of 256 (`hides_values`), else the other consumer's, since the assembler waits
+at heads of more than 96 without a soft cap (`hides_values`), else the other consumer's, since the assembler waits
 for V first. With three consumers the products of two others hide the softmax of one, where it takes as long as they do:
 heads of 64, without window or soft cap.
 
