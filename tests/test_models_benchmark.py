@@ -14,8 +14,8 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 DEVICES = sorted(path.parent.name for path in FOLDER.glob("*/models.json"))
 LEAST, LEAST_WIDE = 0.92, 0.95  # of a cell; of heads of 256
-# Asked for and not reached by all: the geometric mean of all cells (1.15), models as fast as FlashAttention-3 in the mean
-# (1.0), and these cells. A cell that a new run lifts above its line is taken off the list.
+# Asked for and not reached by all: the geometric mean of all cells (1.15), models as fast as FlashAttention-3 in the
+# mean (1.0), and these cells. A cell that a new run lifts above its line is taken off the list.
 MEAN = {"h100": 1.15, "h200": 1.14}
 SLOW_MODELS = {
     "h100": set(),
