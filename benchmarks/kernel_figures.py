@@ -160,6 +160,7 @@ SELECTORS = (
     ("attention, fp8 caches", "H200", ("paged_attention_fp8",), H200_TEST, ATTENTION),
     ("attention, both", "H200", ("paged_attention", "paged_attention_fp8"), H200_TEST, ATTENTION),
     ("attention, 16-bit caches", "H100", ("paged_attention",), H100_TEST, ATTENTION),
+    ("attention, fp8 caches", "H100", ("paged_attention_fp8",), H100_TEST, ATTENTION),
     ("linear layers", "H200", ("matmul",), "h200_matmul_test.csv.gz", PRODUCTS),
     ("linear layers", "H100", ("matmul",), "h100_matmul_test.csv.gz", PRODUCTS),
     ("linear layers, fp8 weights", "H200", ("matmul_fp8",), "h200_matmul_fp8_test.csv.gz", PRODUCTS),
