@@ -105,8 +105,8 @@ def bind_shipped(vendor: str, fp8: bool = False) -> Selector:
     """The shipped selector within what its log can speak for, the default elsewhere.
 
     Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
-    published winners are of a kernel that never does, so they know no better config there. NVIDIA's log of fp8 caches
-    has no heads between 128 and the widest: padded to these, what fits there fits.
+    published winners are of a kernel that never does, so they know no better config there. NVIDIA's logs of fp8 caches
+    have few heads between 128 and the widest: padded to these, what fits there fits.
     """
     default, module = by_name(default_config, vendor, FEATURES), shipped(vendor, fp8)
     if module is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import wraps
 from types import SimpleNamespace
 
 import pytest
@@ -108,12 +109,22 @@ def test_the_selector_of_fp8_caches_is_loaded_when_one_is_there(monkeypatch):
     assert loaded == ["paged_attention", "paged_attention_fp8"]
 
 
-@pytest.mark.parametrize("changes", [{}, {"max_seqlen_q": 4, "total_query_tokens": 16}])
-def test_fp8_heads_that_are_padded_to_256_take_what_was_measured_there(changes):
-    layout = {"dtype": "float8_e4m3fn", **changes}
-    wide = given(paged_attention_fp8, "nvidia", head_size=256, **layout)
-    assert chosen("nvidia", head_size=160, **layout) == wide
-    assert wide != given(paged_attention_fp8, "nvidia", head_size=160, **layout)
+def test_fp8_heads_that_are_padded_to_256_take_what_was_measured_there(monkeypatch):
+    asked, real = [], paged_attention_fp8.SELECTORS["nvidia"]
+
+    @wraps(real)
+    def listening(*values):
+        asked.append(dict(zip(inspect.signature(real).parameters, values, strict=True))["head_size"])
+        return real(*values)
+
+    monkeypatch.setitem(paged_attention_fp8.SELECTORS, "nvidia", listening)
+    for size in (96, 128, 136, 160, 248, 256):
+        layout = {"head_size": size, "dtype": "float8_e4m3fn"}
+        assert chosen("nvidia", **layout) == given(
+            paged_attention_fp8, "nvidia", **layout | {"head_size": asked[-1]}
+        )
+        asked.pop()
+    assert asked == [96, 128, 256, 256, 256, 256]
 
 
 def test_fp8_caches_wider_than_any_of_their_log_take_the_default():
