@@ -123,6 +123,18 @@ def test_repeated_recorded_and_on_two_streams(gpu, monkeypatch, config):
     assert error_of(batch, config, **scales) < LIMITS[torch.bfloat16]
 
 
+@pytest.mark.parametrize("case", some(WIDENED, 4), ids=str)
+def test_prompts_that_the_copy_has_no_room_for(gpu, monkeypatch, case):
+    """Some of them, or all but the first; others are copied. Recorded, too, and beside few new tokens."""
+    size = widen.page_bytes(case[0][1], case[1])
+    for fresh, pages in ((False, 16), (True, 32)):
+        monkeypatch.setattr(widen, "COPY_LIMIT", pages * size)
+        batch, scales = poisoned(case, fresh, gpu, [*LENGTHS, (5, 700), (700, 3000), (3, 40)])
+        for config in (config_of(case), APART):
+            error = error_of(halves(batch), config, **scales)
+            assert error < LIMITS[case[4]], (fresh, config)
+
+
 def test_many_sequences(gpu):
     """More than a program looks at at once, among them some without tokens; few keys are told of many."""
     lengths = [(n % 3, 1 + 37 * n % 500 + n % 3) for n in range(700)] + [(600, 3000)]

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ..host.widen import COPY_LIMIT, PAGE, page_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -100,6 +102,14 @@ def sparse(device: torch.device) -> dict[str, torch.Tensor]:
     numbers = {"cu_seqlens_q": (0, 0, 1), "seq_lens": (0, 1)}
     made = {k: torch.tensor(v, dtype=torch.int32, device=device) for k, v in numbers.items()}
     return {**made, "block_table": torch.zeros((2, 1), dtype=torch.int32, device=device)}
+
+
+def crowd(layout: Layout, device: torch.device) -> dict[str, Any]:
+    """For an `example`: bounds with which the copy of fp8 pages may be too small, see `host.widen.pages_for`."""
+    most = COPY_LIMIT // page_bytes(layout.num_kv_heads, layout.head_size) * PAGE + PAGE
+    table = torch.zeros((1, -(-most // layout.page_size)), dtype=torch.int32, device=device)
+    window = {"window": (most, -1 if layout.causal else most)} if layout.window else {}
+    return {"block_table": table, "max_seqlen_k": most, **window}
 
 
 def _window(layout: Layout) -> tuple[int, int]:

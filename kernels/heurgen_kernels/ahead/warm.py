@@ -14,16 +14,17 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
-from ..host.apart import prompts_alone
+from ..host.apart import crowded, prompts_alone
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
 from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT, in_one_launch, kept_rows, padded, unspecialised
 from ..host.segments import SEGMENTS, block_rows, heads_of_block, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
+from ..host.widen import COPY_LIMIT, PAGE, STEP, page_bytes
 from .answers import Range, answers
 from .compiling import compile_ahead
-from .layouts import Layout, example, sparse
+from .layouts import Layout, crowd, example, sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +140,25 @@ def calls_of(
         kinds = launches(features, select, () if fresh or layout.written else graphs)
         found = [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
         calls += found + [again | sparse(place) for again in found if spreads(again, layout)]
+        if crowds(features):
+            calls += [again | crowd(layout, place) for again in found if taken_apart(again["config"])]
     if layout.written:
         call = {**example(layout, place, False, True), "heuristics": heuristics}
         kinds = recorded(graphs, {**batch, **features_of(layout, gpu, False)})
         calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
-    return [{**call, "max_seqlen_k": 1} for call in calls]
+    return [{"max_seqlen_k": 1, **call} for call in calls]
+
+
+def crowds(features: Mapping[str, Any]) -> bool:
+    """Whether the copy of a batch's fp8 pages may be too small for all its sequences."""
+    pages = features["num_seqs"][1] * -(-features["max_seqlen_k"][1] // PAGE) + STEP
+    size: int = pages * page_bytes(features["num_kv_heads"], features["head_size"])
+    return str(features["dtype"]).startswith("float8") and size > COPY_LIMIT
+
+
+def taken_apart(config: Config) -> bool:
+    """Whether prompts and decodes over fp8 pages are launched apart, see `host.apart`."""
+    return config.variant == "mixed" and config.BLOCK_M > 64
 
 
 def spreads(call: dict[str, Any], layout: Layout) -> bool:
@@ -193,10 +208,14 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
                     kinds[max_q, config] = None
                     if not features["dtype"].startswith("float8"):
                         continue
-                    # fp8 pages of which a copy would be too large, and prompts without any
+                    # fp8 pages of which no copy, or none of all sequences can be made, and prompts without any
                     if config.variant == "warp_specialized":
                         kinds[max_q, unspecialised(features["head_size"])] = None
-                    elif config.variant == "mixed" and config.BLOCK_M > 64:
+                        if crowds(features):
+                            kinds |= dict.fromkeys(
+                                (max_q, part) for part in divided(crowded(config), features)
+                            )
+                    elif taken_apart(config):
                         kinds[max_q, in_one_launch(config, features["head_size"])] = None
                         kinds[max_q, prompts_alone(config)] = None
     return list(dict.fromkeys((*kinds, *recorded(graphs, features))))

@@ -21,10 +21,19 @@ def q_block_kernel(
     BLOCK_Q: tl.constexpr = BLOCK_M // sizes.G
     head = tl.program_id(0) % HKV
     number = tl.num_programs(0) // HKV - 1 - tl.program_id(0) // HKV
-    sequence, block, token0, q_len, k_len = locate_block(
-        tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q
-    )
-    if block * BLOCK_Q < q_len:
+    if features.REST:  # `blocks` numbers those of another launch
+        sequence, block, token0, q_len, k_len = locate_block(
+            tensors.cu, None, tensors.lens, number, num_seqs, BLOCK_Q
+        )
+    else:
+        sequence, block, token0, q_len, k_len = locate_block(
+            tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q
+        )
+    here = block * BLOCK_Q < q_len
+    if features.REST:
+        first = tl.load(tensors.blocks + sequence)
+        here = here & (q_len > features.APART) & (first == tl.load(tensors.blocks + sequence + 1))
+    if here:
         run_block(
             tensors, None, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right,
             table_stride, sequence, token0, q_len, k_len, block, head, 0, 0, 0, 1,

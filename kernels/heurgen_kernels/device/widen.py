@@ -1,7 +1,8 @@
 """fp8 pages as pages of 16-bit numbers, in the order of the sequences: what warp_specialized reads in their place.
 
 Each value is multiplied by its scale, if it has one, and rounded once. Only keys that some new token sees are copied,
-and none of sequences of at most APART new tokens.
+and none of sequences of at most APART new tokens. LIMITED: nor of sequences that the copy has no room for, which then
+have no Q blocks.
 """
 
 import triton
@@ -39,9 +40,10 @@ def spans(
 
 @triton.jit
 def find_page(
-    number, cu_ptr, lens_ptr, num_seqs, left, WINDOW: tl.constexpr, FRESH: tl.constexpr, APART: tl.constexpr
+    number, cu_ptr, lens_ptr, num_seqs, left, pages, WINDOW: tl.constexpr, FRESH: tl.constexpr, APART: tl.constexpr,
+    LIMITED: tl.constexpr,
 ):  # fmt: skip
-    """(sequence, or -1, and which of its wide pages) is the copy's page `number`."""
+    """(sequence, or -1, and which of its wide pages) is page `number` of the copy, which has `pages`."""
     before = 0
     sequence = -1
     page = 0
@@ -50,6 +52,8 @@ def find_page(
         _, count, _, _, _ = spans(cu_ptr, lens_ptr, index, index < num_seqs, left, WINDOW, FRESH, APART)
         ends = before + tl.cumsum(count, 0)
         here = (number < ends) & (number >= ends - count)
+        if LIMITED:
+            here = here & (ends <= pages)
         sequence += tl.sum(tl.where(here, index + 1, 0), 0)
         page += tl.sum(tl.where(here, number - ends + count, 0), 0)
         before += tl.sum(count, 0)
@@ -59,7 +63,7 @@ def find_page(
 @triton.jit
 def write_row(
     sequence, pages, wide_table, wide_stride, blocks, cu_ptr, lens_ptr, num_seqs, left, WINDOW: tl.constexpr,
-    FRESH: tl.constexpr, APART: tl.constexpr, BLOCK_Q: tl.constexpr,
+    FRESH: tl.constexpr, APART: tl.constexpr, BLOCK_Q: tl.constexpr, LIMITED: tl.constexpr,
 ):  # fmt: skip
     """A sequence's row of the copy's block table. Pages without room are page `pages`, which holds NaN. And where its
     Q blocks begin, if `blocks` is there; behind the last sequence where they end.
@@ -71,9 +75,12 @@ def write_row(
         _, counts, _, _, lengths = spans(
             cu_ptr, lens_ptr, index, index < sequence, left, WINDOW, FRESH, APART
         )
-        start += tl.sum(counts, 0)
         if blocks is not None:
-            block += tl.sum(tl.where(lengths > APART, (lengths + BLOCK_Q - 1) // BLOCK_Q, 0), 0)
+            numbered = lengths > APART
+            if LIMITED:
+                numbered = numbered & (start + tl.cumsum(counts, 0) <= pages)
+            block += tl.sum(tl.where(numbered, (lengths + BLOCK_Q - 1) // BLOCK_Q, 0), 0)
+        start += tl.sum(counts, 0)
     first, count, _, _, length = spans(
         cu_ptr, lens_ptr, sequence, sequence < num_seqs, left, WINDOW, FRESH, APART
     )
@@ -84,7 +91,10 @@ def write_row(
         tl.store(row + index, tl.minimum(start + index, pages), mask=there)
     if blocks is not None:
         tl.store(blocks + sequence, block)
-        block += tl.where(length > APART, (length + BLOCK_Q - 1) // BLOCK_Q, 0)
+        numbered = length > APART
+        if LIMITED:
+            numbered = numbered & (start + count <= pages)
+        block += tl.where(numbered, (length + BLOCK_Q - 1) // BLOCK_Q, 0)
         tl.store(blocks + num_seqs, block, mask=sequence == num_seqs - 1)
 
 
@@ -133,7 +143,7 @@ def spoil_page(wide_k, wide_v, D: tl.constexpr, D_PAD: tl.constexpr):
 def widen_kernel(
     tensors, left, table_stride, wide_stride, num_seqs, pages,
     sizes: tl.constexpr, strides: tl.constexpr, WINDOW: tl.constexpr, FRESH: tl.constexpr, APART: tl.constexpr,
-    BLOCK_Q: tl.constexpr,
+    BLOCK_Q: tl.constexpr, LIMITED: tl.constexpr,
 ):  # fmt: skip
     """Grid: (programs + 1, KV heads + 1): behind the heads the block table's rows. The copy has `pages` pages and one
     more that holds NaN, which the last program makes. Programs take pages in PARTS parts.
@@ -149,7 +159,7 @@ def widen_kernel(
         while number < num_seqs:
             write_row(
                 number, pages, tensors.wide_table, wide_stride, tensors.blocks, cu_ptr, lens_ptr, num_seqs, left,
-                WINDOW, FRESH, APART, BLOCK_Q,
+                WINDOW, FRESH, APART, BLOCK_Q, LIMITED,
             )  # fmt: skip
             number += programs + 1
     elif number == programs:
@@ -159,7 +169,7 @@ def widen_kernel(
         sequence = 0
         while (number < pages * PARTS) & (sequence >= 0):
             sequence, page = find_page(
-                number // PARTS, cu_ptr, lens_ptr, num_seqs, left, WINDOW, FRESH, APART
+                number // PARTS, cu_ptr, lens_ptr, num_seqs, left, pages, WINDOW, FRESH, APART, LIMITED
             )
             if sequence >= 0:
                 place = (number // PARTS * sizes.HKV + head) * (ROWS * D)

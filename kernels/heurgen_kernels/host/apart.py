@@ -3,7 +3,8 @@
 warp_specialized is the fastest for prompts but reads 16-bit pages, of which a copy is made; for decodes, which read
 each key once, that would cost more than they take: split_kv reads fp8 pages as they are. The host does not know which
 sequences are decodes: each kernel leaves the others out, by what it reads of cu_seqlens_q, and the copy's kernel
-numbers the prompts' Q blocks for warp_specialized.
+numbers the prompts' Q blocks for warp_specialized. Where the copy may be too small for all prompts, those that it has
+no room for have no Q blocks there, and a third launch, of q_block, reads their fp8 pages.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from ..caches import Cache, shared
 from ..config import Config
 from .call import Call
+from .plan import unspecialised
 from .segments import SEGMENTS, block_rows, prompt_segments
 from .widen import widened
 
@@ -35,8 +37,13 @@ _parts: Cache[tuple[Config, int], Parts] = shared()
 
 
 def separable(call: Call, config: Config) -> bool:
-    """Whether `mixed` takes the prompts and the decodes of a call apart."""
+    """Whether `mixed` takes the prompts and the decodes of a call apart, where a copy can be made."""
     return config.variant == "mixed" and config.BLOCK_M > 64 and call.layout.copied
+
+
+def crowded(config: Config) -> Config:
+    """What a config of warp_specialized is where a copy of all sequences' keys would be too large."""
+    return Config("mixed", 128, config.TILE_SIZE, 4, config.num_stages, 1, 4)
 
 
 def prompts_alone(config: Config) -> Config:
@@ -44,29 +51,39 @@ def prompts_alone(config: Config) -> Config:
     return Config("warp_specialized", 128, config.TILE_SIZE, 4, config.num_stages)
 
 
-def apart(call: Call, config: Config) -> tuple[tuple[Call, Config], tuple[Call, Config]] | None:
-    """((the call over a copy of the prompts' keys, which `widen` fills, its config), (the decodes' call, its config))
-    of a separable call that reads pages; None where the copy would be too large.
+def apart(call: Call, config: Config) -> list[tuple[Call, Config]] | None:
+    """(The call over a copy of the prompts' keys, which `widen` fills; its config), the same of the decodes, and of the
+    prompts that the copy may have no room for: of a separable call that reads pages. None where no copy can be made.
 
     config: of the prompts, whose keys are cut as `prompt_segments` says, but for programs_per_sm, which is the
     decodes'; without it both are cut into num_segments parts.
     """
     layout = call.layout
     key = (config, layout.kind)
-    few, block_q, prompts, rest = _parts.get(key) or _parts.keep(
+    few, block_q, prompts, decodes = _parts.get(key) or _parts.keep(
         key, parts_of(config, layout.group, call.q.shape[2])
     )
     copy = widened(call, few, block_q)
     if copy is None:
         return None
     segments = prompt_segments(call, block_q) if config.programs_per_sm else config.num_segments
-    decodes = Call(
-        call.q, call.k, call.v, call.table, call.cu, call.lens, call.out, few, call.max_k, call.scale, call.new_k,
+    launches = [(copy, prompts[segments]), (part_of(call, few, few), decodes)]
+    if copy.wide.room.limited:
+        rest = part_of(call, few, call.max_q)
+        rest.rest, rest.blocks = True, copy.wide.blocks()
+        launches.append((rest, unspecialised(call.q.shape[2])))
+    return launches
+
+
+def part_of(call: Call, few: int, max_q: int) -> Call:
+    """The call, over its fp8 pages, for sequences of at most max_q new tokens."""
+    part = Call(
+        call.q, call.k, call.v, call.table, call.cu, call.lens, call.out, max_q, call.max_k, call.scale, call.new_k,
         call.new_v, call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, call.k_scale,
         call.v_scale, call.out_scale, total_k=call.total_k, apart=few,
     )  # fmt: skip
-    decodes.layout = layout
-    return (copy, prompts[segments]), (decodes, rest)
+    part.layout = call.layout
+    return part
 
 
 def parts_of(config: Config, group: int, head_size: int) -> Parts:

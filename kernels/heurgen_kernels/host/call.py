@@ -65,8 +65,8 @@ class Call:
 
     total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it; told: the caller said it.
     slots: `slot_mapping`. apart: not 0 where sequences of at most so many new tokens are split_kv's, others
-    warp_specialized's, see `host/apart.py`. wide: a `widen.Wide`, whose addresses stand for those of k, v, table
-    and, with apart, blocks, until `place` makes these tensors.
+    warp_specialized's, or with `rest` q_block's, see `host/apart.py`. wide: a `widen.Wide`, whose addresses stand for
+    those of k, v, table and, with apart, blocks, until `place` makes these tensors.
     """
 
     q: torch.Tensor
@@ -99,6 +99,7 @@ class Call:
     told: bool = True
     prefix: bool = True
     apart: int = 0
+    rest: bool = False
     wide: Any = None
     layout: CallLayout = field(init=False)  # set by `validate.check`
 

@@ -21,7 +21,7 @@ from ..device import widen as widen_module
 from ..device.split_kv import split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
 from . import plan as plan_module
-from .apart import apart, prompts_alone, separable
+from .apart import apart, crowded, prompts_alone, separable
 from .bound import Bound, Slots, run
 from .call import Call
 from .combine import NEVER, combine, combines
@@ -73,13 +73,8 @@ def launch(call: Call, config: Config) -> torch.Tensor:
     if separable(call, config):
         if not call.prefix:
             return launch(call, prompts_alone(config))
-        parts = apart(call, config)
-        if parts is not None:
-            (copy, prompts), (decodes, rest) = parts
-            settle_cache_keys()
-            widen(call, copy)
-            launch(copy, prompts)
-            return launch(decodes, rest)
+        if _launch_apart(call, config):
+            return call.out
     if config.programs_per_sm:
         config = cut(config, call)
     if layout.copied and config.variant == "warp_specialized":
@@ -88,12 +83,14 @@ def launch(call: Call, config: Config) -> torch.Tensor:
             settle_cache_keys()
             widen(call, whole)
             return launch(whole, config)
+        if _launch_apart(call, crowded(config)):
+            return call.out
     addresses = addresses_of(call)
     key = plan_key(call, config, addresses)
     plan = _plans.get(key)
     if plan is None:
         plan = _plans.keep(key, make_plan(call, config))
-    if call.blocks is not None and call.block_q != plan.block_q:
+    if call.blocks is not None and call.block_q != plan.block_q and not call.rest:
         call.blocks = None  # the metadata is of other blocks: the kernel numbers them itself
         return launch(call, config)
     grid, items, blocks = launch_grid(plan, call)
@@ -102,6 +99,18 @@ def launch(call: Call, config: Config) -> torch.Tensor:
         return launch(call, config._replace(num_segments=config.num_segments // 2))
     _run(plan, call, addresses, grid, items, blocks)
     return call.out
+
+
+def _launch_apart(call: Call, config: Config) -> bool:
+    """Whether the call was launched in parts, see `apart`."""
+    parts = apart(call, config)
+    if parts is None:
+        return False
+    settle_cache_keys()
+    widen(call, parts[0][0])
+    for part, given in parts:
+        launch(part, given)
+    return True
 
 
 def _say_once(variant: str, items: int, segments: int) -> None:

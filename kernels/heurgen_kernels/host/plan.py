@@ -32,6 +32,8 @@ SCRATCH_LIMIT = 1 << 30
 WARP_SPECIALIZED = {128: {"num_warps": 4, "maxnreg": 168}, 192: {"num_warps": 4, "maxnreg": 128}}
 # Bytes of a program's shared memory that what is no tile may take: barriers, sums of rows.
 RESERVED = 1024
+# Bytes of a part from which many of them are worth a second launch, see `parted`.
+LARGE_PARTS = {"split_kv": 4096, "static_grid": 8192}
 SPLITS = ("split_kv", "static_grid", "mixed", "warp_specialized")
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
@@ -115,7 +117,7 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
-        call.prefix, call.apart, aligned, spread(call, config),
+        call.prefix, call.apart, call.rest, aligned, spread(call, config),
     )  # fmt: skip
 
 
@@ -226,10 +228,8 @@ def make_plan(call: Call, config: Config) -> Plan:
     """
     call.place()
     config = adapted(config, call)
-    if (
-        call.apart and config.variant == "q_block"
-    ):  # split_kv with one part: q_block has no decodes of its own
-        config = config._replace(variant="split_kv")
+    if call.apart and config.variant == "q_block" and not call.rest:
+        config = config._replace(variant="split_kv")  # with one part: q_block has no decodes of its own
     variant, tile, group = config.variant, config.TILE_SIZE, call.layout.group
     block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
     heads = heads_of_block(block_m, group) if spread(call, config) else group
@@ -251,15 +251,22 @@ def make_plan(call: Call, config: Config) -> Plan:
     return Plan(
         kernel, constants, options, block_m // heads, call.k.shape[2] * group // heads, segments, kept, d_pad, decode,
         tma, tile, variant, rows, *_counters(variant, segments, block_m),
-        least_parts(kept, d_pad) if parted(kernel, decode, d_pad) and call.layout.device.hopper else None,
+        least_parts(kept, d_pad) if parted(kernel, decode, kept, d_pad) and call.layout.device.hopper else None,
     )  # fmt: skip
 
 
-def parted(kernel: Any, decode: bool, d_pad: int) -> bool:
-    """Whether a second launch knows the parts of the kernel's blocks, and does not take longer: behind a static grid of
-    heads of 256, 17.1 to 24.3 us a layer of one sequence in a graph of 20 (one H100).
+def parted(kernel: Any, decode: bool, kept: int, d_pad: int) -> bool:
+    """Whether a second launch knows the parts of the kernel's blocks, and does not take longer.
+
+    In graphs of decode steps of six models, products by cuBLAS (one H100): parts of 2 KB, one token of 32/8 heads, 1.4
+    to 3.3 us a layer longer for one sequence, 4 KB behind split_kv 0.1 to 4.9 less, 8 KB less behind either. A static
+    grid does not know in time whether there will be many: where there are few the launch costs 2 us for nothing, with
+    4 KB as much as it gains elsewhere. Behind one of heads of 256 it took 7 us longer.
     """
-    return kernel is split_kv_kernel or (kernel is static_grid_kernel and decode and d_pad <= 128)
+    part = 4 * kept * d_pad
+    if kernel is split_kv_kernel:
+        return part >= LARGE_PARTS["split_kv"]
+    return kernel is static_grid_kernel and decode and d_pad <= 128 and part >= LARGE_PARTS["static_grid"]
 
 
 def _counters(variant: str, segments: int, block_m: int) -> tuple[int, int]:
@@ -305,6 +312,7 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
             COMPUTE=compute,
             FP8_MAX=fp8_max,
             APART=call.apart,
+            REST=call.rest,
         ),
     )
 

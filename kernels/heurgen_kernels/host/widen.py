@@ -1,9 +1,10 @@
 """A call over fp8 pages as one over 16-bit pages: a copy of the cached keys, which warp_specialized reads.
 
 The copy is made anew by every launch, in torch's memory of its stream (of the graph, where one is recorded), as partial
-results of split keys are. It takes two bytes an element of K and V, COPY_LIMIT at the most: for larger batches q_block
-answers, which reads fp8 pages. It has room for max_seqlen_k keys of every sequence that is copied; where these take
-more than COPY_ALWAYS and the caller said total_seqlen_k, for so many keys: sequences without room then give NaN.
+results of split keys are. It takes two bytes an element of K and V, COPY_LIMIT at the most. It has room for
+max_seqlen_k keys of every sequence that is copied; where these take more than COPY_ALWAYS and the caller said
+total_seqlen_k, for so many keys: sequences without room then give NaN. Where they take more than COPY_LIMIT, the last
+sequences may have no room, and are left to q_block, which reads fp8 pages (`host/apart.py`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Room:
     block table lie in one piece of memory, since each costs microseconds of host time.
 
     layout      of the call over the copy
+    limited     whether sequences may be left out of it, and have no Q blocks, for want of pages
     shape       of K's wide pages, which V's follow
     width       pages of a row of the block table
     blocks, table, size  where they begin, and the memory ends: 32-bit numbers
@@ -45,6 +47,7 @@ class Room:
     """
 
     layout: CallLayout
+    limited: bool
     shape: tuple[int, int, int, int]
     width: int
     blocks: int
@@ -69,6 +72,10 @@ class Wide:
         """The four as tensors, which a launch past Triton's dispatch does not need."""
         return views_of(self.memory, self.room.shape, self.room.width, self.room.layout.num_seqs, dtype)
 
+    def blocks(self) -> torch.Tensor:
+        """Where Q blocks begin, as a tensor."""
+        return self.memory.as_strided((self.room.layout.num_seqs + 1,), (1,), self.room.blocks)
+
 
 def views_of(
     memory: torch.Tensor, shape: tuple[int, int, int, int], width: int, num_seqs: int, dtype: torch.dtype
@@ -86,11 +93,18 @@ def room_of_blocks(num_seqs: int) -> int:
     return -(-(num_seqs + 1) // 4) * 4
 
 
-def pages_for(call: Call, apart: int = 0) -> int:
-    """Pages of the copy, without the one that holds NaN; 0 where they would take more than COPY_LIMIT."""
+def page_bytes(heads_kv: int, head_size: int) -> int:
+    """Of a wide page of K and one of V."""
+    return 2 * int(PAGE) * heads_kv * head_size * 2
+
+
+def pages_for(call: Call, apart: int = 0) -> tuple[int, bool]:
+    """(Pages of the copy, without the one that holds NaN; whether they may be too few): with `apart` as many as lie
+    within COPY_LIMIT and the cache has keys for, without it 0 where all do not.
+    """
     layout = call.layout
     if not call.prefix:
-        return 1
+        return 1, False
     num_seqs, most = layout.num_seqs, -(-call.max_k // PAGE)
     if apart:  # no more have more new tokens than that
         num_seqs = max(min(num_seqs, layout.tokens // (apart + 1)), 1)
@@ -98,11 +112,16 @@ def pages_for(call: Call, apart: int = 0) -> int:
         seen = call.left + (0 if call.new_k is not None else call.max_q)
         most = min(most, -(-seen // PAGE) + 1)
     pages = num_seqs * max(most, 1)
-    size = 2 * PAGE * layout.heads_kv * call.k.shape[3] * 2
+    size = page_bytes(layout.heads_kv, call.k.shape[3])
     if pages * size > COPY_ALWAYS and call.told:
         pages = min(pages, call.total_k // PAGE + num_seqs)
     pages = -(-(pages + 1) // STEP) * STEP - 1
-    return pages if (pages + 1) * size <= COPY_LIMIT else 0
+    if (pages + 1) * size <= COPY_LIMIT:
+        return pages, False
+    if not apart:
+        return 0, False
+    cached = -(-(layout.pages * call.k.shape[1] // PAGE + num_seqs + 1) // STEP) * STEP
+    return max(min(cached, COPY_LIMIT // size // STEP * STEP) - 1, 0), True
 
 
 def widened(call: Call, apart: int = 0, block_q: int = 0) -> Call | None:
@@ -111,12 +130,12 @@ def widened(call: Call, apart: int = 0, block_q: int = 0) -> Call | None:
 
     apart: sequences of at most so many new tokens are left out; Q blocks of the others, of block_q tokens, are counted.
     """
-    pages = pages_for(call, apart)
+    pages, limited = pages_for(call, apart)
     if not pages or (call.prefix and call.q.dtype == torch.float16 and scaled(call)) or not new_aligned(call):
         return None
     width = max(-(-call.max_k // PAGE), 1)
-    key = (call.layout, pages, width, call.left, apart, block_q)
-    room = _rooms.get(key) or _rooms.keep(key, room_for(call, pages + 1, width, apart, block_q))
+    key = (call.layout, pages, limited, width, call.left, apart, block_q)
+    room = _rooms.get(key) or _rooms.keep(key, room_for(call, pages + 1, limited, width, apart, block_q))
     memory = torch.empty(room.size, dtype=torch.int32, device=room.layout.place)
     base = memory.data_ptr()
     at = (base, base + 2 * room.blocks, base + 4 * room.table, base + 4 * room.blocks)
@@ -133,7 +152,7 @@ def widened(call: Call, apart: int = 0, block_q: int = 0) -> Call | None:
     return copy
 
 
-def room_for(call: Call, pages: int, width: int, apart: int, block_q: int) -> Room:
+def room_for(call: Call, pages: int, limited: bool, width: int, apart: int, block_q: int) -> Room:
     """The room of a copy of so many pages, that of NaN included."""
     layout, size, none = call.layout, call.k.shape[3], (0,) * 4
     shape = (pages, PAGE, layout.heads_kv, size)
@@ -151,10 +170,12 @@ def room_for(call: Call, pages: int, width: int, apart: int, block_q: int) -> Ro
         call.left, layout.table_stride, width, layout.num_seqs, pages - 1,
         Sizes(1, layout.heads_kv, call.k.shape[1], size, padded(size)),
         Strides._make((*none, *call.k.stride()[:3], *call.v.stride()[:3], *none)), call.left >= 0,
-        call.new_k is not None, apart, block_q,
+        call.new_k is not None, apart, block_q, limited,
     )  # fmt: skip
     grid = ((min(programs, PROGRAMS) if apart else programs) + 1, layout.heads_kv + 1, 1)
-    return Room(layout_of(copy, layout.device), shape, width, blocks, table, memory.shape[0], grid, constants)
+    return Room(
+        layout_of(copy, layout.device), limited, shape, width, blocks, table, memory.shape[0], grid, constants
+    )
 
 
 def scales_of_copy(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:
@@ -178,7 +199,7 @@ def widen(call: Call, copy: Call) -> None:
         call.lens.data_ptr(), 0 if k_scale is None else k_scale.data_ptr(),
         0 if v_scale is None else v_scale.data_ptr(), blocks if copy.apart else 0,
     )  # fmt: skip
-    key = (layout.kind, call.left >= 0, copy.apart and copy.block_q, aligned(addresses))
+    key = (layout.kind, call.left >= 0, copy.apart and copy.block_q, wide.room.limited, aligned(addresses))
     kept = _kept.get(key) or _kept.keep(key, Kept())
     run(kept, _launch_bound, _dispatch, (call, copy, addresses))
 

@@ -23,16 +23,16 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from ..config import Config, normalise
 from ..device.widen import widen_kernel
 from ..host import combine
-from ..host.apart import apart, separable
+from ..host.apart import apart, crowded, separable
 from ..host.call import Call
 from ..host.hardware import Device
 from ..host.launch import arguments_of, dispatched
 from ..host.plan import launch_grid, make_plan
 from ..host.select import choose_segments
 from ..host.validate import check
+from ..host.widen import COPY_LIMIT, widened
 from ..host.widen import OPTIONS as WIDENING
 from ..host.widen import arguments_of as widening_arguments
-from ..host.widen import widened
 
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
@@ -190,15 +190,29 @@ def _compile(call: Call, config: Config, target: str) -> Resources:
 
 
 def compile_widening(target: str, shape: Shape) -> Resources:
-    """Compile the kernel that copies a layout's fp8 pages to 16-bit ones, of all sequences and of prompts alone: the
-    most that it uses.
+    """Compile the kernel that copies a layout's fp8 pages to 16-bit ones, of all sequences, of prompts alone, and of
+    those that there is room for: the most that it uses.
     """
     call = meta_call(shape, target)
     found = []
-    for copy in (widened(call), widened(call, 4, 32)):
+    for copy in (widened(call), widened(call, 4, 32), _crowd(shape, target)[0][0]):
         assert copy is not None
         found.append(resources(widen_kernel, widening_arguments(call, copy), WIDENING, target))
     return Resources(*(max(numbers) for numbers in zip(*map(astuple, found), strict=True)))
+
+
+def compile_rest(target: str, shape: Shape) -> Resources:
+    """Compile the kernel that reads the fp8 pages of prompts that a copy has no room for."""
+    return _compile(*_crowd(shape, target)[2], target)
+
+
+def _crowd(shape: Shape, target: str) -> list[tuple[Call, Config]]:
+    """The launches of a call whose keys at their most are too many for a copy, see `host.apart`."""
+    call = meta_call(shape, target)
+    call.max_k, call.left = COPY_LIMIT, COPY_LIMIT if shape.window else -1
+    parts = apart(call, crowded(Config("warp_specialized", 128, 64, 4, 2)))
+    assert parts is not None
+    return parts
 
 
 def resources(kernel: Any, arguments: Sequence[Any], options: dict[str, Any], target: str) -> Resources:

@@ -7,7 +7,7 @@ import torch
 from heurgen_kernels import caches
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
-from heurgen_kernels.host import combine, hardware, launch
+from heurgen_kernels.host import combine, hardware, launch, plan
 from heurgen_kernels.host.segments import with_segments
 from heurgen_kernels.tools.static_tunable import Forced
 
@@ -26,19 +26,21 @@ def seconds(device, monkeypatch):
         pytest.skip("second launches are for Hopper")
     caches.forget()
     monkeypatch.setattr(combine, "ALONE", 0)
+    for variant in plan.LARGE_PARTS:
+        monkeypatch.setitem(plan.LARGE_PARTS, variant, 0)
     made, real_plan, real_combine = [], launch.make_plan, launch.combine
 
     def make_plan(call, config):
         """As on Hopper. The interpreter has no dependent launches: one launch ends before the next begins."""
-        plan = real_plan(call, config)
-        decodes = plan.variant == "static_grid" and plan.decode
-        if plan.segments > 1 and (plan.variant == "split_kv" or decodes):
-            plan.second_from = combine.least_parts(plan.kept, plan.d_pad)
-        return plan
+        made = real_plan(call, config)
+        decodes = made.variant == "static_grid" and made.decode
+        if made.segments > 1 and (made.variant == "split_kv" or decodes):
+            made.second_from = combine.least_parts(made.kept, made.d_pad)
+        return made
 
-    def noted(plan, call, *rest):
-        made.append(combine.grid_of(plan, call, rest[-1]))
-        real_combine(plan, call, *rest)
+    def noted(given, call, *rest):
+        made.append(combine.grid_of(given, call, rest[-1]))
+        real_combine(given, call, *rest)
 
     if device == "cpu":
         monkeypatch.setattr(launch, "make_plan", make_plan)

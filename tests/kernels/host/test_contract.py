@@ -25,7 +25,7 @@ from heurgen_kernels.device.arguments import (
 )
 from heurgen_kernels.device.split_kv import split_kv_kernel
 from heurgen_kernels.host import combine, validate
-from heurgen_kernels.host.apart import apart, prompts_alone, separable
+from heurgen_kernels.host.apart import apart, crowded, prompts_alone, separable
 from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
@@ -106,8 +106,9 @@ def fits_the_signature(plan, call, items, blocks):
         int,
     ]
     assert all(isinstance(given[name], int | float) for name in start[5:-5] if name != "second_from")
-    static = plan.variant == "static_grid" and plan.decode and plan.d_pad <= 128
-    parted = plan.kernel is split_kv_kernel or static
+    part = 4 * plan.kept * plan.d_pad
+    static = plan.variant == "static_grid" and plan.decode and plan.d_pad <= 128 and part >= 8192
+    parted = (plan.kernel is split_kv_kernel and part >= 4096) or static
     assert (given.get("second_from") is not None) == (parted and call.layout.device.hopper)
     annotated = inspect.signature(kernel.fn).parameters.values()
     assert [p.annotation != p.empty for p in annotated] == [i >= constants for i in range(len(arguments))]
@@ -148,7 +149,7 @@ def lay_out(config, call, plans):
     if separable(call, config):
         parts = apart(call, config) if call.prefix else ((call, prompts_alone(config)),)
         few = block_rows(16, call.layout.group) // call.layout.group
-        assert (parts is None) == (call.prefix and pages_for(call, few) == 0)
+        assert (parts is None) == (call.prefix and pages_for(call, few)[0] == 0)
         for part in parts or ():
             lay_out(part[1], part[0], plans)
         if parts:
@@ -159,12 +160,16 @@ def lay_out(config, call, plans):
         assert config.programs_per_sm == 0
     if call.layout.copied and config.variant == "warp_specialized":
         copy = widened(call)
-        assert (copy is None) == (pages_for(call) == 0)
-        if copy is not None:
-            assert device.hopper
-            assert make_plan(copy, config).variant == "warp_specialized"
-            lay_out(config, copy, plans)
+        assert (copy is None) == (pages_for(call)[0] == 0)
+        assert device.hopper
+        if copy is None:
+            few = block_rows(16, call.layout.group) // call.layout.group
+            assert len(apart(call, crowded(config))) == 2 + pages_for(call, few)[1]
+            lay_out(crowded(config), call, plans)
             return
+        assert make_plan(copy, config).variant == "warp_specialized"
+        lay_out(config, copy, plans)
+        return
     key = plan_key(call, config, addresses_of(call))
     new = key not in plans
     plan = plans[key] = make_plan(call, config) if new else plans[key]

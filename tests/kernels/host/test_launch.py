@@ -133,21 +133,23 @@ def gone(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("variant", "block_m", "segments", "names"),
+    ("variant", "heads", "segments", "names"),
     [
-        # parts of 2 rows of 32 numbers, of 64 rows: 32 KB are left to the last program
-        ("split_kv", 16, 128, ["_dispatch"]), ("split_kv", 16, 129, ["_dispatch", "combine"]),
-        ("split_kv", 64, 128, ["_dispatch"]), ("static_grid", 16, 128, ["_dispatch"]),
-        ("static_grid", 16, 192, ["_dispatch", "combine"]), ("q_block", 16, 1, ["_dispatch"]),
-        ("mixed", 16, 192, ["_dispatch"]),
+        # so many query heads of 128 to a KV head: parts of 2, 4 and 8 KB, 32 KB of which are left to the last program
+        ("split_kv", 4, 256, ["_dispatch"]), ("split_kv", 8, 8, ["_dispatch"]),
+        ("split_kv", 8, 9, ["_dispatch", "combine"]), ("split_kv", 16, 4, ["_dispatch"]),
+        ("split_kv", 16, 5, ["_dispatch", "combine"]), ("static_grid", 8, 192, ["_dispatch"]),
+        ("static_grid", 16, 4, ["_dispatch"]), ("static_grid", 16, 5, ["_dispatch", "combine"]),
+        ("q_block", 16, 1, ["_dispatch"]), ("mixed", 16, 192, ["_dispatch"]),
     ],
 )  # fmt: skip
-def test_many_parts_have_a_second_launch(gone, monkeypatch, variant, block_m, segments, names):
+def test_many_large_parts_have_a_second_launch(gone, monkeypatch, variant, heads, segments, names):
     """On Hopper."""
     monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
     for device in (Device("nvidia", (9, 0), 132), Device("nvidia", (8, 0), 108), Device("amd", None, 304)):
         gone.clear()
-        launch.launch(checked(make_batch([(1, 300)]), device), Config(variant, block_m, 16, 4, 2, segments))
+        batch = make_batch([(1, 300)], (heads, 1), 128)
+        launch.launch(checked(batch, device), Config(variant, 16, 16, 4, 2, segments))
         assert [name for name, _ in gone] == (names if device.hopper else names[:1])
 
 

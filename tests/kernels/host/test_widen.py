@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import triton.language as tl
@@ -110,7 +112,7 @@ def test_sequences_without_room_give_nan(monkeypatch):
     monkeypatch.setattr(widening, "COPY_ALWAYS", 0)
     call = checked(batch | {"total_seqlen_k": 400}, H200)
     copy = widened(call)
-    assert copy.layout.pages == pages_for(call) + 1 < sum(-(-k // PAGE) for _, k in lengths)
+    assert copy.layout.pages == pages_for(call)[0] + 1 < sum(-(-k // PAGE) for _, k in lengths)
     widen(call, copy)
     launch(copy, Config("q_block", 16, 32, 4, 2))
     assert not call.out[:2].isnan().any()
@@ -124,20 +126,26 @@ def test_room():
     untold = checked(batch, H200)
     assert told.told
     assert not untold.told
-    assert pages_for(told) == pages_for(untold) >= 320
+    assert pages_for(told) == pages_for(untold)
+    assert pages_for(told)[0] >= 320
     told.max_k = untold.max_k = 80_000
     assert widening.COPY_ALWAYS < 40 * 625 * size < widening.COPY_LIMIT
-    assert pages_for(told) == 9000 // PAGE + 40
-    assert pages_for(untold) >= 40 * 625
+    assert pages_for(told) == (9000 // PAGE + 40, False)
+    assert pages_for(untold)[0] >= 40 * 625
     told.left = untold.left = 200
-    assert pages_for(untold) == 40 * 3
+    assert pages_for(untold) == (40 * 3, False)
     told.left = untold.left = -1
     told.max_k = untold.max_k = 4_000_000
     told.total_k = 60_000_000
-    assert pages_for(told) == pages_for(untold) == 0
+    assert pages_for(told) == pages_for(untold) == (0, False)
     assert widened(told) is None
+    cached = told.layout.pages * 16 // PAGE
+    told.layout = replace(told.layout, tokens=400)
+    assert pages_for(told, 4) == (cached + 40, True)  # no more keys than the cache has, sequences' ends apart
+    told.layout = replace(told.layout, pages=1 << 30)
+    assert pages_for(told, 4) == (widening.COPY_LIMIT // size - 1, True)
     told.prefix = False
-    assert pages_for(told) == 1
+    assert pages_for(told) == (1, False)
 
 
 def test_numbers_that_float16_holds_without_their_scales_alone():
@@ -166,7 +174,8 @@ def error_apart(batch, left=-1, explicit=0):
     """
     call = checked(batch | {"out": torch.full_like(batch["q"], float("nan"))}, H200)
     call.left = left
-    (copy, prompts), (decodes, rest) = apart(call, with_segments(APART, explicit) if explicit else APART)
+    parts = apart(call, with_segments(APART, explicit) if explicit else APART)
+    (copy, prompts), (decodes, small) = parts[:2]
     copy.place()
     for tensor in (copy.k, copy.v):
         tensor.fill_(float("nan"))
@@ -174,7 +183,9 @@ def error_apart(batch, left=-1, explicit=0):
     widen(call, copy)
     copy.apart = 0  # with which q_block is split_kv
     launch(copy, prompts._replace(variant="q_block", TILE_SIZE=32))
-    launch(decodes, rest._replace(num_stages=2))
+    launch(decodes, small._replace(num_stages=2))
+    for late, large in parts[2:]:
+        launch(late, large)
     given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
     given |= {k: 1.0 if batch[k] is None else float(batch[k]) for k in ("k_scale", "v_scale")}
     expected = reference_attention(**given, window=(left, -1), dtype=torch.float64)
@@ -201,6 +212,34 @@ def test_prompts_apart_of_any_layout(monkeypatch, heads, size, cache):
     assert error_apart(halves(batch)) < LIMITS[torch.float16]
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("pages", [1, 3, 4, 5, 6, 40])
+def test_prompts_that_the_copy_has_no_room_for(monkeypatch, fresh, pages):
+    """From the first one on that does not fit, all; none of their keys are copied. Programs look at few sequences."""
+    monkeypatch.setattr(kernels, "WIDTH", tl.constexpr(2))
+    monkeypatch.setattr(widening, "COPY_LIMIT", (pages + 1) * widening.page_bytes(1, 64))
+    lengths = [(9, 131), (1, 40), (20, 280), (4, 60), (17, 17), (1, 300), (12, 500), (9, 9)]
+    scales = {"k_scale": None, "v_scale": None} if fresh else {}
+    batch = batch_of(lengths, heads=(4, 1), fresh=fresh) | scales
+    call = checked(batch, H200)
+    copies = pages_for(call, 4)
+    assert copies == (pages, True) if pages < 40 else copies[0] >= 16
+    assert error_apart(batch) < LIMITS[torch.float16]
+
+
+def test_what_has_no_room_is_not_copied(monkeypatch):
+    monkeypatch.setattr(widening, "COPY_LIMIT", 4 * widening.page_bytes(1, 64))
+    call = checked(batch_of([(9, 130), (9, 250), (9, 100)], heads=(4, 1)), H200)
+    (copy, _), _, (late, config) = apart(call, APART)
+    copy.place()
+    copy.k.fill_(7.0)
+    widen(call, copy)
+    assert copy.blocks.tolist() == [0, 1, 1, 1]
+    assert (copy.k[0] != 7.0).any()
+    assert (copy.k[2] == 7.0).all()
+    assert (late.rest, late.apart, config.variant) == (True, 4, "q_block")
+
+
 @pytest.mark.parametrize("segments", [1, 2])
 def test_prompts_apart_cut_as_asked(segments):
     assert error_apart(batch_of(UNEVEN), explicit=segments) < LIMITS[torch.float16]
@@ -209,8 +248,8 @@ def test_prompts_apart_cut_as_asked(segments):
 def test_copies_without_decodes_have_less_room():
     lengths = [(1, 1000)] * 40 + [(90, 1000)]
     call = checked(batch_of(lengths, heads=(4, 1)) | {"total_seqlen_k": 41_000}, H200)
-    assert pages_for(call, 4) == 8 * (130 // 5)
-    assert pages_for(call) == 8 * 41
+    assert pages_for(call, 4) == (8 * (130 // 5), False)
+    assert pages_for(call) == (8 * 41, False)
 
 
 def test_what_is_taken_apart(monkeypatch):
@@ -231,6 +270,10 @@ def test_what_is_taken_apart(monkeypatch):
     assert variants(Device("nvidia", (8, 9), 142)) == (0, [("mixed", 0)])
     assert variants(alibi_slopes=torch.ones(2)) == (0, [("mixed", 0)])
     assert variants(config=APART._replace(BLOCK_M=64)) == (0, [("mixed", 0)])
+    taken = [("warp_specialized", 8), ("split_kv", 8), ("q_block", 8)]
+    monkeypatch.setattr(widening, "COPY_LIMIT", 4 * widening.page_bytes(1, 64))
+    for crowd in (APART, Config("warp_specialized", 128, 64, 4, 3)):
+        assert variants(config=crowd) == (1, taken)
     monkeypatch.setattr(widening, "COPY_LIMIT", 0)
     assert variants() == (0, [("mixed", 0)])
     prefix = False

@@ -74,6 +74,10 @@ def _widening(config: Any, target: str, shape: dict[str, Any]) -> list[Any]:
     return _numbers(fits.compile_widening(target, fits.Shape(**shape)), target)
 
 
+def _rest(config: Any, target: str, shape: dict[str, Any]) -> list[Any]:
+    return _numbers(fits.compile_rest(target, fits.Shape(**shape)), target)
+
+
 def _product(config: Any, target: str, shape: dict[str, Any]) -> list[Any]:
     return _numbers(
         matmul_fits.compile_config(ProductConfig(*config), target, matmul_fits.Shape(**shape)), target
@@ -100,7 +104,7 @@ def _instructions(config: Any, target: str, shape: dict[str, Any]) -> str:
 
 # [shared memory in bytes, registers, spills, why it does not fit or None]; "instructions": those of the kernel as text.
 WAYS: dict[str, Callable[[Any, str, dict[str, Any]], Any]] = {
-    "attention": _attention, "widening": _widening, "product": _product, "padding": _padding,
+    "attention": _attention, "widening": _widening, "rest": _rest, "product": _product, "padding": _padding,
     "instructions": _instructions,
 }  # fmt: skip
 

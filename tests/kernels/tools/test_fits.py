@@ -189,13 +189,17 @@ def test_fp8_caches_compile_where_there_is_one_type_of_them_or_none_of_amds(targ
     assert [spills for _, _, spills, _ in found] == [0, 0]
 
 
-def test_the_copy_of_fp8_pages_fits():
+def test_the_copy_of_fp8_pages_fits_and_who_reads_the_rest():
+    """Of heads of 256 that is q_block with 64 rows, which spills there."""
     shapes = [{"head_size": size, "page_size": page, "fp8": True, "window": size == 96, "fresh": page == 16,
                "halves": size == 128} for size, page in ((64, 16), (96, 48), (128, 16), (256, 128))]  # fmt: skip
-    for _, registers, spills, reason in asked("widening", "sm_90", [(None, shape) for shape in shapes]):
+    found = [(None, shape) for shape in shapes]
+    for _, registers, spills, reason in asked("widening", "sm_90", found):
         assert reason is None
         assert spills == 0
         assert registers <= 64
+    for (_, shape), (_, _, spills, _) in zip(found, asked("rest", "sm_90", found), strict=True):
+        assert spills <= (32 if shape["head_size"] == 256 else 0)
 
 
 @pytest.mark.slow
