@@ -105,23 +105,19 @@ def bind_shipped(vendor: str, fp8: bool = False) -> Selector:
     """The shipped selector within what its log can speak for, the default elsewhere.
 
     Heads wider than any of the log: a config for narrow ones may not fit. AMD, where the default splits keys: the
-    published winners are of a kernel that never does, so they know no better config there. NVIDIA's logs of fp8 caches
-    have few heads between 128 and the widest: padded to these, what fits there fits.
+    published winners are of a kernel that never does, so they know no better config there.
     """
     default, module = by_name(default_config, vendor, FEATURES), shipped(vendor, fp8)
     if module is None:
         return default
     select, pick = module.SELECTORS[vendor], picker(module.SELECTORS[vendor], FEATURES)
     head_size, widest = FEATURES.index("head_size"), module.DOMAIN["head_size"]["high"]
-    known = 128 if fp8 and vendor in SHIPPED_FP8 else widest
 
     def choose(values: tuple[Any, ...]) -> Any:
         if values[head_size] > widest:
             return default(values)
         if vendor == "amd" and (config := default(values)).variant == "split_kv":
             return config
-        if values[head_size] > known:
-            values = (*values[:head_size], widest, *values[head_size + 1 :])
         return select(*pick(values))
 
     return choose

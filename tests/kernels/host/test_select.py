@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from functools import wraps
 from types import SimpleNamespace
 
 import pytest
@@ -107,20 +106,6 @@ def test_the_selector_of_fp8_caches_is_loaded_when_one_is_there(monkeypatch):
     for batch in (plain, plain, fp8, plain, fp8):
         select.choose(checked(batch), None, "nvidia")
     assert loaded == ["paged_attention", "paged_attention_fp8"]
-
-
-def test_fp8_heads_that_are_padded_to_256_take_what_was_measured_there(monkeypatch):
-    asked, real = [], paged_attention_fp8.SELECTORS["nvidia"]
-
-    @wraps(real)
-    def listening(*values):
-        asked.append(dict(zip(inspect.signature(real).parameters, values, strict=True))["head_size"])
-        return real(*values)
-
-    monkeypatch.setitem(paged_attention_fp8.SELECTORS, "nvidia", listening)
-    for size in (96, 128, 136, 160, 248, 256):
-        assert chosen("nvidia", head_size=size, dtype="float8_e4m3fn")
-    assert asked == [96, 128, 256, 256, 256, 256]
 
 
 def test_fp8_caches_wider_than_any_of_their_log_take_the_default():
