@@ -21,8 +21,9 @@ class Constants:
     # What a leaf pays for doubt, per share of the scenarios around it that its config does not cover.
     # `constants.py doubt 0.0 1.0 3.0`
     doubt: float = 1.0
-    # Tables of which more than this share of the cells is missing have rules of their own (see `coverage.sparse`): 0.21
-    # of the cells of the paged_attention log is missing, 0.7 of those of an mm log. `constants.py sparse 0.2 0.5 1.0`
+    # Tables of which more than this share of the cells is missing have rules of their own, unless few are of the best
+    # configs (see `coverage.sparse`): 0.21 of the cells of the paged_attention log is missing, 0.7 of an mm log's.
+    # `constants.py sparse 0.2 0.5 1.0`
     sparse: float = 0.5
     # The same as `uncovered`, for such tables. `constants.py sparse_uncovered 0.5 1.0 3.0 10.0`
     sparse_uncovered: float = 1.0

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from heurgen.ir import Config
 from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees.configs import choose
 
 Floats = NDArray[np.float64]
 
@@ -92,6 +93,24 @@ def solvers(n_scenarios: int, n_configs: int, n_features: int, listed: int = 4, 
     known = np.where(np.isfinite(full.times), full.times, np.inf)
     rank = known.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     return table(full.columns, full.X, np.where((rank < listed) & np.isfinite(known), known, np.nan))
+
+
+def swept_apart(full: CostTable, sweeps: int, best: int, share: float, seed: int = 0) -> CostTable:
+    """A log merged of sweeps of random scenarios: each measured the `best` configs and its own share of the others."""
+    rng = np.random.RandomState(seed)
+    known = np.where(np.isfinite(full.log_slowdown), np.minimum(full.log_slowdown, 3.0), 3.0)
+    common = choose(known, best)
+    others = np.setdiff1d(np.arange(len(full.configs)), common)
+    sweep = rng.randint(0, sweeps, full.n_scenarios)
+    measured = np.zeros(full.times.shape, dtype=bool)
+    measured[:, common] = True
+    for k in range(sweeps):
+        measured[np.ix_(sweep == k, rng.permutation(others)[: round(share * len(others))])] = True
+    measured[~(measured & np.isfinite(full.times)).any(axis=1)] = True  # where none of them runs all are
+    times = np.where(measured, full.times, np.nan)
+    fastest = np.nanmin(np.where(np.isfinite(times), times, np.nan), axis=1)[:, None]
+    count = int((~np.isnan(times)).sum())
+    return replace(full, times=times, log_slowdown=np.log(times / fastest), n_measurements=count)
 
 
 def winners_only(full: CostTable) -> CostTable:

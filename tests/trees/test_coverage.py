@@ -14,8 +14,8 @@ from heurgen.trees.node import Cut
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import UNIT, Problem, priced, problem
 from heurgen.trees.regime import regime
-from tests.trees.modelled import matmul
-from tests.trees.synthetic import covered_apart, surface, table, winners_only
+from tests.trees.modelled import matmul, mixed_matmul
+from tests.trees.synthetic import covered_apart, solvers, surface, swept_apart, table, winners_only
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,25 @@ def test_a_table_is_sparse_where_many_cells_are_missing_and_no_cut_says_which() 
     assert sparse(problem(table([x], np.array([[1.0], [0.0], [1.0], [2.0], [3.0]]), times)))
     # Of winners alone nothing says that the others do not apply.
     assert not sparse(problem(winners_only(matmul(80))))
+
+
+def test_a_log_merged_of_sweeps_is_not_sparse_where_the_gaps_are_in_configs_that_no_leaf_needs() -> None:
+    merged = problem(swept_apart(mixed_matmul(300), 6, 12, 0.15))
+    assert merged.covered.mean() < 0.2
+    r = regime(merged, FitOptions())
+    assert (r.by_chance, r.sparse, r.careful, r.between) == (False, False, False, True)
+    # The best configs of these do not run everywhere, and those of a log of listed solvers are mostly not listed.
+    assert sparse(problem(swept_apart(matmul(300), 3, 8, 0.2)))
+    assert sparse(problem(solvers(300, 20, 5)))
+
+
+def test_where_few_configs_are_best_anywhere_the_others_count_too() -> None:
+    """One config is best on all but three scenarios, the others run on a quarter and slowly."""
+    times = np.where((np.arange(100)[:, None] + np.arange(9)) % 4 == 0, 3.0, np.nan)
+    times[:, 0] = 1.0
+    times[:3, 1] = 0.5
+    x = np.random.RandomState(0).permutation(100).astype(np.float64)[:, None]
+    assert sparse(problem(table([TableColumn("x", "int")], x, times)))
 
 
 def test_a_sparse_table_has_no_points_between_and_counts_what_is_uncovered_less() -> None:
