@@ -323,7 +323,7 @@ def test_a_sweep_on_a_full_disk_can_be_resumed(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "log.csv"
     full_after(monkeypatch, 20_000)
     with pytest.raises(UsageError, match=r"No space left on device .*--resume continues"):
-        run_tune(TuneOptions("tests.tune.fakes:tunable", path), executor=FakeGpus(3, pace=1e-4))
+        run_tune(TuneOptions("tests.tune.fakes:tunable", path), executor=FakeGpus(1))
     monkeypatch.undo()
     held = path.read_text()
     assert 1500 < len(held) <= 20_000
