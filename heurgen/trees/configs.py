@@ -7,6 +7,8 @@ import numpy as np
 from heurgen.trees.problem import Floats, Ints
 
 ROUNDS = 3
+# Configs where neither the caller nor cross-validation says how many.
+USUAL = 8
 
 
 def choose(cost: Floats, count: int, rounds: int = ROUNDS) -> Ints:

@@ -5,18 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from heurgen.trees import constants
-from heurgen.trees.configs import choose
+from heurgen.trees.configs import USUAL, choose
 from heurgen.trees.grow import gap
 from heurgen.trees.node import Cut
 from heurgen.trees.problem import Bools, Problem
-
-# Configs that serve a log best, as many as mostly ship (`regime.USUAL`), and the share of their cells that must be
-# missing for it to be sparse. Logs like mm and of listed solvers (60 scenarios and more), MIOpen's, those of linear
-# layers and of attention on an H100 have 0.48 to 0.81, logs merged of sweeps with configs of their own 0.12 to 0.36.
-# Where even of the best configs a sweep measured but a part they have 0.44 to 0.52, and either rules may be better.
-# Of 12 configs the merged logs reach 0.48 and the others begin at 0.50; of the 64 of `LEARNER.pool` both have 0.50 to
-# 0.75.
-SERVING, SPARSE = 8, 0.4
 
 
 def sparse(p: Problem) -> bool:
@@ -32,14 +24,15 @@ def sparse(p: Problem) -> bool:
     A log merged of sweeps with configs of their own has as many gaps, but in configs that no leaf needs, and by these
     rules its trees are worse. Held out, a log of paged_attention in six sweeps, each of 12 good configs and 0.15 of the
     others, is 1.051 by them and 1.044 without, one like mixed_mm 1.0123 and 1.0107; hopper_paged_attention with its
-    test log, which has 90 configs more, 1.056 (1.4 % invalid) and 1.047 (0.7 %).
+    test log, which has 90 configs more, 1.056 (1.4 % invalid) and 1.047 (0.7 %). Of 12 configs such logs have up to
+    0.48 of the cells missing, others from 0.50 on; of all 64 of a pool both have 0.50 to 0.75.
     """
-    covered = p.covered[p.real]
-    if 1 - covered.mean() <= constants.LEARNER.sparse:
+    c, covered = constants.LEARNER, p.covered[p.real]
+    if 1 - covered.mean() <= c.sparse:
         return False
-    serving = choose(p.cost[p.real], SERVING, rounds=0)
+    serving = choose(p.cost[p.real], USUAL, rounds=0)
     # Where no other improves on fewer (a naive solver that runs always, and two more), they tell little of the log.
-    merged = len(serving) == SERVING and 1 - covered[:, serving].mean() <= SPARSE
+    merged = len(serving) == USUAL and 1 - covered[:, serving].mean() <= c.sparse_serving
     return not merged and settling_cut(p) is None
 
 

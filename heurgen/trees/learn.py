@@ -16,6 +16,7 @@ from heurgen.logs.devices import failing_devices, opposite_winners
 from heurgen.trees import auto, constants, optimal
 from heurgen.trees.alternatives import listed_costs, with_alternatives
 from heurgen.trees.build import choices, to_ir
+from heurgen.trees.configs import USUAL
 from heurgen.trees.joint import Fitted, Settings, fit_joint, or_single, pool
 from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.node import tips
@@ -24,7 +25,7 @@ from heurgen.trees.per_parameter import fit_per_parameter
 from heurgen.trees.problem import Floats, Ints, Problem, config_order, groups, problem
 from heurgen.trees.record import record, shortlist_record
 from heurgen.trees.refine import with_max_leaves
-from heurgen.trees.regime import USUAL, Regime, regime, ruled, spare_leaves, spare_tests
+from heurgen.trees.regime import Regime, regime, ruled, spare_leaves, spare_tests
 
 
 def fit(

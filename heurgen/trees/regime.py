@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
 from heurgen.trees.chance import estimated, gaps_by_chance
+from heurgen.trees.configs import USUAL
 from heurgen.trees.coverage import sparse
 from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Ints, Problem, groups, problem, steep
-
-# Configs where neither the caller nor cross-validation says how many.
-USUAL = 8
 
 
 @dataclass(frozen=True, slots=True)

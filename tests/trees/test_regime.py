@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from heurgen.trees import constants, fit
+from heurgen.trees.configs import USUAL
 from heurgen.trees.options import MAX_CONFIGS, FitOptions
 from heurgen.trees.problem import problem
-from heurgen.trees.regime import USUAL, regime, ruled
+from heurgen.trees.regime import regime, ruled
 from tests.trees.modelled import matmul
 from tests.trees.synthetic import surface, table, winners_only
 
