@@ -59,6 +59,7 @@ class CostTable:
     device_name   the device of a device's table; None for a vendor's
     grouped       features that make a group: the spec's, else what `grouped_features` finds; empty: all given ones
     costs_known   False for winners-only logs: the spec says so, or no scenario has two configs with a time
+    pruned        what was not measured lost, says the spec
     """
 
     kernel: str
@@ -77,6 +78,7 @@ class CostTable:
     costs_known: bool
     device_name: str | None = None
     grouped: tuple[str, ...] = ()
+    pruned: bool = False
 
     @property
     def n_scenarios(self) -> int:
@@ -313,6 +315,7 @@ def _table(
         scenario=tuple(log.scenario_id[m] for m in members.tolist()),
         device=tuple(log.devices[c] for c in log.device.codes[log.scenario_row[members]].tolist()),
         n_measurements=int(measured.rows[own].sum()),
+        pruned=spec.log.pruned,
         costs_known=not spec.log.winners_only and bool((np.isfinite(times).sum(axis=1) > 1).any()),
         device_name=device,
         grouped=grouped,

@@ -46,6 +46,7 @@ class LogColumns:
     success       texts of the status column, whatever their case, that say a measurement succeeded ("" is a blank cell)
     failures      texts of the time column, whatever their case, that are failures ("" is a blank cell)
     winners_only  every row is the winner of a scenario of its own; its time may be blank, slowdown is unknown
+    pruned        configs that could not win a scenario were not measured there: a gap is a loser, not one that fails
     constants     ("vendor", "nvidia"): the log has no such column, and this is what it would hold
     vendor_by_name  there is no column of vendors: the names of the devices tell them
     wide          a column a config: (column, its parameters and their texts); each cell is a time, a blank one
@@ -63,6 +64,7 @@ class LogColumns:
     success: tuple[str, ...] = ("ok",)
     failures: tuple[str, ...] = ()
     winners_only: bool = False
+    pruned: bool = False
     constants: tuple[tuple[str, str], ...] = ()
     vendor_by_name: bool = False
     wide: tuple[WideColumn, ...] = ()
@@ -113,7 +115,7 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
             by its name and `objective` does not say so.
     """
     default = LogColumns()
-    table.only(*ROLES, "noise", "unit", "objective", "success", "failures", "winners_only", "wide")
+    table.only(*ROLES, "noise", "unit", "objective", "success", "failures", "winners_only", "pruned", "wide")
     names, constants = {}, []
     for key in ROLES:
         if key in _CONSTANTS and isinstance(table.data.get(key), Mapping):
@@ -138,6 +140,7 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
         success=table.texts("success", default.success, expected='a list of texts such as ["ok", "passed"]'),
         failures=table.texts("failures", (), expected='a list of texts such as ["OOM", "nan"]'),
         winners_only=table.flag("winners_only", False),
+        pruned=table.flag("pruned", False),
         constants=tuple(constants),
         vendor_by_name=table.data.get("vendor") == BY_NAME,
         wide=_wide(table.table("wide")),

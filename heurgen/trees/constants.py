@@ -61,6 +61,10 @@ class Constants:
     # `constants.py interpolated 0 24_000 128_000`
     interpolated: int = 128_000
 
+    # What a config costs that was not measured since it could not win there, as a spec may say (`pruned`): 1.5x.
+    # `constants.py lost 0.2 0.4 0.8`
+    lost: float = 0.4
+
     # --- growth: bins.py, grow.py ---
     # Bins of a number column: its distinct values up to here, then quantiles. `constants.py bins 32 128 512`
     bins: int = 128

@@ -71,7 +71,7 @@ class Problem:
     X        float64 [N, F]
     cost     float64 [N, C]  whole numbers: weight x log-slowdown x UNIT. Where not `covered` so much that one such
                              scenario outweighs all slowdowns together (see `_uncovered`): coverage comes first
-    covered  bool [N, C]     measured and did not fail (or would not have, see `chance.estimated`)
+    covered  bool [N, C]     measured and did not fail (or would not have: `chance.estimated`, a spec's `pruned`)
     untried  bool [N, C]     never measured
     real     bool [N]        False for a point between scenarios (see `between`)
     noise    float64 [N]     whole numbers, as `cost`: a lead up to this is within the noise
@@ -138,6 +138,8 @@ def problem(table: CostTable, rows: Ints | None = None, configs: Ints | None = N
     untried = np.isnan(log) if table.costs_known else np.zeros_like(covered)
     if table.costs_known:
         known = np.minimum(np.where(covered, log, 0.0), constants.LEARNER.uncovered - 1)
+        if table.pruned:
+            known, covered = np.where(untried, constants.LEARNER.lost, known), covered | untried
         cost = np.where(covered, np.rint(known * UNIT), _uncovered(np.rint(known * UNIT)))
     else:
         # The other configs were not measured because they lost, not because they do not apply.

@@ -70,7 +70,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
     """The regime of a whole table (never of a fold's part)."""
     c = constants.LEARNER
     n, n_groups = p.n_real, int(groups(p).max()) + 1
-    by_chance = gaps_by_chance(p)
+    by_chance = not (p.covered & p.untried).any() and gaps_by_chance(p)
     few, many_missing = n <= c.small and not p.labels_only, not by_chance and sparse(p)
     most = min(options.max_configs or c.pool, c.pool, len(p.configs))
     between = n * most <= c.interpolated and not p.labels_only and not many_missing

@@ -26,13 +26,14 @@ objective = "max"
 success = ["passed", ""]
 failures = ["OOM", ""]
 winners_only = true
+pruned = true
 [log.wide]
 a = { BM = 16 }
 b = { BM = "x" }
 """
     assert parse_spec(log(text)).log == LogColumns(
         vendor="vendor", device="gpu", time="tflops", status="outcome", scenario="id", noise=0.0, unit=None,
-        objective="max", success=("passed", ""), failures=("OOM", ""), winners_only=True,
+        objective="max", success=("passed", ""), failures=("OOM", ""), winners_only=True, pruned=True,
         constants=(("vendor", "nvidia"),),
         wide=(("a", (("BM", "16"),)), ("b", (("BM", "x"),))),
     )  # fmt: skip

@@ -37,6 +37,18 @@ def test_one_uncovered_scenario_outweighs_all_slowdowns_together() -> None:
     assert p.soft.max() == 10 * UNIT
 
 
+def test_a_pruned_gap_is_a_loser_and_a_failure_stays_one() -> None:
+    times = np.array([[1.0, 1.2, np.nan, np.inf], [np.nan, 1.0, 2.0, 1.5]])
+    t = table([TableColumn("x", "int")], np.arange(2.0)[:, None], times)
+    before, after = problem(t), problem(replace(t, pruned=True))
+    assert before.covered.tolist() == [[True, True, False, False], [False, True, True, True]]
+    assert after.covered.tolist() == [[True, True, True, False], [True] * 4]
+    assert (after.untried == before.untried).all()
+    assert np.allclose(after.cost[[0, 1], [2, 0]] / UNIT, 0.4)
+    assert after.cost[0, 3] > after.cost[after.covered].sum()
+    assert (after.cost[before.covered] == before.cost[before.covered]).all()
+
+
 def test_a_tail_counts_what_lies_beyond_a_tenth_twice() -> None:
     p = problem(table([TableColumn("x", "int")], np.array([[1.0]]), np.array([[1.0, 1.05, 2.0]])))
     before, after = p.cost[0] / UNIT, tailed(p, 1.0).cost[0] / UNIT
