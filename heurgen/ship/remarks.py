@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.show import selector_title
 from heurgen.base.errors import printable
 from heurgen.base.text import counted, percent
 from heurgen.ir import Selector
+from heurgen.trees import constants
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable
@@ -38,7 +41,7 @@ def warnings(selector: Selector) -> Iterator[str]:
 def to_text(selector: Selector, table: CostTable) -> str:
     """A trained selector in a few lines: its size, the curve of sizes, held-out figures."""
     figures = (*curve(selector), *held_out(selector, table), *device_forms(selector))
-    return "\n".join((selector_title(selector), *grouping(table), *estimates(selector), *figures))
+    return "\n".join((selector_title(selector), *grouping(table), *gaps(selector, table), *figures))
 
 
 def to_dict(selector: Selector, table: CostTable) -> dict[str, Any]:
@@ -117,15 +120,18 @@ def _share(value: float) -> str:
     return percent(value) if value >= 0.0005 else "under 0.1 %"
 
 
-def estimates(selector: Selector) -> list[str]:
-    """That costs were estimated, in one line."""
-    share = selector.choice.get("estimated_cells")
-    if not share:
+def gaps(selector: Selector, table: CostTable) -> list[str]:
+    """What cells without a measurement were taken for, in one line; none where there are few."""
+    share = selector.choice.get("estimated_cells") or float(np.isnan(table.times).mean())
+    if "estimated_cells" in selector.choice:
+        said = "by chance as it looks: learnt from estimates; figures are of measured choices"
+    elif not table.costs_known or share <= constants.LEARNER.sparse:
         return []
-    return [
-        f"  {percent(share)} of the cells were not measured, by chance as it looks: learnt from estimates; figures are "
-        "of measured choices"
-    ]
+    elif table.pruned:
+        said = "since those configs lost, the spec says"
+    else:
+        said = "taken for configs that may not run there; if they could not win there, say pruned = true in [log]"
+    return [f"  {percent(share)} of the cells were not measured, {said}"]
 
 
 def curve(selector: Selector) -> list[str]:

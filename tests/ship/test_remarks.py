@@ -8,7 +8,7 @@ from typing import Any
 
 from heurgen.ir import Leaf, Selector, Split
 from heurgen.logs.costs import TableColumn
-from heurgen.ship.remarks import beyond, curve, device_forms, estimates, grouping, held_out, warnings
+from heurgen.ship.remarks import beyond, curve, device_forms, gaps, grouping, held_out, warnings
 from tests.trees.synthetic import np, table
 
 TREE = Split("x", 4, Leaf(0, 6, 1.0, 6), Leaf(0, 4, 2.0, 1))
@@ -36,12 +36,23 @@ def test_what_devices_disagree_in_is_warned_of_under_the_selectors_name() -> Non
     assert list(warnings(told)) == ["nvidia, NVIDIA H200: A and B want opposite configs"]
 
 
-def test_estimates_are_told() -> None:
-    assert estimates(selector({"estimated_cells": 0.25})) == [
-        "  25.0 % of the cells were not measured, by chance as it looks: learnt from estimates; figures are of "
-        "measured choices"
+def test_what_gaps_were_taken_for_is_told_where_most_cells_are_missing() -> None:
+    said = "% of the cells were not measured, "
+    assert gaps(selector({"estimated_cells": 0.25}), TABLE) == [
+        f"  25.0 {said}by chance as it looks: learnt from estimates; figures are of measured choices"
     ]
-    assert estimates(selector()) == []
+    assert gaps(selector(), TABLE) == []
+    half = table(TABLE.columns, TABLE.X, np.array([[1.0, 1.0, np.nan, np.nan]] * 3))
+    assert gaps(selector(), half) == []
+    most = table(TABLE.columns, TABLE.X, np.array([[1.0, np.nan, np.nan, np.nan]] * 3))
+    assert gaps(selector(), most) == [
+        f"  75.0 {said}taken for configs that may not run there; if they could not win there, say pruned = true "
+        "in [log]"
+    ]
+    assert gaps(selector(), replace(most, pruned=True)) == [
+        f"  75.0 {said}since those configs lost, the spec says"
+    ]
+    assert gaps(selector(), replace(most, costs_known=False)) == []
 
 
 def test_the_curve_is_three_aligned_lines() -> None:
