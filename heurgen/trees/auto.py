@@ -116,7 +116,9 @@ def choose(
         beyond = _beyond(chosen, folds, table, r, False)
     tell.finish()
     reported = unseen(chosen, first, sizes, [fold.test for fold in folds], r)
-    return Contest(chosen, tuple(scored), beyond, measured(reported, table) if r.by_chance else reported)
+    # What was not measured had an estimate, or the cost of what lost.
+    reported = measured(reported, table) if r.by_chance or table.pruned else reported
+    return Contest(chosen, tuple(scored), beyond, reported)
 
 
 @dataclass(slots=True)

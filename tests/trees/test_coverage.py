@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from heurgen.logs.costs import TableColumn
+from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import constants, fit
+from heurgen.trees.build import choices
 from heurgen.trees.coverage import settling_cut, sparse
 from heurgen.trees.node import Cut
-from heurgen.trees.options import FitOptions
+from heurgen.trees.options import FitOptions, Strategy
 from heurgen.trees.problem import UNIT, Problem, priced, problem
 from heurgen.trees.regime import regime
 from tests.trees.modelled import matmul, mixed_matmul
@@ -132,3 +134,30 @@ def test_one_config_is_kept_for_the_few_launches_in_which_the_others_are_hopeles
     single = fit(t, FitOptions(max_configs=1)).choice["held_out"]
     assert single["max_slowdown"] == pytest.approx(1000.0, rel=1e-4)
     assert single["invalid_share"] == 0
+
+
+def losers_left_out(full: CostTable, limit: float) -> CostTable:
+    """As a sweep leaves it that measured what is within `limit` of the best."""
+    lost = full.log_slowdown > math.log(limit)
+    times, log = (np.where(lost, np.nan, cells) for cells in (full.times, full.log_slowdown))
+    return replace(full, times=times, log_slowdown=log)
+
+
+@pytest.mark.parametrize("strategy", ["joint", "auto"])
+def test_a_log_that_says_it_is_pruned_is_learnt_as_well_as_a_whole_one(strategy: Strategy) -> None:
+    full = surface(150, 10, 3)
+    left = losers_left_out(full, 1.15)
+
+    def mean(table: CostTable) -> float:
+        found = choices(fit(table, FitOptions(strategy=strategy)), full, np.arange(150))
+        return float(full.log_slowdown[np.arange(150), found].mean())
+
+    told = mean(replace(left, pruned=True))
+    assert told < min(0.6 * mean(left), mean(full) + 0.001)
+
+
+def test_held_out_figures_count_a_pruned_gap_as_not_measured() -> None:
+    left = replace(losers_left_out(surface(150, 10, 3), 1.02), pruned=True)
+    held = fit(left).choice["held_out"]
+    assert held["invalid_share"] > 0.02
+    assert held["max_slowdown"] <= 1.02
