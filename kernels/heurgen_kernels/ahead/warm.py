@@ -14,7 +14,7 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
-from ..host.apart import crowded, prompts_alone
+from ..host.apart import crowded, prompts_alone, taken_apart
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
 from ..host.pages import write_pages
@@ -154,11 +154,6 @@ def crowds(features: Mapping[str, Any]) -> bool:
     pages = features["num_seqs"][1] * -(-features["max_seqlen_k"][1] // PAGE) + STEP
     size: int = pages * page_bytes(features["num_kv_heads"], features["head_size"])
     return str(features["dtype"]).startswith("float8") and size > COPY_LIMIT
-
-
-def taken_apart(config: Config) -> bool:
-    """Whether prompts and decodes over fp8 pages are launched apart, see `host.apart`."""
-    return config.variant == "mixed" and config.BLOCK_M > 64
 
 
 def spreads(call: dict[str, Any], layout: Layout) -> bool:

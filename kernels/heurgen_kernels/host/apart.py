@@ -36,9 +36,14 @@ class Parts(NamedTuple):
 _parts: Cache[tuple[Config, int], Parts] = shared()
 
 
+def taken_apart(config: Config) -> bool:
+    """Whether `mixed` takes prompts and decodes over pages that can be copied apart."""
+    return config.variant == "mixed" and config.BLOCK_M > 64
+
+
 def separable(call: Call, config: Config) -> bool:
-    """Whether `mixed` takes the prompts and the decodes of a call apart, where a copy can be made."""
-    return config.variant == "mixed" and config.BLOCK_M > 64 and call.layout.copied
+    """Whether the prompts and the decodes of a call are taken apart, where a copy can be made."""
+    return taken_apart(config) and call.layout.copied
 
 
 def crowded(config: Config) -> Config:

@@ -20,7 +20,7 @@ from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
 from .bound import Bound, Kept
 from .call import Call, specialisable
-from .combine import least_parts
+from .combine import least_parts, parted
 from .descriptors import descriptor_sources
 from .hardware import FP8, FP8_NVIDIA, Device
 from .segments import block_count, block_rows, heads_of_block, spread
@@ -32,8 +32,6 @@ SCRATCH_LIMIT = 1 << 30
 WARP_SPECIALIZED = {128: {"num_warps": 4, "maxnreg": 168}, 192: {"num_warps": 4, "maxnreg": 128}}
 # Bytes of a program's shared memory that what is no tile may take: barriers, sums of rows.
 RESERVED = 1024
-# Bytes of a part from which many of them are worth a second launch, see `parted`.
-LARGE_PARTS = {"split_kv": 4096, "static_grid": 8192}
 SPLITS = ("split_kv", "static_grid", "mixed", "warp_specialized")
 TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
@@ -253,20 +251,6 @@ def make_plan(call: Call, config: Config) -> Plan:
         tma, tile, variant, rows, *_counters(variant, segments, block_m),
         least_parts(kept, d_pad) if parted(kernel, decode, kept, d_pad) and call.layout.device.hopper else None,
     )  # fmt: skip
-
-
-def parted(kernel: Any, decode: bool, kept: int, d_pad: int) -> bool:
-    """Whether a second launch knows the parts of the kernel's blocks, and does not take longer.
-
-    In graphs of decode steps of six models, products by cuBLAS (one H100): parts of 2 KB, one token of 32/8 heads, 1.4
-    to 3.3 us a layer longer for one sequence, 4 KB behind split_kv 0.1 to 4.9 less, 8 KB less behind either. A static
-    grid does not know in time whether there will be many: where there are few the launch costs 2 us for nothing, with
-    4 KB as much as it gains elsewhere. Behind one of heads of 256 it took 7 us longer.
-    """
-    part = 4 * kept * d_pad
-    if kernel is split_kv_kernel:
-        return part >= LARGE_PARTS["split_kv"]
-    return kernel is static_grid_kernel and decode and d_pad <= 128 and part >= LARGE_PARTS["static_grid"]
 
 
 def _counters(variant: str, segments: int, block_m: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import torch
 from heurgen_kernels import caches
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
-from heurgen_kernels.host import combine, hardware, launch, plan
+from heurgen_kernels.host import combine, hardware, launch
 from heurgen_kernels.host.segments import with_segments
 from heurgen_kernels.tools.static_tunable import Forced
 
@@ -26,8 +26,8 @@ def seconds(device, monkeypatch):
         pytest.skip("second launches are for Hopper")
     caches.forget()
     monkeypatch.setattr(combine, "ALONE", 0)
-    for variant in plan.LARGE_PARTS:
-        monkeypatch.setitem(plan.LARGE_PARTS, variant, 0)
+    for variant in combine.LARGE_PARTS:
+        monkeypatch.setitem(combine.LARGE_PARTS, variant, 0)
     made, real_plan, real_combine = [], launch.make_plan, launch.combine
 
     def make_plan(call, config):
