@@ -59,7 +59,7 @@ class CostTable:
     device_name   the device of a device's table; None for a vendor's
     grouped       features that make a group: the spec's, else what `grouped_features` finds; empty: all given ones
     costs_known   False for winners-only logs: the spec says so, or no scenario has two configs with a time
-    pruned        what was not measured lost, says the spec
+    pruned        what was not measured lost, says the spec; False where costs are not known
     """
 
     kernel: str
@@ -301,6 +301,7 @@ def _table(
     times[np.searchsorted(members, measured.scenario[own]), column] = measured.time[own]
     order, group = _canonical_order(log, spec, measured, members, times, grouped)
     members, times = members[order], times[order]
+    costs_known = not spec.log.winners_only and bool((np.isfinite(times).sum(axis=1) > 1).any())
     return CostTable(
         kernel=spec.name,
         vendor=vendor,
@@ -315,8 +316,8 @@ def _table(
         scenario=tuple(log.scenario_id[m] for m in members.tolist()),
         device=tuple(log.devices[c] for c in log.device.codes[log.scenario_row[members]].tolist()),
         n_measurements=int(measured.rows[own].sum()),
-        pruned=spec.log.pruned,
-        costs_known=not spec.log.winners_only and bool((np.isfinite(times).sum(axis=1) > 1).any()),
+        costs_known=costs_known,
+        pruned=spec.log.pruned and costs_known,
         device_name=device,
         grouped=grouped,
     )

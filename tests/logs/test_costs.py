@@ -6,7 +6,7 @@ import itertools
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +211,19 @@ def test_costs_are_known_once_two_configs_of_a_scenario_have_a_time(tmp_path: Pa
     winners = "nvidia,A,0,1,16,ok,2\nnvidia,A,0,1,32,oom,\nnvidia,A,1,2,16,ok,2\nnvidia,A,1,2,16,ok,2\n"
     assert not small(tmp_path, winners)[0].costs_known
     assert small(tmp_path, winners + "nvidia,A,1,2,32,ok,2\n")[0].costs_known
+
+
+def test_a_spec_says_that_gaps_lost_where_costs_are_known(tmp_path: Path) -> None:
+    winners, path = "nvidia,A,1,16,2\nnvidia,A,2,16,2\n", tmp_path / "log.csv"
+    spec = replace(SMALL, log=replace(SMALL.log, pruned=True))
+
+    def pruned(rows: str, spec: KernelSpec) -> bool:
+        path.write_text("vendor,device,n,BM,time_ms\n" + rows)
+        return cost_tables(read_logs([path], spec), spec)[0].pruned
+
+    assert pruned(winners + "nvidia,A,1,32,3\n", spec)
+    assert not pruned(winners + "nvidia,A,1,32,3\n", SMALL)
+    assert not pruned(winners, spec)
 
 
 def test_columns_and_codes(tmp_path: Path) -> None:
