@@ -122,9 +122,14 @@ def _share(value: float) -> str:
 
 def gaps(selector: Selector, table: CostTable) -> list[str]:
     """What cells without a measurement were taken for, in one line; none where there are few."""
-    share = selector.choice.get("estimated_cells") or float(np.isnan(table.times).mean())
-    if "estimated_cells" in selector.choice:
+    choice = selector.choice
+    share = choice.get("estimated_cells") or choice.get("lost_cells") or float(np.isnan(table.times).mean())
+    if "estimated_cells" in choice:
         said = "by chance as it looks: learnt from estimates; figures are of measured choices"
+    elif "lost_cells" in choice:
+        said = (
+            "passed by in a search as it looks: taken for configs that lost; figures are of measured choices"
+        )
     elif not table.costs_known or share <= constants.LEARNER.sparse:
         return []
     elif table.pruned:

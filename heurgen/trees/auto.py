@@ -117,7 +117,7 @@ def choose(
     tell.finish()
     reported = unseen(chosen, first, sizes, [fold.test for fold in folds], r)
     # What was not measured had an estimate, or the cost of what lost.
-    reported = measured(reported, table) if r.by_chance or table.pruned else reported
+    reported = measured(reported, table) if (p.covered & p.untried).any() else reported
     return Contest(chosen, tuple(scored), beyond, reported)
 
 

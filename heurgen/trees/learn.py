@@ -92,9 +92,11 @@ def _fit_rows(
     table: CostTable, rows: Ints, options: FitOptions, progress: Callable[[int, int], None]
 ) -> tuple[Selector, Decided]:
     p = problem(table, rows)
-    r = regime(p, options)
+    r = regime(p, options, np.unique(table.device, return_inverse=True)[1][p.index])
     p = ruled(table, rows, r, p.configs)
     told: dict[str, Any] = {"requested": options.strategy}
+    if r.searched:
+        told["lost_cells"] = round(float(p.untried.mean()), 6)
     if options.strategy == "auto":
         choice = auto.choose(table, options, p, r, progress)
         told |= record(choice, table, p, r)

@@ -138,9 +138,9 @@ def problem(table: CostTable, rows: Ints | None = None, configs: Ints | None = N
     untried = np.isnan(log) if table.costs_known else np.zeros_like(covered)
     if table.costs_known:
         known = np.minimum(np.where(covered, log, 0.0), constants.LEARNER.uncovered - 1)
-        if table.pruned:
-            known, covered = np.where(untried, constants.LEARNER.lost, known), covered | untried
         cost = np.where(covered, np.rint(known * UNIT), _uncovered(np.rint(known * UNIT)))
+        if table.pruned:
+            cost, covered = _lost(cost, untried), covered | untried
     else:
         # The other configs were not measured because they lost, not because they do not apply.
         cost = np.rint(np.where(covered, 0.0, NOT_WINNER) * UNIT)
@@ -161,6 +161,15 @@ def problem(table: CostTable, rows: Ints | None = None, configs: Ints | None = N
         weight=np.ones(len(rows)),
         grouped=table.grouped,
     )
+
+
+def lost(p: Problem) -> Problem:
+    """The problem in which a config that was not measured is one that lost, as in one of a pruned table."""
+    return replace(p, cost=_lost(p.cost, p.untried), covered=p.covered | p.untried)
+
+
+def _lost(cost: Floats, untried: Bools) -> Floats:
+    return np.where(untried, np.rint(constants.LEARNER.lost * UNIT), cost)
 
 
 def _uncovered(known: Floats) -> float:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
-from heurgen.trees.chance import estimated, gaps_by_chance
+from heurgen.trees.chance import estimated, gaps_by_chance, searched
 from heurgen.trees.configs import USUAL
 from heurgen.trees.coverage import sparse
 from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
-from heurgen.trees.problem import Ints, Problem, groups, problem, steep
+from heurgen.trees.problem import Ints, Problem, groups, lost, problem, steep
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Regime:
     prices       prices of a leaf that are compared, ascending
     patience     numbers of configs in a row that must fail to pay before the search ends
     by_chance    whether what was not measured is estimated, see `chance.gaps_by_chance`
+    searched     whether what was not measured counts as lost, see `chance.searched`
     sparse       whether many cells are missing, see `coverage.sparse`
     careful      whether regions that come near what a config was never covered on are bounded: in every sparse table,
                  but where a strategy is named in none of few scenarios
@@ -49,6 +52,7 @@ class Regime:
     prices: tuple[float, ...]
     patience: int
     by_chance: bool
+    searched: bool
     sparse: bool
     careful: bool
     between: bool
@@ -66,12 +70,16 @@ class Regime:
         return self.n_groups >= constants.LEARNER.min_groups
 
 
-def regime(p: Problem, options: FitOptions) -> Regime:
-    """The regime of a whole table (never of a fold's part)."""
+def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regime:
+    """The regime of a whole table (never of a fold's part). device: of the rows, where there are several."""
     c = constants.LEARNER
     n, n_groups = p.n_real, int(groups(p).max()) + 1
-    by_chance = not (p.covered & p.untried).any() and gaps_by_chance(p)
-    few, many_missing = n <= c.small and not p.labels_only, not by_chance and sparse(p)
+    told = bool((p.covered & p.untried).any())
+    by_chance = not told and gaps_by_chance(p)
+    passed = not (told or by_chance) and searched(
+        p, np.zeros(n, dtype=np.int64) if device is None else device
+    )
+    few, many_missing = n <= c.small and not p.labels_only, not (by_chance or passed) and sparse(p)
     most = min(options.max_configs or c.pool, c.pool, len(p.configs))
     between = n * most <= c.interpolated and not p.labels_only and not many_missing
     named = bool(options.max_depth or options.max_leaves)
@@ -86,6 +94,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
         prices=c.few_prices if few and options.prefer != "small" else c.prices,
         patience=len(counts) if few else c.patience,
         by_chance=by_chance,
+        searched=passed,
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
@@ -102,7 +111,7 @@ def regime(p: Problem, options: FitOptions) -> Regime:
 def ruled(table: CostTable, rows: Ints, r: Regime, configs: Ints | None = None) -> Problem:
     """The problem of some of a table's rows by the rules of the whole table; `configs` as in `problem`."""
     p = problem(table, rows, configs)
-    p = estimated(p) if r.by_chance else p
+    p = estimated(p) if r.by_chance else lost(p) if r.searched else p
     return steep(p) if r.sparse else p
 
 

@@ -41,6 +41,9 @@ def test_what_gaps_were_taken_for_is_told_where_most_cells_are_missing() -> None
     assert gaps(selector({"estimated_cells": 0.25}), TABLE) == [
         f"  25.0 {said}by chance as it looks: learnt from estimates; figures are of measured choices"
     ]
+    assert gaps(selector({"lost_cells": 0.75}), TABLE) == [
+        f"  75.0 {said}passed by in a search as it looks: taken for configs that lost; figures are of measured choices"
+    ]
     assert gaps(selector(), TABLE) == []
     half = table(TABLE.columns, TABLE.X, np.array([[1.0, 1.0, np.nan, np.nan]] * 3))
     assert gaps(selector(), half) == []

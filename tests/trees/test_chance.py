@@ -12,7 +12,7 @@ from heurgen.trees.build import choices
 from heurgen.trees.node import Branch, Cut, Tip
 from heurgen.trees.problem import UNIT, problem
 from heurgen.trees.regime import regime
-from tests.trees.modelled import attention, matmul
+from tests.trees.modelled import attention, matmul, mixed_matmul
 from tests.trees.synthetic import Floats, solvers, surface, table
 
 
@@ -231,3 +231,48 @@ def test_a_leaf_without_a_measurement_gives_way() -> None:
         untried = np.zeros_like(p.untried)
         untried[unknown] = True
         assert chance.tried(replace(p, untried=untried), tree) == left
+
+
+def at_random(full: CostTable, count: int) -> CostTable:
+    """A search that measured so many random configs of those that run in each scenario."""
+    random, gone = np.random.RandomState(0), np.isnan(full.times)
+    for row in gone:
+        runs = np.flatnonzero(~row)
+        row[random.permutation(runs)[count:]] = True
+    return with_gaps(full, gone)
+
+
+@pytest.mark.parametrize(("full", "count"), [(attention(200), 8), (mixed_matmul(200), 24)])
+def test_a_search_among_configs_of_which_some_do_not_run_is_told_from_chance(
+    full: CostTable, count: int
+) -> None:
+    one_device = np.zeros(200, dtype=np.int64)
+    assert not chance.searched(problem(full), one_device)
+    p = problem(at_random(full, count))
+    assert not chance.gaps_by_chance(p)
+    assert chance.searched(p, one_device)
+    r = regime(p, FitOptions())
+    assert (r.searched, r.by_chance, r.sparse) == (True, False, False)
+
+
+@pytest.mark.parametrize("log", [matmul(200), solvers(200, 30, 5), surface(200, 30, 3, holes=0.4)])
+def test_what_does_not_run_or_is_not_listed_is_no_search(log: CostTable) -> None:
+    assert not chance.searched(problem(log), np.zeros(200, dtype=np.int64))
+
+
+def test_devices_with_configs_of_their_own_are_no_search() -> None:
+    full = surface(200, 30, 3)
+    device = np.arange(200) % 2
+    p = problem(with_gaps(full, (device[:, None] == 0) == (np.arange(30) < 15)))
+    assert chance.searched(p, np.zeros(200, dtype=np.int64))
+    assert not chance.searched(p, device[p.index])
+
+
+def test_a_search_is_learnt_and_what_did_not_run_is_not_chosen() -> None:
+    whole = mixed_matmul(200)
+    full = with_gaps(whole, np.isnan(whole.times))
+    selector = fit(at_random(full, 24))
+    slowdown = full.log_slowdown[np.arange(200), choices(selector, full, np.arange(200))]
+    assert np.isfinite(slowdown).mean() > 0.97
+    assert slowdown[np.isfinite(slowdown)].mean() < 0.16
+    assert selector.choice["lost_cells"] > 0.8
