@@ -255,16 +255,29 @@ def tool_versions(torch: Any) -> dict[str, str]:
 
 
 def _mend_interpreter() -> None:
-    """NumPy 2.4 turns no array of one element into an int; the interpreter of Triton 3.6 expects it to."""
+    """NumPy 2.4 turns no array of one element into an int; the interpreter of Triton 3.6 expects it to. And it keeps
+    bfloat16 as the upper halves of float32, whose products are none.
+    """
+    import numpy as np
+    from triton.language import bfloat16, float32
     from triton.runtime import interpreter
 
-    original = interpreter._patch_lang_tensor
+    original, dot = interpreter._patch_lang_tensor, interpreter.InterpreterBuilder.create_dot
 
     def patch(tensor: Any, *scope: Any) -> None:
         original(tensor, *scope)
         tensor.__index__ = lambda self: int(self.handle.data.item())
 
+    def widened(handle: Any) -> Any:
+        if handle.dtype.scalar != bfloat16:
+            return handle
+        return interpreter.TensorHandle((handle.data.astype(np.uint32) << 16).view(np.float32), float32)
+
+    def create_dot(builder: Any, a: Any, b: Any, *rest: Any) -> Any:
+        return dot(builder, widened(a), widened(b), *rest)
+
     interpreter._patch_lang_tensor = patch
+    interpreter.InterpreterBuilder.create_dot = create_dot
 
 
 def _reset(tunable: Any, inputs: Any) -> None:

@@ -235,7 +235,7 @@ decode_share = 1.0
 heads = [[2, 1]]
 head_size = 16
 page_size = 16
-dtype = "float16"
+dtype = ["float16", "bfloat16"]
 multiprocessors = 132
 """
 SPACE = """
@@ -256,7 +256,7 @@ def test_a_sweep_in_the_interpreter(device, tmp_path):
         "static_grid", tmp_path / "log.csv", tmp_path / "w.toml", tmp_path / "s.toml", interpret=True
     )
     summary = run_tune(options)
-    assert (summary.state, summary.rows, summary.failures) == ("finished", 4, {})
+    assert (summary.state, summary.rows, summary.failures) == ("finished", 8, {})
     rows = list(csv.DictReader((tmp_path / "log.csv").open(newline="")))
     assert {row["total_seqlen_k"] for row in rows if row["num_seqs"] == "1"} == {
         row["max_seqlen_k"] for row in rows if row["num_seqs"] == "1"
