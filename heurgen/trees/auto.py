@@ -116,9 +116,7 @@ def choose(
         beyond = _beyond(chosen, folds, table, r, False)
     tell.finish()
     reported = unseen(chosen, first, sizes, [fold.test for fold in folds], r)
-    # What was not measured had an estimate, or the cost of what lost.
-    reported = measured(reported, table) if (p.covered & p.untried).any() else reported
-    return Contest(chosen, tuple(scored), beyond, reported)
+    return Contest(chosen, tuple(scored), beyond, measured(reported, table) if p.guessed else reported)
 
 
 @dataclass(slots=True)
@@ -180,7 +178,7 @@ def _truth(table: CostTable, p: Problem) -> Floats:
     if p.labels_only:
         return np.asarray(p.soft / UNIT)
     log = table.log_slowdown[np.ix_(p.index, p.configs)]
-    if (p.covered & p.untried).any():
+    if p.guessed:
         log = p.cost / UNIT
     known = np.minimum(np.where(p.covered, log, 0.0), limit - 1)
     return np.where(p.covered, np.rint(known * UNIT) / UNIT, limit)

@@ -21,7 +21,7 @@ import numpy as np
 from heurgen.trees import constants
 from heurgen.trees.node import Branch, Tip, Tree, goes_left, parted
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, standardised
-from heurgen.trees.spread import nearest
+from heurgen.trees.spread import evenly, nearest
 
 # Scenarios with gaps, weighed by how much they tell, from which on chance can be told from kind.
 ENOUGH = 30
@@ -36,14 +36,12 @@ CLOSE, MORE, SURE = 4, 0.12, 2.5
 # others out. Random searches of logs like mm, mixed_mm and flex attention have 0.05 to 0.66, logs of what does not run
 # 0.81 to 0.99, of listed solvers 0.54 to 0.70.
 SEARCHED = 0.5
-# Scenarios that it is looked for in.
-SAMPLED = 2000
 # Nearest scenarios that a cell is estimated from, and how often effects are taken in turn. Estimates of tests' surfaces
 # (400 x 20; 30 and 70 % missing; without noise and with 10 %) are off by 0.15, 0.25, 0.22, 0.30 of what configs differ
 # by. From 4 scenarios: 0.15, 0.22, 0.28, 0.32; from 16: 0.18, 0.31, 0.22, 0.34. One pass: 0.16, 0.30, 0.23, 0.34; four
 # passes, 2 or 16 rounds: the same.
 NEIGHBOURS, ROUNDS, PASSES = 8, 8, 2
-# Scenarios, spread over the log, that may be the nearest of one.
+# Scenarios, spread over the log, that may be the nearest of one, and that `searched` looks at.
 ASKED = 4000
 # Of what is to be farther apart than any features.
 FAR = 1000.0
@@ -90,13 +88,13 @@ def searched(p: Problem, device: Ints) -> bool:
 
     A limit of size, or any other kind of launch on which a config does not run, spares neighbours together. Such logs
     of random searches, 12 configs of each of 300 scenarios, would give 1.19 (flex attention) and 1.15 with 80 % of the
-    choices not running (mixed_mm), and give 1.06 and 1.13 (`python -m benchmarks.pruned`).
+    choices not running (mixed_mm), and give 1.09 and 1.13 (`python -m benchmarks.pruned`).
 
     device: of the rows.
     """
-    rows = np.unique(np.linspace(0, len(p.X) - 1, min(len(p.X), SAMPLED)).astype(np.int64))
-    if len(rows) < ENOUGH:
+    if len(p.X) < ENOUGH or not p.untried.any():
         return False
+    rows = evenly(len(p.X), ASKED)
     # Farther from each other than any features.
     apart = FAR * (device[rows, None] == np.unique(device)).astype(np.float64)
     nearest = np.concatenate(list(_nearest(np.hstack([_features(p)[rows], apart]), 1)))[:, 0]
@@ -153,7 +151,7 @@ def tried(p: Problem, tree: Tree) -> Tree:
                 return walk(other, rows)
         return Branch(node.cut, walk(node.left, below), walk(node.right, above))
 
-    return walk(tree, np.flatnonzero(p.real)) if (p.covered & p.untried).any() else tree
+    return walk(tree, np.flatnonzero(p.real)) if p.guessed else tree
 
 
 def _mean(cost: Floats, known: Bools, axis: int) -> Floats:
@@ -188,7 +186,7 @@ def _features(p: Problem) -> Floats:
 
 def _nearest(Z: Floats, count: int) -> Iterator[Ints]:
     """The `count` nearest other rows of each row of Z, nearest first, of ASKED; in parts."""
-    asked = np.unique(np.linspace(0, len(Z) - 1, min(len(Z), ASKED)).astype(np.int64))
+    asked = evenly(len(Z), ASKED)
     count = min(count, len(asked) - 1)
     step = max(1, CELLS // len(asked))
     for start in range(0, len(Z), step):

@@ -176,8 +176,6 @@ def _costs(selector: ir.Selector, table: CostTable, rows: Ints) -> Floats:
     """
     chosen = choices(selector, table, rows)
     found = np.where(chosen >= 0, table.log_slowdown[rows, chosen], np.nan)
-    if table.pruned:
-        found = np.where((chosen >= 0) & np.isnan(found), constants.LEARNER.lost, found)
     return np.where(
         np.isfinite(found), found, constants.LEARNER.uncovered if table.costs_known else NOT_WINNER
     )

@@ -22,7 +22,7 @@ from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.node import tips
 from heurgen.trees.options import FitOptions
 from heurgen.trees.per_parameter import fit_per_parameter
-from heurgen.trees.problem import Floats, Ints, Problem, config_order, groups, problem
+from heurgen.trees.problem import Floats, Ints, Problem, config_order, device_of, groups, problem
 from heurgen.trees.record import record, shortlist_record
 from heurgen.trees.refine import with_max_leaves
 from heurgen.trees.regime import Regime, regime, ruled, spare_leaves, spare_tests
@@ -92,11 +92,11 @@ def _fit_rows(
     table: CostTable, rows: Ints, options: FitOptions, progress: Callable[[int, int], None]
 ) -> tuple[Selector, Decided]:
     p = problem(table, rows)
-    r = regime(p, options, np.unique(table.device, return_inverse=True)[1][p.index])
+    r = regime(p, options, device_of(table, p))
     p = ruled(table, rows, r, p.configs)
     told: dict[str, Any] = {"requested": options.strategy}
-    if r.searched:
-        told["lost_cells"] = round(float(p.untried.mean()), 6)
+    if r.by_chance or r.searched:
+        told["estimated_cells" if r.by_chance else "lost_cells"] = round(float(p.untried.mean()), 6)
     if options.strategy == "auto":
         choice = auto.choose(table, options, p, r, progress)
         told |= record(choice, table, p, r)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heurgen.trees import constants
-from heurgen.trees.spread import nearest, unit_spread
+from heurgen.trees.spread import evenly, nearest, unit_spread
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable, Floats, Ints
@@ -63,7 +63,7 @@ def _shares(table: CostTable) -> Floats:
     Z = np.where(logs, np.log(np.where(logs, table.X, 1.0)), table.X)
     Z = unit_spread(Z)
     n = table.n_scenarios
-    asked = np.unique(np.linspace(0, n - 1, min(n, ASKED)).astype(np.int64))
+    asked = evenly(n, ASKED)
     shares = np.empty((len(asked), tried.shape[1]))
     for i, row in enumerate(asked.tolist()):
         distance = np.where(device == device[row], np.round(((Z - Z[row]) ** 2).sum(axis=1), 9), np.inf)

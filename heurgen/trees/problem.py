@@ -107,6 +107,11 @@ class Problem:
         return int(self.real.sum())
 
     @property
+    def guessed(self) -> bool:
+        """Whether cells that were not measured have a cost nevertheless: an estimate, or that of what lost."""
+        return bool((self.covered & self.untried).any())
+
+    @property
     def soft(self) -> Floats:
         """Costs [N, C] with `LEARNER.uncovered` where not covered: what held-out figures look at."""
         return self._at_most(constants.LEARNER.uncovered)
@@ -161,6 +166,11 @@ def problem(table: CostTable, rows: Ints | None = None, configs: Ints | None = N
         weight=np.ones(len(rows)),
         grouped=table.grouped,
     )
+
+
+def device_of(table: CostTable, p: Problem) -> Ints:
+    """The number of each row's device, in the order of their names."""
+    return np.unique(table.device, return_inverse=True)[1].astype(np.int64)[p.index]
 
 
 def lost(p: Problem) -> Problem:

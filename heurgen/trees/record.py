@@ -40,8 +40,6 @@ def record(choice: Contest, table: CostTable, p: Problem, r: Regime) -> dict[str
             "max_configs": r.counts[-1],
         },
     }
-    if r.by_chance:
-        told["estimated_cells"] = round(float(p.untried.mean()), 6)
     if choice.beyond is not None and choice.beyond.mean < chosen.mean - r.tolerance:
         told["beyond"] = _described(choice.beyond) | {"max_depth": choice.beyond.settings.depth}
     return told

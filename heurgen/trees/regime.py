@@ -74,11 +74,9 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
     """The regime of a whole table (never of a fold's part). device: of the rows, where there are several."""
     c = constants.LEARNER
     n, n_groups = p.n_real, int(groups(p).max()) + 1
-    told = bool((p.covered & p.untried).any())
-    by_chance = not told and gaps_by_chance(p)
-    passed = not (told or by_chance) and searched(
-        p, np.zeros(n, dtype=np.int64) if device is None else device
-    )
+    by_chance = not p.guessed and gaps_by_chance(p)
+    one = np.zeros(n, dtype=np.int64)
+    passed = not (p.guessed or by_chance) and searched(p, one if device is None else device)
     few, many_missing = n <= c.small and not p.labels_only, not (by_chance or passed) and sparse(p)
     most = min(options.max_configs or c.pool, c.pool, len(p.configs))
     between = n * most <= c.interpolated and not p.labels_only and not many_missing

@@ -25,6 +25,11 @@ def scaled_down(x: Floats, bits: int) -> Floats:
     return found
 
 
+def evenly(n: int, most: int) -> NDArray[np.int64]:
+    """At most so many of n places, spread evenly over them, ascending."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
+
+
 def nearest(distance: Floats, count: int) -> NDArray[np.int64]:
     """The places of the `count` least distances of each row [N, M], in their order [N, count]; of equal ones the first,
     where a partition alone leaves it to the processor which.

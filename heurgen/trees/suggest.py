@@ -19,7 +19,7 @@ from heurgen.trees.guards import limits
 from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.learn import one_thread
 from heurgen.trees.options import FitOptions
-from heurgen.trees.problem import Floats, column_order, groups, problem
+from heurgen.trees.problem import Floats, column_order, device_of, groups, problem
 from heurgen.trees.regime import regime
 
 # Splits into folds: the finalists' are not those that made them finalists.
@@ -125,7 +125,7 @@ def _with(table: CostTable, text: str, values: Floats) -> CostTable:
 def _held_out(table: CostTable, repeats: range) -> Floats:
     """Held-out costs of every scenario, one block a repeat."""
     p = problem(table)
-    r, group = regime(p, FitOptions()), groups(p)
+    r, group = regime(p, FitOptions(), device_of(table, p)), groups(p)
     limit = constants.LEARNER.invalid
     settings = Settings(min(CONFIGS, r.counts[-1]), constants.LEARNER.price, r.max_depth, r.max_leaves)
     found = []
