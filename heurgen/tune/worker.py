@@ -78,15 +78,14 @@ def serve(connection: Connection[Any, Any], session: Session) -> None:
                 gc.collect()
                 connection.send(_attempt(session, "error", partial(session.open, scenario)))
             case ("compile", Scenario() as scenario, config):
+                answer = None
                 if opened != scenario.id:
-                    failure = _attempt(session, "compile_error", partial(session.open, scenario))
-                    if isinstance(failure, Failure):
-                        connection.send(failure)
-                        continue
-                    opened = scenario.id
-                reason = _attempt(session, "compile_error", partial(session.compile, config))
-                answer = Failure("unfit", bounded(reason)) if isinstance(reason, str) else reason
-                _reply(connection, session, answer)
+                    answer = _attempt(session, "compile_error", partial(session.open, scenario))
+                    opened = scenario.id if answer is None else None
+                if answer is None:
+                    reason = _attempt(session, "compile_error", partial(session.compile, config))
+                    answer = Failure("unfit", bounded(reason)) if isinstance(reason, str) else reason
+                _reply(connection, session, None if _crowded(answer) else answer)
             case ("reading",):
                 read = getattr(session, "reading", None)
                 connection.send(None if read is None else _attempt(session, "error", read))
@@ -109,6 +108,13 @@ def _reply(connection: Connection[Any, Any], session: Session, answer: Any) -> N
         connection.send(Failure("crash", answer.reason))
         raise EOFError
     connection.send(answer)
+
+
+def _crowded(answer: Failure | None) -> bool:
+    """Whether a compiler had no memory left, which the compilers beside it fill with inputs of their own. That says
+    nothing of the config: the process that measures has the device alone, and compiles what is missing.
+    """
+    return answer is not None and answer.reason.startswith("OutOfMemoryError")
 
 
 def _attempt(session: Session, status: str, action: Callable[[], Any]) -> Any:

@@ -104,13 +104,30 @@ def test_an_answer_for_every_config() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "error", [OutOfResources("shared memory"), type("OutOfMemoryError", (Exception,), {})("3 TB")]
-)
+OUT_OF_MEMORY = type("OutOfMemoryError", (Exception,), {})("3 TB")
+
+
+@pytest.mark.parametrize("error", [OutOfResources("shared memory"), OUT_OF_MEMORY])
 def test_what_does_not_fit_is_no_error(error: Exception) -> None:
-    name = type(error).__name__
-    found = answers(Session(), ("sample", [{"raise": error}]), ("compile", SCENARIO, {"raise": error}))
-    assert found == [Failure("unfit", f"{name}: {error}")] * 2
+    assert answers(Session(), ("sample", [{"raise": error}])) == [
+        Failure("unfit", f"{type(error).__name__}: {error}")
+    ]
+
+
+def test_what_a_block_has_no_room_for_is_found_when_it_is_compiled() -> None:
+    error = OutOfResources("shared memory")
+    assert answers(Session(), ("compile", SCENARIO, {"raise": error})) == [
+        Failure("unfit", "OutOfResources: shared memory")
+    ]
+
+
+def test_memory_that_other_compilers_take_is_no_verdict() -> None:
+    """Sixteen of them, each with inputs of 6 GB, filled an H100: rows said `unfit` of configs that run alone."""
+    assert answers(Session(), ("compile", SCENARIO, {"raise": OUT_OF_MEMORY})) == [None]
+    session = Session()
+    session.refusals = [OUT_OF_MEMORY]
+    assert answers(session, *[("compile", SCENARIO, {})] * 2) == [None, None]
+    assert session.done == ["open s1", "open s1", "do"]
 
 
 def test_inputs_to_compile_with_are_made_once_a_scenario() -> None:
@@ -133,6 +150,21 @@ def test_inputs_that_cannot_be_made_are_tried_again() -> None:
     found = answers(session, ("compile", SCENARIO, {}), ("compile", SCENARIO, {}))
     assert found == [Failure("compile_error", "RuntimeError: no memory"), None]
     assert session.done == ["open s1", "open s1", "do"]
+
+
+def test_inputs_before_those_that_cannot_be_made_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session()
+    made = session.open
+
+    def refused(scenario: Scenario) -> None:
+        made(scenario)
+        if scenario is OTHER:
+            raise RuntimeError("no memory")
+
+    monkeypatch.setattr(session, "open", refused)
+    compile_ = ("compile", SCENARIO, {})
+    answers(session, compile_, ("compile", OTHER, {}), compile_)
+    assert [d for d in session.done if d != "do"] == ["open s1", "open s2", "open s1"]
 
 
 @pytest.mark.parametrize("kind", ["check", "sample", "compile"])
