@@ -14,9 +14,9 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 DEVICES = sorted(path.parent.name for path in FOLDER.glob("*/models.json"))
 LEAST, LEAST_WIDE = 0.92, 0.95  # of a cell; of heads of 256
-# Asked for and not reached by all: the geometric mean of all cells (1.15), models as fast as FlashAttention-3 in the
-# mean (1.0), and these cells. A cell that a new run lifts above its line is taken off the list.
-MEAN = {"h100": 1.15, "h200": 1.14}
+MEAN = 1.15  # geometric, of all cells
+# Models slower than FlashAttention-3 in the mean, and cells below their line. One that a new run lifts above it is
+# taken off the list.
 SLOW_MODELS = {
     "h100": set(),
     "h200": set(),
@@ -27,7 +27,6 @@ SLOW_CELLS = {
     },
     "h200": {
         "40/10 of 96: long",
-        "Qwen3 235B, 4 ways: speculation",
     },
 }  # fmt: skip
 
@@ -48,9 +47,7 @@ def test_no_cell_is_slower_than_the_defaults_of_vllm(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_mean_of_all_cells_does_not_fall(device):
-    assert (
-        mean([line["fa3 / ours"] for line in cells(device).values() if "fa3 / ours" in line]) >= MEAN[device]
-    )
+    assert mean([line["fa3 / ours"] for line in cells(device).values() if "fa3 / ours" in line]) >= MEAN
 
 
 @pytest.mark.parametrize("device", DEVICES)
