@@ -97,9 +97,9 @@ def searched(p: Problem, device: Ints) -> bool:
     rows = evenly(len(p.X), ASKED)
     # Farther from each other than any features.
     apart = FAR * (device[rows, None] == np.unique(device)).astype(np.float64)
-    nearest = np.concatenate(list(_nearest(np.hstack([_features(p)[rows], apart]), 1)))[:, 0]
+    near = np.concatenate(list(_nearest(np.hstack([_features(p)[rows], apart]), 1)))[:, 0]
     measured = ~p.untried[rows]
-    return bool((measured & measured[nearest]).sum() < SEARCHED * measured[nearest].sum())
+    return bool((measured & measured[near]).sum() < SEARCHED * measured[near].sum())
 
 
 def estimated(p: Problem) -> Problem:
