@@ -201,19 +201,23 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
             for config in divided(answer.config, features):
                 for max_q in steps(config, group, int(low), int(high)):
                     kinds[max_q, config] = None
-                    if not features["dtype"].startswith("float8"):
-                        continue
-                    # fp8 pages of which no copy, or none of all sequences can be made, and prompts without any
-                    if config.variant == "warp_specialized":
-                        kinds[max_q, unspecialised(features["head_size"])] = None
-                        if crowds(features):
-                            kinds |= dict.fromkeys(
-                                (max_q, part) for part in divided(crowded(config), features)
-                            )
-                    elif taken_apart(config):
-                        kinds[max_q, in_one_launch(config, features["head_size"])] = None
-                        kinds[max_q, prompts_alone(config)] = None
+                    if features["dtype"].startswith("float8"):
+                        kinds |= dict.fromkeys(of_copies(config, max_q, features))
     return list(dict.fromkeys((*kinds, *recorded(graphs, features))))
+
+
+def of_copies(config: Config, max_q: int, features: Mapping[str, Any]) -> list[tuple[int, Config]]:
+    """Further `launches` of a config over fp8 pages: where no copy, or none of all sequences can be made, of prompts
+    without any, and where some sequences lie between decodes and prompts (`host.apart.some_between`).
+    """
+    size, group = features["head_size"], features["num_query_heads"] // features["num_kv_heads"]
+    between = block_rows(16, group) // group + 1
+    if config.variant == "warp_specialized":
+        parts = divided(crowded(config), features) if crowds(features) else []
+        return [(max_q, unspecialised(size)), *((rows, part) for part in parts for rows in (max_q, between))]
+    if taken_apart(config):
+        return [(max_q, in_one_launch(config, size)), (max_q, prompts_alone(config)), (between, config)]
+    return []
 
 
 def recorded(graphs: tuple[Config, ...], features: Mapping[str, Any]) -> list[tuple[int, Config]]:

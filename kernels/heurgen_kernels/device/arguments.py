@@ -103,9 +103,9 @@ class Features(NamedTuple):
     """FRESH: new K and V are at hand; WRITE: they are, and are written to the pages (static_grid with DECODE alone);
     PREFIX: pages are read; TMA, TMA_NEW: pages, new tokens through descriptors; COMPUTE: type of the products;
     HALF: products with fp8 pages in float16; WORDS: their rows can be read as 16-bit words; FP8_MAX: largest number of
-    an fp8 output, 0 for others; APART: sequences of at most so many new tokens are the ones of a launch of split_kv
-    and are left out by warp_specialized, 0: each launch has all; REST: of the others those that have no Q blocks in
-    `blocks`, as warp_specialized's copy has no room for their keys (q_block alone).
+    an fp8 output, 0 for others; ABOVE, UPTO: a launch leaves out sequences of at most, of more than so many new tokens,
+    0: none; UPTO is split_kv's; REST: of the others those that have no Q blocks in `blocks`, as warp_specialized's copy
+    has no room for their keys (q_block alone).
     """
 
     FRESH: bool
@@ -121,5 +121,6 @@ class Features(NamedTuple):
     WORDS: bool
     COMPUTE: Any
     FP8_MAX: float
-    APART: int = 0
+    ABOVE: int = 0
+    UPTO: int = 0
     REST: bool = False

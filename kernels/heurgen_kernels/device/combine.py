@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .block import segment_count, segment_span, store_rows, tiles_per_segment
-from .dependent import await_former
+from .dependent import await_former, let_next_begin
 from .split_kv import locate
 from .static_grid import choose_tiles, visible_keys
 from .tiles import longest, reduce_parts
@@ -49,6 +49,8 @@ def combine_kernel(
     DECODE: tl.constexpr,
 ):  # fmt: skip
     """Of split_kv. Grid: (KV heads * (sequences (DECODE) or Q blocks), KEPT)."""
+    if features.UPTO > 0:
+        let_next_begin()
     HKV: tl.constexpr = sizes.HKV
     BLOCK_Q: tl.constexpr = BLOCK_M // sizes.G
     number = tl.program_id(0) // HKV
@@ -64,8 +66,8 @@ def combine_kernel(
         features.WINDOW,
     )  # fmt: skip
     segments = segment_count(end - begin, length, max_segments)
-    if features.APART > 0:  # longer sequences are another launch's
-        segments = tl.where(q_len <= features.APART, segments, 0)
+    if features.UPTO > 0:  # shorter and longer sequences are other launches'
+        segments = tl.where((q_len > features.ABOVE) & (q_len <= features.UPTO), segments, 0)
     combine_row(
         tensors, part_rows, number * HKV + head, token0, q_len, block, head, tl.program_id(1), segments, max_segments,
         second_from, sizes, strides, features, BLOCK_M, KEPT, CHUNK,

@@ -19,8 +19,8 @@ def let_next_begin():
 
 @triton.jit
 def await_former():
-    """Waits until the launch before this one has ended and what it wrote is there. Every program has to: whoever waits
-    for this launch then waits for both.
+    """Waits until the launch before this one has ended and what it wrote is there. Some program of every launch has to,
+    the last one where no other needs it: whoever waits for this launch then waits for both.
     """
     if not INTERPRETED:
         tl.extra.cuda.gdc_wait()

@@ -32,7 +32,7 @@ def q_block_kernel(
     here = block * BLOCK_Q < q_len
     if features.REST:
         first = tl.load(tensors.blocks + sequence)
-        here = here & (q_len > features.APART) & (first == tl.load(tensors.blocks + sequence + 1))
+        here = here & (q_len > features.ABOVE) & (first == tl.load(tensors.blocks + sequence + 1))
     if here:
         run_block(
             tensors, None, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right,

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from .block import run_block, tiles_per_segment
-from .dependent import let_next_begin
+from .dependent import await_former, let_next_begin
 from .q_block import locate_block
 from .tiles import longest
 
@@ -42,7 +42,7 @@ def split_kv_kernel(
     """Grid: (KV heads * (sequences (DECODE) or Q blocks), max_segments). second_from: None where no second launch may
     come.
     """
-    if second_from is not None:
+    if (second_from is not None) | (features.UPTO > 0):
         let_next_begin()
     BLOCK_Q: tl.constexpr = BLOCK_M // sizes.G
     HKV: tl.constexpr = sizes.HKV
@@ -54,8 +54,8 @@ def split_kv_kernel(
         tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q, DECODE
     )  # fmt: skip
     here = block * BLOCK_Q < q_len
-    if features.APART > 0:
-        here = here & (q_len <= features.APART)
+    if features.UPTO > 0:
+        here = here & (q_len > features.ABOVE) & (q_len <= features.UPTO)
     if here:
         segment_tiles = tiles_per_segment(
             longest(tensors.lens, num_seqs, 256), max_segments, left, right, BLOCK_Q, TILE, features.CAUSAL,
@@ -67,3 +67,7 @@ def split_kv_kernel(
             number * HKV + head, max_segments, sizes, strides, features, BLOCK_M, TILE, KEPT, CHUNK,
             second_from,
         )  # fmt: skip
+    if features.UPTO > 0:  # it began while the launch before it ran, and ends after that
+        last = (tl.program_id(0) == tl.num_programs(0) - 1) & (tl.program_id(1) == tl.num_programs(1) - 1)
+        if last:
+            await_former()

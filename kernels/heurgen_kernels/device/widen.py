@@ -1,7 +1,7 @@
 """fp8 pages as pages of 16-bit numbers, in the order of the sequences: what warp_specialized reads in their place.
 
 Each value is multiplied by its scale, if it has one, and rounded once. Only keys that some new token sees are copied,
-and none of sequences of at most APART new tokens. LIMITED: nor of sequences that the copy has no room for, which then
+and none of sequences of at most ABOVE new tokens. LIMITED: nor of sequences that the copy has no room for, which then
 have no Q blocks.
 """
 
@@ -20,7 +20,7 @@ def rows_at_once(d_pad):
 
 @triton.jit
 def spans(
-    cu_ptr, lens_ptr, index, there, left, WINDOW: tl.constexpr, FRESH: tl.constexpr, APART: tl.constexpr
+    cu_ptr, lens_ptr, index, there, left, WINDOW: tl.constexpr, FRESH: tl.constexpr, ABOVE: tl.constexpr
 ):  # fmt: skip
     """(first wide page, wide pages from there on, first key that is seen, keys in the pages, new tokens) of
     sequences.
@@ -35,12 +35,12 @@ def spans(
         low = tl.maximum(context - left, 0)
     first = low // ROWS
     count = tl.maximum((keys + ROWS - 1) // ROWS - first, 0)
-    return first, tl.where(q_len > APART, count, 0), low, keys, q_len
+    return first, tl.where(q_len > ABOVE, count, 0), low, keys, q_len
 
 
 @triton.jit
 def find_page(
-    number, cu_ptr, lens_ptr, num_seqs, left, pages, WINDOW: tl.constexpr, FRESH: tl.constexpr, APART: tl.constexpr,
+    number, cu_ptr, lens_ptr, num_seqs, left, pages, WINDOW: tl.constexpr, FRESH: tl.constexpr, ABOVE: tl.constexpr,
     LIMITED: tl.constexpr,
 ):  # fmt: skip
     """(sequence, or -1, and which of its wide pages) is page `number` of the copy, which has `pages`."""
@@ -49,7 +49,7 @@ def find_page(
     page = 0
     for base in range(0, num_seqs, WIDTH):
         index = base + tl.arange(0, WIDTH)
-        _, count, _, _, _ = spans(cu_ptr, lens_ptr, index, index < num_seqs, left, WINDOW, FRESH, APART)
+        _, count, _, _, _ = spans(cu_ptr, lens_ptr, index, index < num_seqs, left, WINDOW, FRESH, ABOVE)
         ends = before + tl.cumsum(count, 0)
         here = (number < ends) & (number >= ends - count)
         if LIMITED:
@@ -63,7 +63,7 @@ def find_page(
 @triton.jit
 def write_row(
     sequence, pages, wide_table, wide_stride, blocks, cu_ptr, lens_ptr, num_seqs, left, WINDOW: tl.constexpr,
-    FRESH: tl.constexpr, APART: tl.constexpr, BLOCK_Q: tl.constexpr, LIMITED: tl.constexpr,
+    FRESH: tl.constexpr, ABOVE: tl.constexpr, BLOCK_Q: tl.constexpr, LIMITED: tl.constexpr,
 ):  # fmt: skip
     """A sequence's row of the copy's block table. Pages without room are page `pages`, which holds NaN. And where its
     Q blocks begin, if `blocks` is there; behind the last sequence where they end.
@@ -73,16 +73,16 @@ def write_row(
     for base in range(0, sequence, WIDTH):
         index = base + tl.arange(0, WIDTH)
         _, counts, _, _, lengths = spans(
-            cu_ptr, lens_ptr, index, index < sequence, left, WINDOW, FRESH, APART
+            cu_ptr, lens_ptr, index, index < sequence, left, WINDOW, FRESH, ABOVE
         )
         if blocks is not None:
-            numbered = lengths > APART
+            numbered = lengths > ABOVE
             if LIMITED:
                 numbered = numbered & (start + tl.cumsum(counts, 0) <= pages)
             block += tl.sum(tl.where(numbered, (lengths + BLOCK_Q - 1) // BLOCK_Q, 0), 0)
         start += tl.sum(counts, 0)
     first, count, _, _, length = spans(
-        cu_ptr, lens_ptr, sequence, sequence < num_seqs, left, WINDOW, FRESH, APART
+        cu_ptr, lens_ptr, sequence, sequence < num_seqs, left, WINDOW, FRESH, ABOVE
     )
     row = wide_table + sequence.to(tl.int64) * wide_stride + first
     for base in range(0, count, WIDTH):
@@ -91,7 +91,7 @@ def write_row(
         tl.store(row + index, tl.minimum(start + index, pages), mask=there)
     if blocks is not None:
         tl.store(blocks + sequence, block)
-        numbered = length > APART
+        numbered = length > ABOVE
         if LIMITED:
             numbered = numbered & (start + count <= pages)
         block += tl.where(numbered, (length + BLOCK_Q - 1) // BLOCK_Q, 0)
@@ -142,7 +142,7 @@ def spoil_page(wide_k, wide_v, D: tl.constexpr, D_PAD: tl.constexpr):
 @triton.jit(do_not_specialize=["left", "table_stride", "wide_stride", "num_seqs", "pages"])
 def widen_kernel(
     tensors, left, table_stride, wide_stride, num_seqs, pages,
-    sizes: tl.constexpr, strides: tl.constexpr, WINDOW: tl.constexpr, FRESH: tl.constexpr, APART: tl.constexpr,
+    sizes: tl.constexpr, strides: tl.constexpr, WINDOW: tl.constexpr, FRESH: tl.constexpr, ABOVE: tl.constexpr,
     BLOCK_Q: tl.constexpr, LIMITED: tl.constexpr,
 ):  # fmt: skip
     """Grid: (programs + 1, KV heads + 1): behind the heads the block table's rows. The copy has `pages` pages and one
@@ -159,7 +159,7 @@ def widen_kernel(
         while number < num_seqs:
             write_row(
                 number, pages, tensors.wide_table, wide_stride, tensors.blocks, cu_ptr, lens_ptr, num_seqs, left,
-                WINDOW, FRESH, APART, BLOCK_Q, LIMITED,
+                WINDOW, FRESH, ABOVE, BLOCK_Q, LIMITED,
             )  # fmt: skip
             number += programs + 1
     elif number == programs:
@@ -169,12 +169,12 @@ def widen_kernel(
         sequence = 0
         while (number < pages * PARTS) & (sequence >= 0):
             sequence, page = find_page(
-                number // PARTS, cu_ptr, lens_ptr, num_seqs, left, pages, WINDOW, FRESH, APART, LIMITED
+                number // PARTS, cu_ptr, lens_ptr, num_seqs, left, pages, WINDOW, FRESH, ABOVE, LIMITED
             )
             if sequence >= 0:
                 place = (number // PARTS * sizes.HKV + head) * (ROWS * D)
                 first, _, low, keys, _ = spans(
-                    cu_ptr, lens_ptr, sequence, sequence >= 0, left, WINDOW, FRESH, APART
+                    cu_ptr, lens_ptr, sequence, sequence >= 0, left, WINDOW, FRESH, ABOVE
                 )
                 copy_rows(
                     tensors.k + head * strides.K_HEAD, tensors.v + head * strides.V_HEAD, tensors.wide_k + place,

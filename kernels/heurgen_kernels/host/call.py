@@ -64,9 +64,10 @@ class Call:
     """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None.
 
     total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it; told: the caller said it.
-    slots: `slot_mapping`. apart: not 0 where sequences of at most so many new tokens are split_kv's, others
-    warp_specialized's, or with `rest` q_block's, see `host/apart.py`. wide: a `widen.Wide`, whose addresses stand for
-    those of k, v, table and, with apart, blocks, until `place` makes these tensors.
+    slots: `slot_mapping`. above, upto, rest: of `Features`, where a batch is taken apart, see `host/apart.py`. lane: 0,
+    or one of its own where the call's launch may run beside the one ahead of it. part: scratch of its launch, which
+    lives until those beside it are made. wide: a `widen.Wide`, whose addresses stand for those of k, v, table and, with
+    above, blocks, until `place` makes these tensors.
     """
 
     q: torch.Tensor
@@ -98,8 +99,11 @@ class Call:
     total_k: int = -1
     told: bool = True
     prefix: bool = True
-    apart: int = 0
+    above: int = 0
+    upto: int = 0
     rest: bool = False
+    lane: int = 0
+    part: torch.Tensor | None = None
     wide: Any = None
     layout: CallLayout = field(init=False)  # set by `validate.check`
 
@@ -114,7 +118,7 @@ class Call:
         if self.wide is not None and not self.wide.placed:
             self.wide.placed = True
             self.k, self.v, self.table, blocks = self.wide.tensors(self.q.dtype)
-            if self.apart:
+            if self.above:
                 self.blocks = blocks
 
 

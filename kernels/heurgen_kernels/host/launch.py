@@ -133,9 +133,10 @@ def arguments_of(plan: Plan, call: Call, stream: int, items: int, blocks: int) -
     if plan.segments > 1:
         rows = items * plan.segments * plan.kept
         part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=layout.place)
+        call.part = part
     counted = plan.counters + plan.item_counters * items
     if counted:
-        count = counters(layout.place, stream, counted)
+        count = counters(layout.place, stream, counted, call.lane)
     rest = (
         call.alibi,
         call.sinks,

@@ -115,7 +115,7 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
-        call.prefix, call.apart, call.rest, aligned, spread(call, config),
+        call.prefix, call.above, call.upto, call.rest, aligned, spread(call, config),
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def make_plan(call: Call, config: Config) -> Plan:
     """
     call.place()
     config = adapted(config, call)
-    if call.apart and config.variant == "q_block" and not call.rest:
+    if call.upto and config.variant == "q_block":
         config = config._replace(variant="split_kv")  # with one part: q_block has no decodes of its own
     variant, tile, group = config.variant, config.TILE_SIZE, call.layout.group
     block_m, small_m = block_rows(config.BLOCK_M, group), block_rows(16, group)
@@ -245,11 +245,14 @@ def make_plan(call: Call, config: Config) -> Plan:
     chunk = parts_at_once(config, kept * d_pad, decode)
     kernel, more = _variant_constants(config, call, segments, kept, chunk, decode, small_m, rows, heads)
     constants = (*layout_constants(call, d_pad, tma), block_m, tile, *more)
+    has_second = parted(kernel, decode, kept, d_pad) and call.layout.device.hopper
     options = _options(config, d_pad, call.layout.device)
+    if call.upto:
+        options = {**options, "launch_pdl": True}  # beside the launch of other sequences, see `host/apart.py`
     return Plan(
         kernel, constants, options, block_m // heads, call.k.shape[2] * group // heads, segments, kept, d_pad, decode,
         tma, tile, variant, rows, *_counters(variant, segments, block_m),
-        least_parts(kept, d_pad) if parted(kernel, decode, kept, d_pad) and call.layout.device.hopper else None,
+        least_parts(kept, d_pad, bool(call.above and call.upto)) if has_second else None,
     )  # fmt: skip
 
 
@@ -295,7 +298,9 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
             WORDS=words,
             COMPUTE=compute,
             FP8_MAX=fp8_max,
-            APART=call.apart,
+            # over a copy it says only that others are left out: one kernel for any number
+            ABOVE=call.above if call.wide is None else min(call.above, 1),
+            UPTO=call.upto,
             REST=call.rest,
         ),
     )

@@ -20,24 +20,26 @@ class Arena:
     used: int = 0
 
 
-_counters: dict[tuple[torch.device, int], Arena] = {}
+_counters: dict[tuple[torch.device, int, int], Arena] = {}
 _arenas: dict[torch.device, list[Arena]] = {}
 _taking = threading.Lock()  # two threads may record at a time
 
 
-def counters(device: torch.device, stream: int, count: int) -> torch.Tensor:
-    """At least `count` zeros that every launch leaves as zeros. One buffer per device and stream: launches on one
-    stream never overlap.
+def counters(device: torch.device, stream: int, count: int, lane: int = 0) -> torch.Tensor:
+    """At least `count` zeros that every launch leaves as zeros. One buffer per device, stream and lane: launches on one
+    stream overlap in lanes of their own alone.
 
     Recorded launches may: their graphs replay on any stream. Each takes counters of its own out of an arena.
     """
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return recorded_counters(device, count)
-    found = _counters.get((device, stream))
+    found = _counters.get((device, stream, lane))
     if found is None or found.size < count:
         # one that is outgrown is freed in the order of its stream
         size = max(COUNTERS, count)
-        found = _counters[device, stream] = Arena(torch.zeros(size, dtype=torch.int32, device=device), size)
+        found = _counters[device, stream, lane] = Arena(
+            torch.zeros(size, dtype=torch.int32, device=device), size
+        )
     arenas = _arenas.setdefault(device, [])  # never freed: graphs may hold any of them
     room = arenas[-1].size - arenas[-1].used if arenas else 0
     if room < max(COUNTERS // 2, count):

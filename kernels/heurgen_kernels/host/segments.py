@@ -52,7 +52,7 @@ def spread(call: Call, config: Config) -> bool:
     """
     layout, max_q = call.layout, call.max_q
     group = layout.group
-    if config.variant != "warp_specialized" or not group & (group - 1) or call.left >= 0 or call.apart:
+    if config.variant != "warp_specialized" or not group & (group - 1) or call.left >= 0 or call.above:
         return False
     return max_q * group > 128 and (layout.num_seqs == 1 or layout.num_seqs * max_q <= 2 * layout.tokens)
 

@@ -98,16 +98,16 @@ def page_bytes(heads_kv: int, head_size: int) -> int:
     return 2 * int(PAGE) * heads_kv * head_size * 2
 
 
-def pages_for(call: Call, apart: int = 0) -> tuple[int, bool]:
-    """(Pages of the copy, without the one that holds NaN; whether they may be too few): with `apart` as many as lie
+def pages_for(call: Call, above: int = 0) -> tuple[int, bool]:
+    """(Pages of the copy, without the one that holds NaN; whether they may be too few): with `above` as many as lie
     within COPY_LIMIT and the cache has keys for, without it 0 where all do not.
     """
     layout = call.layout
     if not call.prefix:
         return 1, False
     num_seqs, most = layout.num_seqs, -(-call.max_k // PAGE)
-    if apart:  # no more have more new tokens than that
-        num_seqs = max(min(num_seqs, layout.tokens // (apart + 1)), 1)
+    if above:  # no more have more new tokens than that
+        num_seqs = max(min(num_seqs, layout.tokens // (above + 1)), 1)
     if call.left >= 0:
         seen = call.left + (0 if call.new_k is not None else call.max_q)
         most = min(most, -(-seen // PAGE) + 1)
@@ -118,24 +118,24 @@ def pages_for(call: Call, apart: int = 0) -> tuple[int, bool]:
     pages = -(-(pages + 1) // STEP) * STEP - 1
     if (pages + 1) * size <= COPY_LIMIT:
         return pages, False
-    if not apart:
+    if not above:
         return 0, False
     cached = -(-(layout.pages * call.k.shape[1] // PAGE + num_seqs + 1) // STEP) * STEP
     return max(min(cached, COPY_LIMIT // size // STEP * STEP) - 1, 0), True
 
 
-def widened(call: Call, apart: int = 0, block_q: int = 0) -> Call | None:
+def widened(call: Call, above: int = 0, block_q: int = 0) -> Call | None:
     """The call over a copy that `widen` fills; None where the copy would be too large, where numbers times their
     scales, which float16 may not hold, would be copied, or where descriptors cannot read the new tokens beside it.
 
-    apart: sequences of at most so many new tokens are left out; Q blocks of the others, of block_q tokens, are counted.
+    above: sequences of at most so many new tokens are left out; Q blocks of the others, of block_q tokens, are counted.
     """
-    pages, limited = pages_for(call, apart)
+    pages, limited = pages_for(call, above)
     if not pages or (call.prefix and call.q.dtype == torch.float16 and scaled(call)) or not new_aligned(call):
         return None
     width = max(-(-call.max_k // PAGE), 1)
-    key = (call.layout, pages, limited, width, call.left, apart, block_q)
-    room = _rooms.get(key) or _rooms.keep(key, room_for(call, pages + 1, limited, width, apart, block_q))
+    key = (call.layout, pages, limited, width, call.left, above, block_q)
+    room = _rooms.get(key) or _rooms.keep(key, room_for(call, pages + 1, limited, width, above, block_q))
     memory = torch.empty(room.size, dtype=torch.int32, device=room.layout.place)
     base = memory.data_ptr()
     at = (base, base + 2 * room.blocks, base + 4 * room.table, base + 4 * room.blocks)
@@ -145,14 +145,14 @@ def widened(call: Call, apart: int = 0, block_q: int = 0) -> Call | None:
     copy = Call(
         call.q, call.k, call.v, call.table, call.cu, call.lens, call.out, call.max_q, call.max_k, call.scale,
         call.new_k, call.new_v, call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, k_scale,
-        v_scale, call.out_scale, None, at[3] if apart else call.blocks, block_q or call.block_q, total_k=call.total_k,
-        prefix=call.prefix, apart=apart, wide=Wide(room, memory, at),
+        v_scale, call.out_scale, None, at[3] if above else call.blocks, block_q or call.block_q, total_k=call.total_k,
+        prefix=call.prefix, above=above, wide=Wide(room, memory, at),
     )  # fmt: skip
     copy.layout = room.layout
     return copy
 
 
-def room_for(call: Call, pages: int, limited: bool, width: int, apart: int, block_q: int) -> Room:
+def room_for(call: Call, pages: int, limited: bool, width: int, above: int, block_q: int) -> Room:
     """The room of a copy of so many pages, that of NaN included."""
     layout, size, none = call.layout, call.k.shape[3], (0,) * 4
     shape = (pages, PAGE, layout.heads_kv, size)
@@ -170,9 +170,9 @@ def room_for(call: Call, pages: int, limited: bool, width: int, apart: int, bloc
         call.left, layout.table_stride, width, layout.num_seqs, pages - 1,
         Sizes(1, layout.heads_kv, call.k.shape[1], size, padded(size)),
         Strides._make((*none, *call.k.stride()[:3], *call.v.stride()[:3], *none)), call.left >= 0,
-        call.new_k is not None, apart, block_q, limited,
+        call.new_k is not None, above, block_q, limited,
     )  # fmt: skip
-    grid = ((min(programs, PROGRAMS) if apart else programs) + 1, layout.heads_kv + 1, 1)
+    grid = ((min(programs, PROGRAMS) if above else programs) + 1, layout.heads_kv + 1, 1)
     return Room(
         layout_of(copy, layout.device), limited, shape, width, blocks, table, memory.shape[0], grid, constants
     )
@@ -197,9 +197,10 @@ def widen(call: Call, copy: Call) -> None:
     addresses = (
         call.k.data_ptr(), call.v.data_ptr(), wide_k, wide_v, call.table.data_ptr(), wide_table, call.cu.data_ptr(),
         call.lens.data_ptr(), 0 if k_scale is None else k_scale.data_ptr(),
-        0 if v_scale is None else v_scale.data_ptr(), blocks if copy.apart else 0,
+        0 if v_scale is None else v_scale.data_ptr(), blocks if copy.above else 0,
     )  # fmt: skip
-    key = (layout.kind, call.left >= 0, copy.apart and copy.block_q, wide.room.limited, aligned(addresses))
+    blocks_of = (copy.above, copy.block_q) if copy.above else None
+    key = (layout.kind, call.left >= 0, blocks_of, wide.room.limited, aligned(addresses))
     kept = _kept.get(key) or _kept.keep(key, Kept())
     run(kept, _launch_bound, _dispatch, (call, copy, addresses))
 
@@ -220,6 +221,6 @@ def arguments_of(call: Call, copy: Call) -> tuple[Any, ...]:
     k, v, table, blocks = copy.wide.tensors(call.q.dtype)
     tensors = WideTensors(
         call.k, call.v, k, v, call.table, table, call.cu, call.lens, *scales_of_copy(call),
-        blocks if copy.apart else None,
+        blocks if copy.above else None,
     )  # fmt: skip
     return (tensors, *copy.wide.room.constants)

@@ -203,7 +203,7 @@ def compile_widening(target: str, shape: Shape) -> Resources:
 
 def compile_rest(target: str, shape: Shape) -> Resources:
     """Compile the kernel that reads the fp8 pages of prompts that a copy has no room for."""
-    return _compile(*_crowd(shape, target)[2], target)
+    return _compile(*_crowd(shape, target)[-1], target)
 
 
 def _crowd(shape: Shape, target: str) -> list[tuple[Call, Config]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +14,7 @@ from ..api import paged_attention
 from ..config import normalise
 from ..host.dispatch import compiling
 from ..host.plan import unspilled
-from ..host.segments import cutter, seen_keys
+from ..host.segments import block_rows, cutter, seen_keys
 from ..host.select import NO_WINDOW
 from .reference import reference_attention
 
@@ -35,6 +35,25 @@ class Inputs:
     seq_lens: torch.Tensor
     out: torch.Tensor
     arguments: dict[str, Any]
+
+
+MANY = 12  # parts of split keys, so many that another launch combines them
+
+
+def apart(config: Mapping[str, Any]) -> bool:
+    """Whether prompts and decodes are taken apart, as `host.apart.taken_apart` says of a launch's config."""
+    return bool(config["variant"] == "mixed" and config["BLOCK_M"] > 64)
+
+
+def drafts(inputs: Inputs) -> Inputs:
+    """As many sequences, each of a token: told to have one more than the largest decode of `host.apart.Parts`."""
+    num_seqs, group = inputs.seq_lens.shape[0], inputs.q.shape[1] // inputs.key_cache.shape[2]
+    arguments = inputs.arguments | {"max_seqlen_q": block_rows(16, group) // group + 1}
+    arguments |= {name: arguments[name][:num_seqs] for name in ("key", "value") if name in arguments}
+    starts = torch.arange(num_seqs + 1, dtype=torch.int32, device=inputs.q.device)
+    return replace(
+        inputs, q=inputs.q[:num_seqs], out=inputs.out[:num_seqs], cu_seqlens_q=starts, arguments=arguments
+    )
 
 
 def make_inputs(
@@ -222,9 +241,16 @@ class Tunable:
         )  # fmt: skip
 
     def compile(self, inputs: Inputs, config: Mapping[str, Any]) -> None:
-        """As `launch`, which launches nothing, bound or not."""
+        """As `launch`, which launches nothing, bound or not. Of a batch that is taken apart: keys cut and not, with
+        sequences between decodes and prompts and without.
+        """
+        given = [(inputs, config)]
+        if apart(config):
+            parts = [{**config, "programs_per_sm": 0, "num_segments": count} for count in (1, MANY)]
+            given = [(batch, part) for batch in (inputs, drafts(inputs)) for part in parts]
         with compiling():
-            self.launch(inputs, config)
+            for batch, part in given:
+                self.launch(batch, part)
 
     def reference(self, inputs: Inputs) -> torch.Tensor:
         names = ("scale", "key", "value", "window", "softcap", "sinks")
@@ -288,17 +314,16 @@ class Tunable:
 
     def launched(self, config: Mapping[str, Any], scenario: Any, device: Any) -> Mapping[str, Any]:
         """What `programs_per_sm` comes to: `num_segments`, the same for many of its values; 128 rows for 192 where the
-        launch takes these.
+        launch takes these. A batch that is taken apart is launched as the config says.
         """
         f, heads_kv = scenario.features, scenario.features["num_kv_heads"]
+        if apart(config):  # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
+            return config
         choose = cutter(normalise(config), f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
         window = f.get("window", NO_WINDOW)  # static_grid has no such feature
         left = window - 1 if window < NO_WINDOW else -1
         keys = seen_keys(config["TILE_SIZE"], left, f["num_seqs"], f["max_seqlen_k"], f["total_seqlen_k"])
         taken = choose(f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], *keys)
-        if config["variant"] == "mixed" and config["BLOCK_M"] > 64:
-            # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
-            taken = taken._replace(num_segments=config["programs_per_sm"])
         both = f["fresh"] and f["max_seqlen_k"] > f["max_seqlen_q"]
         given = unspilled(taken, f["head_size"], both, left >= 0, f.get("softcap", False))._asdict()
         return {name: given[name] for name in (*config, "num_segments") if name != "programs_per_sm"}

@@ -25,7 +25,7 @@ from heurgen_kernels.device.arguments import (
 )
 from heurgen_kernels.device.split_kv import split_kv_kernel
 from heurgen_kernels.host import combine, validate
-from heurgen_kernels.host.apart import apart, crowded, prompts_alone, separable
+from heurgen_kernels.host.apart import apart, crowded, parts_of, prompts_alone, separable, some_between
 from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
@@ -142,14 +142,19 @@ def doubled(flags):
     return [flag for flag in flags for _ in "kv"]
 
 
+def most_apart(call, config):
+    """New tokens up to which a sequence is no prompt."""
+    parts = parts_of(config, call.layout.group, call.q.shape[2])
+    return parts.more if some_between(call, parts.few, parts.more) else parts.few
+
+
 def lay_out(config, call, plans):
     """What a launch does before it launches; plans: those that were made and examined."""
     device = call.layout.device
     assert normalise(config) == config
     if separable(call, config):
         parts = apart(call, config) if call.prefix else ((call, prompts_alone(config)),)
-        few = block_rows(16, call.layout.group) // call.layout.group
-        assert (parts is None) == (call.prefix and pages_for(call, few)[0] == 0)
+        assert (parts is None) == (call.prefix and pages_for(call, most_apart(call, config))[0] == 0)
         for part in parts or ():
             lay_out(part[1], part[0], plans)
         if parts:
@@ -163,8 +168,9 @@ def lay_out(config, call, plans):
         assert (copy is None) == (pages_for(call)[0] == 0)
         assert device.hopper
         if copy is None:
+            most = most_apart(call, crowded(config))
             few = block_rows(16, call.layout.group) // call.layout.group
-            assert len(apart(call, crowded(config))) == 2 + pages_for(call, few)[1]
+            assert len(apart(call, crowded(config))) == 2 + (most > few) + pages_for(call, most)[1]
             lay_out(crowded(config), call, plans)
             return
         assert make_plan(copy, config).variant == "warp_specialized"

@@ -12,6 +12,7 @@ from heurgen_kernels.device import widen as kernels
 from heurgen_kernels.host import launch as launching
 from heurgen_kernels.host import widen as widening
 from heurgen_kernels.host.apart import apart
+from heurgen_kernels.host.combine import combines
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import launch
 from heurgen_kernels.host.plan import make_plan
@@ -175,17 +176,16 @@ def error_apart(batch, left=-1, explicit=0):
     call = checked(batch | {"out": torch.full_like(batch["q"], float("nan"))}, H200)
     call.left = left
     parts = apart(call, with_segments(APART, explicit) if explicit else APART)
-    (copy, prompts), (decodes, small) = parts[:2]
+    (copy, prompts), *others = parts
     copy.place()
     for tensor in (copy.k, copy.v):
         tensor.fill_(float("nan"))
     copy.table.fill_(-1)
     widen(call, copy)
-    copy.apart = 0  # with which q_block is split_kv
+    copy.above = 0  # with which q_block is split_kv
     launch(copy, prompts._replace(variant="q_block", TILE_SIZE=32))
-    launch(decodes, small._replace(num_stages=2))
-    for late, large in parts[2:]:
-        launch(late, large)
+    for part, given in others:
+        launch(part, given)
     given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
     given |= {k: 1.0 if batch[k] is None else float(batch[k]) for k in ("k_scale", "v_scale")}
     expected = reference_attention(**given, window=(left, -1), dtype=torch.float64)
@@ -218,26 +218,58 @@ def test_prompts_that_the_copy_has_no_room_for(monkeypatch, fresh, pages):
     """From the first one on that does not fit, all; none of their keys are copied. Programs look at few sequences."""
     monkeypatch.setattr(kernels, "WIDTH", tl.constexpr(2))
     monkeypatch.setattr(widening, "COPY_LIMIT", (pages + 1) * widening.page_bytes(1, 64))
-    lengths = [(9, 131), (1, 40), (20, 280), (4, 60), (17, 17), (1, 300), (12, 500), (9, 9)]
+    lengths = [(19, 131), (1, 40), (20, 280), (4, 60), (17, 17), (9, 300), (22, 500), (19, 19)]
     scales = {"k_scale": None, "v_scale": None} if fresh else {}
     batch = batch_of(lengths, heads=(4, 1), fresh=fresh) | scales
     call = checked(batch, H200)
-    copies = pages_for(call, 4)
+    copies = pages_for(call, 16)
     assert copies == (pages, True) if pages < 40 else copies[0] >= 16
     assert error_apart(batch) < LIMITS[torch.float16]
 
 
 def test_what_has_no_room_is_not_copied(monkeypatch):
     monkeypatch.setattr(widening, "COPY_LIMIT", 4 * widening.page_bytes(1, 64))
-    call = checked(batch_of([(9, 130), (9, 250), (9, 100)], heads=(4, 1)), H200)
-    (copy, _), _, (late, config) = apart(call, APART)
+    call = checked(batch_of([(19, 130), (19, 250), (19, 100)], heads=(4, 1)), H200)
+    (copy, _), _, _, (late, config) = apart(call, APART)
     copy.place()
     copy.k.fill_(7.0)
     widen(call, copy)
     assert copy.blocks.tolist() == [0, 1, 1, 1]
     assert (copy.k[0] != 7.0).any()
     assert (copy.k[2] == 7.0).all()
-    assert (late.rest, late.apart, config.variant) == (True, 4, "q_block")
+    assert (late.rest, late.above, late.upto, config.variant) == (True, 16, 0, "q_block")
+
+
+@pytest.mark.parametrize(("heads", "lengths", "expected"), [
+    ((4, 1), [(100, 300), (1, 40), (1, 30)], [(4, 0), (0, 4)]),
+    ((4, 1), [(100, 300), (4, 40), (1, 30)], [(4, 0), (0, 4)]),
+    ((4, 1), [(100, 300), (5, 40), (1, 30)], [(16, 0), (4, 16), (0, 4)]),  # no token to spare beside the longest
+    ((4, 1), [(16, 300), (1, 40), (1, 30)], [(16, 0), (4, 16), (0, 4)]),  # the longest itself
+    ((4, 1), [(17, 300), (1, 40), (1, 30)], [(4, 0), (0, 4)]),
+    ((4, 1), [(100, 300), (5, 40), (0, 30)], [(4, 0), (0, 4)]),  # an empty sequence hides it
+    ((20, 1), [(100, 300), (2, 40), (1, 30)], [(3, 0), (1, 3), (0, 1)]),  # heads that fill 32 rows
+    ((64, 1), [(100, 300), (9, 40), (1, 30)], [(1, 0), (0, 1)]),  # that fill the largest block: nothing is between
+])  # fmt: skip
+def test_what_may_lie_between_decodes_and_prompts_has_a_launch_of_its_own(heads, lengths, expected):
+    batch = batch_of(lengths, heads=heads)
+    parts = apart(checked(batch, H200), APART)
+    assert [(call.above, call.upto) for call, _ in parts] == expected
+    assert [config.variant for _, config in parts] == ["warp_specialized", *["split_kv"] * (len(parts) - 1)]
+    assert error_apart(batch_of(lengths[::-1], heads=heads)) < LIMITS[torch.float16]
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"fresh": True, "k_scale": None, "v_scale": None}, {"size": 256}, {"size": 96}]
+)
+@pytest.mark.parametrize("left", [-1, 40])
+def test_drafts_beside_a_chunk(more, left):
+    """Sequences of 5 to 16 new tokens, some behind several parts of keys, between decodes and a prompt."""
+    batch = batch_of([(5, 700), (1, 90), (16, 300), (4, 33), (0, 9), (6, 6), (8, 129), (40, 200)], heads=(4, 1), **{
+        name: value for name, value in more.items() if "scale" not in name
+    })  # fmt: skip
+    batch |= {name: value for name, value in more.items() if "scale" in name}
+    for explicit in (0, 1, 3):
+        assert error_apart(batch, left, explicit) < LIMITS[torch.float16]
 
 
 @pytest.mark.parametrize("segments", [1, 2])
@@ -255,29 +287,58 @@ def test_copies_without_decodes_have_less_room():
 def test_what_is_taken_apart(monkeypatch):
     made, launched = [], []
     monkeypatch.setattr(launching, "widen", lambda call, copy: made.append(copy))
-    monkeypatch.setattr(launching, "_run", lambda plan, call, *_: launched.append((plan.variant, call.apart)))
+    run = lambda plan, call, *_: launched.append((plan.variant, call.above, call.upto))  # noqa: E731
+    monkeypatch.setattr(launching, "_run", run)
 
-    def variants(device=H200, config=APART, **more):
+    def variants(device=H200, config=APART, lengths=UNEVEN, **more):
         made.clear()
         launched.clear()
-        call = checked(batch_of(UNEVEN, fresh=True, dtype=torch.bfloat16) | more, device)
+        call = checked(batch_of(lengths, fresh=True, dtype=torch.bfloat16) | more, device)
         call.prefix = prefix
         launch(call, config)
         return len(made), launched
 
     prefix = True
-    assert variants() == (1, [("warp_specialized", 8), ("split_kv", 8)])
-    assert variants(Device("nvidia", (8, 9), 142)) == (0, [("mixed", 0)])
-    assert variants(alibi_slopes=torch.ones(2)) == (0, [("mixed", 0)])
-    assert variants(config=APART._replace(BLOCK_M=64)) == (0, [("mixed", 0)])
-    taken = [("warp_specialized", 8), ("split_kv", 8), ("q_block", 8)]
-    monkeypatch.setattr(widening, "COPY_LIMIT", 4 * widening.page_bytes(1, 64))
+    taken = [("warp_specialized", 32, 0), ("split_kv", 8, 32), ("split_kv", 0, 8)]
+    assert variants() == (1, taken)
+    few = [(1, 40), (50, 280), (1, 21)]
+    assert variants(lengths=few) == (1, [("warp_specialized", 8, 0), ("split_kv", 0, 8)])
+    assert variants(Device("nvidia", (8, 9), 142)) == (0, [("mixed", 0, 0)])
+    assert variants(alibi_slopes=torch.ones(2)) == (0, [("mixed", 0, 0)])
+    assert variants(config=APART._replace(BLOCK_M=64)) == (0, [("mixed", 0, 0)])
+    monkeypatch.setattr(widening, "COPY_LIMIT", 3 * widening.page_bytes(1, 64))
     for crowd in (APART, Config("warp_specialized", 128, 64, 4, 3)):
-        assert variants(config=crowd) == (1, taken)
+        assert variants(config=crowd) == (1, [*taken, ("q_block", 32, 0)])
     monkeypatch.setattr(widening, "COPY_LIMIT", 0)
-    assert variants() == (0, [("mixed", 0)])
+    assert variants() == (0, [("mixed", 0, 0)])
     prefix = False
-    assert variants()[1] == [("warp_specialized", 0)]
+    assert variants()[1] == [("warp_specialized", 0, 0)]
+
+
+def test_launches_beside_one_another_share_no_scratch(monkeypatch):
+    """Their partial results, all of which are there until the last of them is launched, and their counters."""
+    found, options = [], []
+
+    def run(plan, call, addresses, grid, items, blocks):
+        rest, _ = launching.arguments_of(plan, call, 0, items, blocks)
+        found.append([tensor.data_ptr() for tensor in rest[-2:]])
+        options.append(plan.options.get("launch_pdl", False))
+
+    monkeypatch.setattr(launching, "widen", lambda call, copy: None)
+    monkeypatch.setattr(launching, "_run", run)
+    launch(checked(batch_of(UNEVEN, heads=(4, 1)), H200), with_segments(APART, 3))
+    assert options == [False, True, True]
+    assert all(len(set(kind)) == 3 for kind in zip(*found, strict=True))
+
+
+def test_many_parts_alone_are_combined_by_a_second_launch_between_decodes_and_prompts():
+    """Most of its programs would have no work: most sequences are decodes."""
+    between, decodes = apart(checked(batch_of(UNEVEN, heads=(4, 1), size=128), H200), APART)[1:]
+    for (call, given), from_ in ((between, 9), (decodes, 5)):
+        plan = make_plan(call, with_segments(given, 64))
+        assert plan.second_from == from_
+        assert not combines(make_plan(call, with_segments(given, 4)), call)
+        assert combines(plan, call)
 
 
 @pytest.mark.parametrize("name", ["q_scale", "k_scale", "v_scale"])

@@ -6,6 +6,10 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
+from heurgen_kernels.host import call as calls
+from heurgen_kernels.host import launch as launching
+from heurgen_kernels.host import validate
+from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.tools.static_tunable import StaticGrid, tunable
 from heurgen_kernels.tools.tunable import Tunable
 
@@ -31,3 +35,83 @@ def test_every_number_of_segments_is_a_launch_of_its_own() -> None:
     found = launches_of(configs, space, target, scenario, DeviceInfo("nvidia", "H200", multiprocessors=132))
     assert [launch.configs for launch in found.values()] == [[key] for key in configs]
     assert [launch.settings for launch in found.values()] == list(configs.values())
+
+
+LENGTHS = {
+    "decodes and a chunk": [[1, 900]] * 7 + [[90, 700]],
+    "drafts and prompts": [[5, 300]] * 4 + [[130, 130], [70, 500]],
+    "decodes": [[1, 60]] * 20,
+}
+
+
+@pytest.fixture
+def ran(monkeypatch) -> list[object]:
+    """What launches on a Hopper GPU run: of a copy its grid, of others the kernel, parts and grid."""
+    found: list[object] = []
+    for module in (validate, calls):
+        monkeypatch.setattr(module, "device_of", lambda place: Device("nvidia", (9, 0), 132))
+    monkeypatch.setattr(launching, "widen", lambda call, copy: found.append(copy.wide.room.grid))
+
+    def run(plan, call, addresses, grid, *_) -> None:
+        found.append((plan.variant, call.above, call.upto, plan.segments, grid))
+
+    monkeypatch.setattr(launching, "_run", run)
+    return found
+
+
+def scenario_of(lengths, dtype: str = "float8_e4m3fn", fresh: bool = False):
+    layout = {"num_query_heads": 8, "num_kv_heads": 2, "head_size": 64, "page_size": 16, "dtype": dtype}
+    features = {**layout, "fresh": fresh, "window": 1 << 30, "softcap": False, "sinks": False}
+    one = {"id": "one", "lengths": lengths, **features, **sums(lengths)}
+    return make_scenarios({"scenario": [one]}, Tunable().features)[0]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_what_is_measured_is_what_a_launch_of_the_config_runs(ran, dtype: str, lengths) -> None:
+    """As many parts, programs and launches: a log would else be of other launches than those that it is learnt for."""
+    given, scenario = Tunable(), scenario_of(lengths, dtype)
+    inputs = given.inputs(scenario, "cpu")
+    space = enumerate_configs(given.space, "nvidia", tuple(given.features))
+    device, variants = DeviceInfo("nvidia", "H200", multiprocessors=132), set()
+    for config in space.configs:
+        if space.applies(config, scenario.features) and given.applies(config, scenario):
+            both = []
+            for settings in (config, given.launched(config, scenario, device)):
+                ran.clear()
+                given.launch(inputs, settings)
+                both.append(list(ran))
+            assert both[0] == both[1], config
+            variants.add(config["variant"])
+    assert len(variants) >= 2
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_all_launches_of_a_batch_that_is_taken_apart_are_compiled(ran, lengths, fresh: bool) -> None:
+    """Cut keys and whole ones, with sequences between decodes and prompts and without: whatever its lengths are."""
+    given = Tunable()
+    config = {
+        "variant": "mixed",
+        "BLOCK_M": 128,
+        "TILE_SIZE": 64,
+        "num_warps": 4,
+        "num_stages": 3,
+        "programs_per_sm": 4,
+    }
+    given.compile(given.inputs(scenario_of(lengths, fresh=fresh), "cpu"), config)
+    kinds = {
+        (variant, above, upto, segments > 1)
+        for variant, above, upto, segments, _ in (r for r in ran if len(r) == 5)
+    }
+    for cut in (False, True):
+        between = {("warp_specialized", 16, 0, cut), ("split_kv", 4, 16, cut), ("split_kv", 0, 4, cut)}
+        assert between <= kinds
+
+
+def sums(lengths) -> dict[str, int]:
+    queries, keys = zip(*lengths, strict=True)
+    return {
+        "num_seqs": len(lengths), "total_query_tokens": sum(queries), "max_seqlen_q": max(queries),
+        "max_seqlen_k": max(keys), "total_seqlen_k": sum(keys),
+    }  # fmt: skip

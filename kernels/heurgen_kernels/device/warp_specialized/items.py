@@ -7,6 +7,14 @@ ONE_WARP = gl.constexpr(gl.BlockedLayout([4], [32], [1], [0]))
 
 
 @gluon.jit
+def let_next_begin():
+    """As `dependent.let_next_begin`."""
+    gl.inline_asm_elementwise(
+        "griddepcontrol.launch_dependents; // $0", "=r", [], dtype=gl.int32, is_pure=False, pack=1
+    )
+
+
+@gluon.jit
 def uniform(value):
     """The same number, which the assembler then knows to be the same in all threads of a warp."""
     return gl.inline_asm_elementwise(

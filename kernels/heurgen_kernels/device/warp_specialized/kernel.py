@@ -6,6 +6,7 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 from .attend import HALF
 from .consume import LOG2E, consume
+from .items import let_next_begin
 from .produce import JOB_SIZE, JOBS, produce
 
 
@@ -38,7 +39,7 @@ def warp_specialized_kernel(
     SOFTCAP: gl.constexpr = features.SOFTCAP
     FRESH: gl.constexpr = features.FRESH
     PREFIX: gl.constexpr = features.PREFIX
-    APART: gl.constexpr = features.APART
+    ABOVE: gl.constexpr = features.ABOVE
     BLOCK_Q: gl.constexpr = BLOCK_M // G
     CONSUMERS: gl.constexpr = BLOCK_M // HALF
     SHARED: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
@@ -53,6 +54,8 @@ def warp_specialized_kernel(
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     job_ready = gl.allocate_shared_memory(gl.int64, [JOBS, 1], mbarrier.MBarrierLayout())
     job_empty = gl.allocate_shared_memory(gl.int64, [JOBS, 1], mbarrier.MBarrierLayout())
+    if ABOVE > 0:
+        let_next_begin()
     for slot in gl.static_range(STAGES):
         mbarrier.init(k_ready.index(slot), count=1)
         mbarrier.init(k_empty.index(slot), count=CONSUMERS)
@@ -83,7 +86,7 @@ def warp_specialized_kernel(
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
                 tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
                 num_seqs, max_segments, numbers, HKV, REPEAT, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK,
-                TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, APART,
+                TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, ABOVE,
             ))
             for which in ((0, 1, 2, 3) if THREE else (0, 1, 2))
         ],

@@ -79,7 +79,7 @@ def produce(
     REPEAT: gl.constexpr, BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr,
     K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr,
     STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
-    APART: gl.constexpr,
+    ABOVE: gl.constexpr,
 ):  # fmt: skip
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them.
 
@@ -95,7 +95,7 @@ def produce(
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
     decodes = gl.where(decodes_are_long, decodes, 0)
-    if APART > 0:  # `blocks` has none of the small sequences
+    if ABOVE > 0:  # `blocks` has none of the small sequences
         numbers = uniform(gl.load(blocks_ptr + num_seqs))
         decodes = decodes * 0
     loaded = 0
