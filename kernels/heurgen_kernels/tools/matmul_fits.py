@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from ..gemm.call import FP8, Product, check, scale_shapes
-from ..gemm.config import normalise
+from ..gemm.config import Config, normalise
 from ..gemm.device.pad import pad_kernel
 from ..gemm.launch import dispatched, scratch_of
 from ..gemm.padding import OPTIONS as PADDING
 from ..gemm.padding import numbers_of, over, padded
-from ..gemm.plan import adapted, make_plan, share
+from ..gemm.plan import Work, adapted, make_plan, share
+from ..host.hardware import Device
 from .fits import DEVICES, ELEMENTS, Resources, resources
 
 
@@ -33,8 +34,8 @@ class Shape:
     scaled: str = ""
 
 
-def meta_product(shape: Shape, target: str) -> Product:
-    """A checked call of tensors without memory, laid out as for a device of the target."""
+def meta_product(shape: Shape, target: str | Device) -> Product:
+    """A checked call of tensors without memory, laid out as for a device, or one of the target."""
 
     def meta(*sizes: int, dtype: torch.dtype = ELEMENTS[shape.element]) -> torch.Tensor:
         return torch.empty(sizes, dtype=dtype, device="meta")
@@ -46,7 +47,7 @@ def meta_product(shape: Shape, target: str) -> Product:
         meta(shape.M, shape.N) if shape.residual else None, meta(shape.M, shape.N), shape.gated,
         meta(*scale_shapes(width, shape.K)[shape.scaled], dtype=torch.float32) if shape.scaled else None,
     )  # fmt: skip
-    check(call, DEVICES[target])
+    check(call, target if isinstance(target, Device) else DEVICES[target])
     return call
 
 
@@ -54,14 +55,23 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     """Compile what a launch of the config would run on a target of `tools.fits.TARGETS`, and read what it uses. Where x
     is copied: the kernel that reads the copy; `compile_padding` is of the one before it.
     """
-    call = meta_product(shape or Shape(), target)
-    call = padded(call, normalise(config)) or call
-    launched = adapted(normalise(config), call)
-    layout = call.layout
-    shares = share(launched, layout.rows, layout.width, layout.size, call.gated, layout.device.processors)
+    call, launched, shares = launch_of(meta_product(shape or Shape(), target), normalise(config))
     plan = make_plan(call, launched, shares)
     arguments = dispatched(plan, call, shares, scratch_of(plan, call, 0, shares))
     return resources(plan.kernel, arguments, plan.options, target)
+
+
+def launch_of(call: Product, config: Config) -> tuple[Product, Config, Work]:
+    """What a launch makes of a config: the call, over a copy of x where it makes one, the config that runs, and how the
+    product is shared.
+    """
+    call = padded(call, config) or call
+    given, layout = adapted(config, call), call.layout
+    return (
+        call,
+        given,
+        share(given, layout.rows, layout.width, layout.size, call.gated, layout.device.processors),
+    )
 
 
 def compile_padding(target: str) -> Resources:

@@ -12,9 +12,9 @@ import torch
 from ..gemm.api import matmul
 from ..gemm.call import FP8
 from ..gemm.config import Config, normalise
-from ..gemm.plan import share
 from ..host.dispatch import compiling
-from ..host.hardware import device_of
+from ..host.hardware import Device, device_of
+from .matmul_fits import Shape, launch_of, meta_product
 
 PACKAGE = Path(__file__).parents[1]
 # (BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages) and values of programs_per_sm: of 78 configs that were measured
@@ -93,6 +93,14 @@ class Inputs:
     out: torch.Tensor
     gated: bool
     scale: torch.Tensor | None = None
+
+
+def device_of_sweep(info: Any, processors: int) -> Device:
+    """A `DeviceInfo` as launches see the device. processors: of the scenario."""
+    nvidia, told = info.vendor == "nvidia", info.capability
+    major, _, minor = told.partition(".") if nvidia else ("", "", "")
+    capability = (int(major), int(minor)) if major else None
+    return Device(info.vendor, capability, processors, "" if nvidia else told, info.shared_memory)
 
 
 def make_inputs(features: Mapping[str, Any], device: str, seed: int, fp8: bool = False) -> Inputs:
@@ -214,9 +222,15 @@ class Matmul:
         return float(f["M"] * f["N"] * f["K"])
 
     def launched(self, config: Mapping[str, Any], scenario: Any, device: Any) -> Mapping[str, Any]:
-        """What `programs_per_sm` comes to where each tile has as many parts: `num_splits`, the same for many values."""
+        """What `programs_per_sm` comes to where each tile has as many parts: `num_splits`, the same for many values.
+        Tiles are those that the launch takes, which may be others than the config's.
+        """
         f = scenario.features
-        work = share(normalise(config), f["M"], f["N"], f["K"], f["gated"], f["multiprocessors"])
+        shape = Shape(
+            f["M"], f["N"], f["K"], gated=f["gated"], scaled="row" if self.weight_bytes == 1 else ""
+        )
+        call = meta_product(shape, device_of_sweep(device, f["multiprocessors"]))
+        work = launch_of(call, normalise(config))[-1]
         if work.left or 0 < work.whole < work.items:
             return config
         return {**config, "num_splits": work.splits, "programs_per_sm": 0}

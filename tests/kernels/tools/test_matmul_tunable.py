@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from heurgen_kernels.gemm.config import Config, normalise
-from heurgen_kernels.gemm.plan import share
 from heurgen_kernels.heuristics import matmul as generated
 from heurgen_kernels.heuristics import matmul_fp8
 from heurgen_kernels.tools import matmul_fp8_tunable as fp8
+from heurgen_kernels.tools.matmul_fits import Shape, launch_of, meta_product
 from heurgen_kernels.tools.matmul_tunable import FORMS, Inputs, make_inputs, tunable
 
 from heurgen.tune.protocol import DeviceInfo
@@ -18,7 +18,7 @@ from heurgen.tune.space import enumerate_configs
 from heurgen.tune.workloads import make_scenarios
 from tests.kernels.products import error
 
-H200 = DeviceInfo("nvidia", "H200", multiprocessors=132, shared_memory=232448)
+H200 = DeviceInfo("nvidia", "H200", capability="9.0", multiprocessors=132, shared_memory=232448)
 SCENARIOS = make_scenarios(tunable.workload, tunable.features)
 
 
@@ -115,20 +115,18 @@ def test_configs_that_come_to_the_same_share_their_launch(space):
     told = 0
     for one in SCENARIOS[::7]:
         f = one.features
-        sizes = (f["M"], f["N"], f["K"], f["gated"], f["multiprocessors"])
+        call = meta_product(Shape(f["M"], f["N"], f["K"], gated=f["gated"]), "sm_90")
         for config in space.configs:
             if not space.applies(config, f):
                 continue
             launched = tunable.launched(config, one, H200)
-            before, after = share(normalise(config), *sizes), share(normalise(launched), *sizes)
             told += launched != config
-            if launched == config:
-                continue
-            assert (launched["num_splits"], launched["programs_per_sm"]) == (before.splits, 0)
-            assert (after.whole, after.splits, after.items, after.slots) == before[3:4] + before[
-                5:7
-            ] + before[8:]
-            assert after.programs == before.programs or config["variant"] == "warp_specialized"
+            before, after = (launch_of(call, normalise(given))[-1] for given in (config, launched))
+            assert launched == config or (launched["num_splits"], launched["programs_per_sm"]) == (
+                before.splits,
+                0,
+            )
+            assert after == before
     assert told > 50
 
 

@@ -6,10 +6,14 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
+from heurgen_kernels.gemm import call as products
+from heurgen_kernels.gemm import launch as multiplying
 from heurgen_kernels.host import call as calls
 from heurgen_kernels.host import launch as launching
 from heurgen_kernels.host import validate
 from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.tools.matmul_fp8_tunable import MatmulFp8
+from heurgen_kernels.tools.matmul_tunable import Matmul
 from heurgen_kernels.tools.static_tunable import StaticGrid, tunable
 from heurgen_kernels.tools.tunable import Tunable
 
@@ -107,6 +111,42 @@ def test_all_launches_of_a_batch_that_is_taken_apart_are_compiled(ran, lengths, 
     for cut in (False, True):
         between = {("warp_specialized", 16, 0, cut), ("split_kv", 4, 16, cut), ("split_kv", 0, 4, cut)}
         assert between <= kinds
+
+
+@pytest.mark.parametrize("given", [Matmul(), MatmulFp8()], ids=lambda t: t.name)
+@pytest.mark.parametrize(("rows", "n", "k", "gated"), [
+    (1, 512, 1024, False), (3, 515, 1000, False), (16, 515, 1000, True), (40, 3000, 1000, False),
+    (64, 1000, 3000, False), (100, 515, 3000, True), (100, 512, 2048, True), (80, 256, 1226, False),
+    (300, 1024, 1000, False), (200, 512, 1001, False),
+])  # fmt: skip
+def test_a_product_is_measured_in_as_many_parts_as_it_is_launched(
+    monkeypatch, given, rows, n, k, gated
+) -> None:
+    """Also where the launch takes other tiles than the config's: rows that no descriptor reads, columns that end inside
+    16 bytes.
+    """
+    hopper, ran = Device("nvidia", (9, 0), 132, shared_memory=232448), []
+    monkeypatch.setattr(products, "device_of", lambda place: hopper)
+    monkeypatch.setattr(multiplying, "fill", lambda *_: ran.append("copied"))
+    monkeypatch.setattr(
+        multiplying, "_run", lambda plan, call, at, shares: ran.append((plan.kernel, plan.constants, shares))
+    )
+    features = {"M": rows, "N": n, "K": k, "gated": gated, "multiprocessors": 132}
+    scenario = make_scenarios({"scenario": [{"id": "one", **features}]}, given.features)[0]
+    inputs, space = (
+        given.inputs(scenario, "cpu"),
+        enumerate_configs(given.space, "nvidia", tuple(given.features)),
+    )
+    device = DeviceInfo("nvidia", "H200", capability="9.0", multiprocessors=132, shared_memory=232448)
+    configs = [config for config in space.configs if space.applies(config, features)]
+    for config in configs:
+        both = []
+        for settings in (config, given.launched(config, scenario, device)):
+            ran.clear()
+            given.launch(inputs, settings)
+            both.append(list(ran))
+        assert both[0] == both[1], config
+    assert len(configs) > 5
 
 
 def sums(lengths) -> dict[str, int]:
