@@ -80,12 +80,8 @@ def test_what_is_measured_is_what_a_launch_of_the_config_runs(ran, dtype: str, l
     device, variants = DeviceInfo("nvidia", "H200", multiprocessors=132), set()
     for config in space.configs:
         if space.applies(config, scenario.features) and given.applies(config, scenario):
-            both = []
-            for settings in (config, given.launched(config, scenario, device)):
-                ran.clear()
-                given.launch(inputs, settings)
-                both.append(list(ran))
-            assert both[0] == both[1], config
+            measured = given.launched(config, scenario, device)
+            assert runs(ran, given, inputs, config) == runs(ran, given, inputs, measured), config
             variants.add(config["variant"])
     assert len(variants) >= 2
 
@@ -140,13 +136,16 @@ def test_a_product_is_measured_in_as_many_parts_as_it_is_launched(
     device = DeviceInfo("nvidia", "H200", capability="9.0", multiprocessors=132, shared_memory=232448)
     configs = [config for config in space.configs if space.applies(config, features)]
     for config in configs:
-        both = []
-        for settings in (config, given.launched(config, scenario, device)):
-            ran.clear()
-            given.launch(inputs, settings)
-            both.append(list(ran))
-        assert both[0] == both[1], config
+        measured = given.launched(config, scenario, device)
+        assert runs(ran, given, inputs, config) == runs(ran, given, inputs, measured), config
     assert len(configs) > 5
+
+
+def runs(ran: list[object], given: Tunable, inputs, config) -> list[object]:
+    """What a launch of the config adds to `ran`."""
+    ran.clear()
+    given.launch(inputs, config)
+    return list(ran)
 
 
 def sums(lengths) -> dict[str, int]:
