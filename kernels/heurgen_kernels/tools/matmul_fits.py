@@ -34,8 +34,13 @@ class Shape:
     scaled: str = ""
 
 
-def meta_product(shape: Shape, target: str | Device) -> Product:
-    """A checked call of tensors without memory, laid out as for a device, or one of the target."""
+def meta_product(shape: Shape, target: str) -> Product:
+    """`product_on` a device of the target."""
+    return product_on(shape, DEVICES[target])
+
+
+def product_on(shape: Shape, device: Device) -> Product:
+    """A checked call of tensors without memory, laid out as for the device."""
 
     def meta(*sizes: int, dtype: torch.dtype = ELEMENTS[shape.element]) -> torch.Tensor:
         return torch.empty(sizes, dtype=dtype, device="meta")
@@ -47,7 +52,7 @@ def meta_product(shape: Shape, target: str | Device) -> Product:
         meta(shape.M, shape.N) if shape.residual else None, meta(shape.M, shape.N), shape.gated,
         meta(*scale_shapes(width, shape.K)[shape.scaled], dtype=torch.float32) if shape.scaled else None,
     )  # fmt: skip
-    check(call, target if isinstance(target, Device) else DEVICES[target])
+    check(call, device)
     return call
 
 
@@ -67,11 +72,8 @@ def launch_of(call: Product, config: Config) -> tuple[Product, Config, Work]:
     """
     call = padded(call, config) or call
     given, layout = adapted(config, call), call.layout
-    return (
-        call,
-        given,
-        share(given, layout.rows, layout.width, layout.size, call.gated, layout.device.processors),
-    )
+    shares = share(given, layout.rows, layout.width, layout.size, call.gated, layout.device.processors)
+    return call, given, shares
 
 
 def compile_padding(target: str) -> Resources:

@@ -14,7 +14,7 @@ from ..gemm.call import FP8
 from ..gemm.config import Config, normalise
 from ..host.dispatch import compiling
 from ..host.hardware import Device, device_of
-from .matmul_fits import Shape, launch_of, meta_product
+from .matmul_fits import Shape, launch_of, product_on
 
 PACKAGE = Path(__file__).parents[1]
 # (BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages) and values of programs_per_sm: of 78 configs that were measured
@@ -226,11 +226,10 @@ class Matmul:
         Tiles are those that the launch takes, which may be others than the config's.
         """
         f = scenario.features
-        shape = Shape(
-            f["M"], f["N"], f["K"], gated=f["gated"], scaled="row" if self.weight_bytes == 1 else ""
-        )
-        call = meta_product(shape, device_of_sweep(device, f["multiprocessors"]))
-        work = launch_of(call, normalise(config))[-1]
+        scaled = "row" if self.weight_bytes == 1 else ""
+        shape = Shape(f["M"], f["N"], f["K"], gated=f["gated"], scaled=scaled)
+        call = product_on(shape, device_of_sweep(device, f["multiprocessors"]))
+        _, _, work = launch_of(call, normalise(config))
         if work.left or 0 < work.whole < work.items:
             return config
         return {**config, "num_splits": work.splits, "programs_per_sm": 0}

@@ -12,15 +12,17 @@ import torch
 
 from ..api import paged_attention
 from ..config import normalise
+from ..host.apart import parts_of, taken_apart
 from ..host.dispatch import compiling
 from ..host.plan import unspilled
-from ..host.segments import block_rows, cutter, seen_keys
+from ..host.segments import cutter, seen_keys
 from ..host.select import NO_WINDOW
 from .reference import reference_attention
 
 # Types of the cache; with fp8 caches Q is bfloat16.
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float8_e4m3fn": torch.float8_e4m3fn}
 SOFTCAP = 50.0  # of Gemma 2
+MANY = 12  # parts of split keys, so many that another launch combines them
 
 
 @dataclass(slots=True)
@@ -37,18 +39,11 @@ class Inputs:
     arguments: dict[str, Any]
 
 
-MANY = 12  # parts of split keys, so many that another launch combines them
-
-
-def apart(config: Mapping[str, Any]) -> bool:
-    """Whether prompts and decodes are taken apart, as `host.apart.taken_apart` says of a launch's config."""
-    return bool(config["variant"] == "mixed" and config["BLOCK_M"] > 64)
-
-
-def drafts(inputs: Inputs) -> Inputs:
-    """As many sequences, each of a token: told to have one more than the largest decode of `host.apart.Parts`."""
-    num_seqs, group = inputs.seq_lens.shape[0], inputs.q.shape[1] // inputs.key_cache.shape[2]
-    arguments = inputs.arguments | {"max_seqlen_q": block_rows(16, group) // group + 1}
+def drafts(inputs: Inputs, config: Mapping[str, Any]) -> Inputs:
+    """As many sequences, each of a token: told to have more than a decode has, where the config takes them apart."""
+    num_seqs, (_, heads, size) = inputs.seq_lens.shape[0], inputs.q.shape
+    few = parts_of(normalise(config), heads // inputs.key_cache.shape[2], size).few
+    arguments = inputs.arguments | {"max_seqlen_q": few + 1}
     arguments |= {name: arguments[name][:num_seqs] for name in ("key", "value") if name in arguments}
     starts = torch.arange(num_seqs + 1, dtype=torch.int32, device=inputs.q.device)
     return replace(
@@ -245,9 +240,9 @@ class Tunable:
         sequences between decodes and prompts and without.
         """
         given = [(inputs, config)]
-        if apart(config):
+        if taken_apart(normalise(config)):
             parts = [{**config, "programs_per_sm": 0, "num_segments": count} for count in (1, MANY)]
-            given = [(batch, part) for batch in (inputs, drafts(inputs)) for part in parts]
+            given = [(batch, part) for batch in (inputs, drafts(inputs, config)) for part in parts]
         with compiling():
             for batch, part in given:
                 self.launch(batch, part)
@@ -317,7 +312,9 @@ class Tunable:
         launch takes these. A batch that is taken apart is launched as the config says.
         """
         f, heads_kv = scenario.features, scenario.features["num_kv_heads"]
-        if apart(config):  # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
+        if taken_apart(
+            normalise(config)
+        ):  # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
             return config
         choose = cutter(normalise(config), f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
         window = f.get("window", NO_WINDOW)  # static_grid has no such feature
