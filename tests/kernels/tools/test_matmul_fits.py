@@ -157,6 +157,13 @@ def test_no_form_of_a_tile_needs_more_room_than_there_is(rows, width, splits):
     assert unfit("sm_90", [(config, {"M": 300, "bias": True, "residual": True})]) == ""
 
 
+@pytest.mark.parametrize("rows", [32, 64])
+@pytest.mark.parametrize("features", [{"bias": True, "residual": True}, {"bias": True, "gated": True}])
+def test_tiles_of_rows_that_no_descriptor_reads_fit_in_parts(rows, features):
+    config = Config("warp_specialized", rows, 128, 64, 4, 12)
+    assert unfit("sm_90", [(config, {"M": rows + 1, "K": 4100, **features})]) == ""
+
+
 def test_the_copy_of_x_and_what_reads_it_fit():
     """Hopper's alone: elsewhere x is not copied."""
     ((shared, registers, spills, reason),) = asked("padding", "sm_90", [(None, {})])
