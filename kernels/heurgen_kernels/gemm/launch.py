@@ -76,20 +76,21 @@ def launch(call: Product, config: Config) -> torch.Tensor:
 
 
 def _known(call: Product, config: Config) -> tuple[ProductLayout, Plan, Work, bool]:
-    """What is kept of a launch, see `_launches`."""
-    copy = padded(call, config)
-    given = copy or call
-    return (call.layout, *_prepared(given, config, aligned(addresses_of(given))), copy is not None)
+    """What is kept of a launch, see `_launches`: the plan is one for all products that run the same compiled kernel."""
+    given, config, shares = launch_of(call, config)
+    key = plan_key(config, given.layout, shares, aligned(addresses_of(given)))
+    plan = _plans.get(key) or _plans.keep(key, make_plan(given, config, shares))
+    return call.layout, plan, shares, given is not call
 
 
-def _prepared(call: Product, config: Config, alignment: Any) -> tuple[Plan, Work]:
-    """The plan, one for all products that run the same compiled kernel, and how this one is shared."""
-    config = adapted(config, call)
-    layout = call.layout
+def launch_of(call: Product, config: Config) -> tuple[Product, Config, Work]:
+    """What a launch makes of a config: the call, over a copy of x where it makes one, the config that runs, and how the
+    product is shared.
+    """
+    call = padded(call, config) or call
+    config, layout = adapted(config, call), call.layout
     shares = share(config, layout.rows, layout.width, layout.size, call.gated, layout.device.processors)
-    key = plan_key(config, layout, shares, alignment)
-    plan = _plans.get(key)
-    return plan or _plans.keep(key, make_plan(call, config, shares)), shares
+    return call, config, shares
 
 
 def _run(plan: Plan, call: Product, addresses: tuple[int, ...], shares: Work) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from ..gemm.call import FP8, Product, check, scale_shapes
-from ..gemm.config import Config, normalise
+from ..gemm.config import normalise
 from ..gemm.device.pad import pad_kernel
-from ..gemm.launch import dispatched, scratch_of
+from ..gemm.launch import dispatched, launch_of, scratch_of
 from ..gemm.padding import OPTIONS as PADDING
-from ..gemm.padding import numbers_of, over, padded
-from ..gemm.plan import Work, adapted, make_plan, share
+from ..gemm.padding import numbers_of, over
+from ..gemm.plan import make_plan
 from ..host.hardware import Device
 from .fits import DEVICES, ELEMENTS, Resources, resources
 
@@ -64,16 +64,6 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
     plan = make_plan(call, launched, shares)
     arguments = dispatched(plan, call, shares, scratch_of(plan, call, 0, shares))
     return resources(plan.kernel, arguments, plan.options, target)
-
-
-def launch_of(call: Product, config: Config) -> tuple[Product, Config, Work]:
-    """What a launch makes of a config: the call, over a copy of x where it makes one, the config that runs, and how the
-    product is shared.
-    """
-    call = padded(call, config) or call
-    given, layout = adapted(config, call), call.layout
-    shares = share(given, layout.rows, layout.width, layout.size, call.gated, layout.device.processors)
-    return call, given, shares
 
 
 def compile_padding(target: str) -> Resources:

@@ -12,9 +12,10 @@ import torch
 from ..gemm.api import matmul
 from ..gemm.call import FP8
 from ..gemm.config import Config, normalise
+from ..gemm.launch import launch_of
 from ..host.dispatch import compiling
 from ..host.hardware import Device, device_of
-from .matmul_fits import Shape, launch_of, product_on
+from .matmul_fits import Shape, product_on
 
 PACKAGE = Path(__file__).parents[1]
 # (BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages) and values of programs_per_sm: of 78 configs that were measured

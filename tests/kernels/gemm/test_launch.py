@@ -43,8 +43,8 @@ def ran(monkeypatch):
 
 def test_the_same_product_is_prepared_once(ran, monkeypatch):
     call, prepared = product(), []
-    original = launch._prepared
-    monkeypatch.setattr(launch, "_prepared", lambda *given: prepared.append(given) or original(*given))
+    original = launch._known
+    monkeypatch.setattr(launch, "_known", lambda *given: prepared.append(given) or original(*given))
     for _ in range(3):
         launch.launch(call, CONFIG)
     launch.launch(product(), CONFIG)  # other tensors of the same shapes
@@ -130,7 +130,7 @@ class Kernel(dict):
 def planned(monkeypatch):
     """(plan, call, shares, names): what launches the plan is noted under names, and nothing runs."""
     call, names = product(), []
-    plan, shares = launch._prepared(call, CONFIG, True)
+    _, plan, shares, _ = launch._known(call, CONFIG)
     compiled = SimpleNamespace(packed_metadata=())
     plan.kernel = Kernel((shares.programs,), compiled, names)
     monkeypatch.setattr(launch, "_launch_bound", lambda *_: names.append("bound"))
@@ -211,7 +211,7 @@ def test_descriptors_are_encoded_anew_for_what_they_describe(ran, other, anew):
 def test_scratch_is_for_shared_tiles_alone():
     for splits in (1, 3):
         call = product()
-        plan, shares = launch._prepared(call, CONFIG._replace(num_splits=splits), True)
+        _, plan, shares, _ = launch._known(call, CONFIG._replace(num_splits=splits))
         part, counters = launch.scratch_of(plan, call, 0, shares)
         if splits == 1:
             assert (part, counters) == (None, None)

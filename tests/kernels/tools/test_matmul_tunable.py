@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from heurgen_kernels.gemm.config import Config, normalise
+from heurgen_kernels.gemm.launch import launch_of
 from heurgen_kernels.heuristics import matmul as generated
 from heurgen_kernels.heuristics import matmul_fp8
 from heurgen_kernels.tools import matmul_fp8_tunable as fp8
-from heurgen_kernels.tools.matmul_fits import Shape, launch_of, meta_product
+from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 from heurgen_kernels.tools.matmul_tunable import FORMS, Inputs, make_inputs, tunable
 
 from heurgen.tune.protocol import DeviceInfo
