@@ -14,7 +14,7 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
-from ..host.apart import crowded, prompts_alone, taken_apart
+from ..host.apart import crowded, parts_of, prompts_alone, taken_apart
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
 from ..host.pages import write_pages
@@ -211,7 +211,7 @@ def of_copies(config: Config, max_q: int, features: Mapping[str, Any]) -> list[t
     without any, and where some sequences lie between decodes and prompts (`host.apart.some_between`).
     """
     size, group = features["head_size"], features["num_query_heads"] // features["num_kv_heads"]
-    between = block_rows(16, group) // group + 1
+    between = parts_of(config, group, size).few + 1
     if config.variant == "warp_specialized":
         parts = divided(crowded(config), features) if crowds(features) else []
         return [(max_q, unspecialised(size)), *((rows, part) for part in parts for rows in (max_q, between))]
