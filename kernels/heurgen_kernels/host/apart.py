@@ -88,11 +88,11 @@ def apart(call: Call, config: Config) -> list[tuple[Call, Config]] | None:
     segments = prompt_segments(call, block_q) if config.programs_per_sm else config.num_segments
     launches = [(copy, prompts[segments])]
     if most > few:
-        launches.append((part_of(call, few, more, 2), between))
-    launches.append((part_of(call, 0, few, 1), decodes))
+        launches.append((part_of(call, few, more), between))
+    launches.append((part_of(call, 0, few), decodes))
     if copy.wide.room.limited:
         rest = part_of(call, most, 0)
-        rest.rest, rest.blocks = True, copy.wide.blocks()
+        rest.blocks = copy.wide.blocks()
         launches.append((rest, unspecialised(call.q.shape[2])))
     return launches
 
@@ -106,12 +106,12 @@ def some_between(call: Call, few: int, more: int) -> bool:
     return few < more and (spare >= few or few < call.max_q <= more)
 
 
-def part_of(call: Call, above: int, upto: int, lane: int = 0) -> Call:
+def part_of(call: Call, above: int, upto: int) -> Call:
     """The call, over its fp8 pages, for sequences of more than `above` and at most `upto` new tokens, 0: any number."""
     part = Call(
         call.q, call.k, call.v, call.table, call.cu, call.lens, call.out, upto or call.max_q, call.max_k, call.scale,
         call.new_k, call.new_v, call.left, call.right, call.softcap, call.alibi, call.sinks, call.q_scale, call.k_scale,
-        call.v_scale, call.out_scale, total_k=call.total_k, above=above, upto=upto, lane=lane,
+        call.v_scale, call.out_scale, total_k=call.total_k, above=above, upto=upto,
     )  # fmt: skip
     part.layout = call.layout
     return part

@@ -64,10 +64,10 @@ class Call:
     """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None.
 
     total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it; told: the caller said it.
-    slots: `slot_mapping`. above, upto, rest: of `Features`, where a batch is taken apart, see `host/apart.py`. lane: 0,
-    or one of its own where the call's launch may run beside the one ahead of it. part: scratch of its launch, which
-    lives until those beside it are made. wide: a `widen.Wide`, whose addresses stand for those of k, v, table and, with
-    above, blocks, until `place` makes these tensors.
+    slots: `slot_mapping`. above, upto: of `Features`, where a batch is taken apart, see `host/apart.py`; with upto the
+    call's launch may run beside the one ahead of it. part: scratch of its launch, which lives until those beside it are
+    made. wide: a `widen.Wide`, whose addresses stand for those of k, v, table and, with above, blocks, until `place`
+    makes these tensors.
     """
 
     q: torch.Tensor
@@ -101,11 +101,14 @@ class Call:
     prefix: bool = True
     above: int = 0
     upto: int = 0
-    rest: bool = False
-    lane: int = 0
     part: torch.Tensor | None = None
     wide: Any = None
     layout: CallLayout = field(init=False)  # set by `validate.check`
+
+    @property
+    def rest(self) -> bool:
+        """Of `Features`: of a batch that is taken apart, neither what reads the copy nor what may have few tokens."""
+        return self.above > 0 and not self.upto and self.wide is None
 
     def tensors(self, rest: tuple[Any, ...]) -> Tensors:
         """As kernels take them. rest: the members from `alibi` on."""

@@ -136,7 +136,9 @@ def arguments_of(plan: Plan, call: Call, stream: int, items: int, blocks: int) -
         call.part = part
     counted = plan.counters + plan.item_counters * items
     if counted:
-        count = counters(layout.place, stream, counted, call.lane)
+        # those of launches that may run at a time, see `host/apart.py`, are not the same
+        lane = call.upto and (2 if call.above else 1)
+        count = counters(layout.place, stream, counted, lane)
     rest = (
         call.alibi,
         call.sinks,

@@ -101,7 +101,7 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     As many keys as layouts (tokens, sequences and pages left out), configs, alignments and classes of max_seqlen_q:
     Q blocks have a power of two of rows, so how many bits the longest query's rows take says for blocks of any size
     whether one holds all of them (192 rows are warp_specialized's, which does not ask); and sequences of one token are
-    a class of their own.
+    a class of their own. `rest` follows: a copy's layout is of another kind.
     """
     layout = call.layout
     rows = (call.max_q * layout.group - 1).bit_length()
@@ -115,7 +115,7 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
-        call.prefix, call.above, call.upto, call.rest, aligned, spread(call, config),
+        call.prefix, call.above, call.upto, aligned, spread(call, config),
     )  # fmt: skip
 
 
