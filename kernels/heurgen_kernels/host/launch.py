@@ -123,10 +123,12 @@ def _say_once(variant: str, items: int, segments: int) -> None:
         )  # fmt: skip
 
 
-def arguments_of(plan: Plan, call: Call, stream: int, items: int, blocks: int) -> tuple[tuple[Any, ...], ...]:
+def arguments_of(
+    plan: Plan, call: Call, stream: int, items: int, blocks: int, combined: bool
+) -> tuple[tuple[Any, ...], ...]:
     """(the members of Tensors from `alibi` on; NUMBERS and the variant's OWN_NUMBERS), scratch included.
 
-    items, blocks: of `launch_grid`.
+    items, blocks: of `launch_grid`; combined: `combines`.
     """
     layout = call.layout
     part, count, rows = None, None, 0
@@ -158,7 +160,7 @@ def arguments_of(plan: Plan, call: Call, stream: int, items: int, blocks: int) -
     elif plan.variant in ("mixed", "warp_specialized"):
         numbers = (*numbers, plan.segments, blocks)
     elif plan.variant == "static_grid":
-        second = None if plan.second_from is None else plan.second_from if combines(plan, call) else NEVER
+        second = None if plan.second_from is None else plan.second_from if combined else NEVER
         numbers = (*numbers, call.forced, second)
     return rest, numbers
 
@@ -168,11 +170,12 @@ def _run(
 ) -> None:
     index = call.layout.index
     stream = torch._C._cuda_getCurrentRawStream(index) if index >= 0 else 0
-    rest, numbers = arguments_of(plan, call, stream, items, blocks)
+    combined = combines(plan, call)
+    rest, numbers = arguments_of(plan, call, stream, items, blocks, combined)
     made = run(plan, _launch_bound, _dispatch, (plan, call, addresses, grid, stream, rest, numbers))
     if made is not None and plan.variant == "static_grid":
         plan.resident = resident_programs(made, plan.options["num_warps"], call.layout.place)
-    if combines(plan, call):
+    if combined:
         combine(plan, call, addresses, stream, rest, numbers[0])
 
 

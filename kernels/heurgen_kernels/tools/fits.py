@@ -180,9 +180,10 @@ def launched(call: Call, config: Config) -> Sequence[tuple[Call, Config]]:
 def _compile(call: Call, config: Config, target: str) -> Resources:
     plan = make_plan(call, config)
     _, items, blocks = launch_grid(plan, call)
-    rest, numbers = arguments_of(plan, call, 0, items, blocks)
+    combined = combine.combines(plan, call)
+    rest, numbers = arguments_of(plan, call, 0, items, blocks, combined)
     found = resources(plan.kernel, dispatched(plan, call, rest, numbers), plan.options, target)
-    if not combine.combines(plan, call):
+    if not combined:
         return found
     arguments = (call.tensors(rest), *combine.arguments_of(plan, call, numbers[0]))
     second = resources(combine.kernel_of(plan), arguments, combine.OPTIONS, target)

@@ -89,7 +89,8 @@ def call_of(batch, heads, size, page, flags, device):
 def fits_the_signature(plan, call, items, blocks):
     """Each argument is where its name stands, and is what the name says."""
     kernel = plan.kernel
-    arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks))
+    combined = combine.combines(plan, call)
+    arguments = dispatched(plan, call, *arguments_of(plan, call, 0, items, blocks, combined))
     variant = kernel.fn.__name__.removesuffix("_kernel")
     start = (*SIGNATURE, *OWN_NUMBERS[variant], *LAYOUT)
     assert tuple(kernel.arg_names[: len(start)]) == start
@@ -120,7 +121,7 @@ def fits_the_signature(plan, call, items, blocks):
     if plan.segments > 1:
         assert tensors.part.numel() == given["part_rows"] * (plan.d_pad + 2)
         assert tensors.counters.numel() >= items
-    if combine.combines(plan, call):
+    if combined:
         second_fits(plan, call, given)
 
 

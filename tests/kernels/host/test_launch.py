@@ -111,7 +111,7 @@ def test_what_a_kernel_is_called_with(setting, own):
     call = checked(make_batch([(1, 300), (1, 30)]))
     plan = make_plan(call, setting)
     _, items, blocks = launch_grid(plan, call)
-    (*_, part, count), numbers = launch.arguments_of(plan, call, 0, items, blocks)
+    (*_, part, count), numbers = launch.arguments_of(plan, call, 0, items, blocks, False)
     rows = items * plan.segments * plan.kept if plan.segments > 1 else 0
     assert numbers == (rows, call.scale, 0.0, -1, 0, call.layout.table_stride, 2, *own)
     if not rows:

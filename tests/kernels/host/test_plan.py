@@ -10,6 +10,7 @@ import torch
 from heurgen_kernels.config import Config, normalise
 from heurgen_kernels.defaults import GRAPH
 from heurgen_kernels.heuristics import paged_attention
+from heurgen_kernels.host.combine import combines
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.metadata import build_metadata_host
@@ -182,7 +183,9 @@ def described(call, config):
     found = []
     for part, given in launched(call, config):
         plan = make_plan(part, given)
-        dispatched(plan, part, *arguments_of(plan, part, 0, *launch_grid(plan, part)[1:]))
+        dispatched(
+            plan, part, *arguments_of(plan, part, 0, *launch_grid(plan, part)[1:], combines(plan, part))
+        )
         found.append((plan, given))
     return found
 

@@ -320,7 +320,7 @@ def test_launches_beside_one_another_share_no_scratch(monkeypatch):
     found, options = [], []
 
     def run(plan, call, addresses, grid, items, blocks):
-        rest, _ = launching.arguments_of(plan, call, 0, items, blocks)
+        rest, _ = launching.arguments_of(plan, call, 0, items, blocks, False)
         found.append([tensor.data_ptr() for tensor in rest[-2:]])
         options.append(plan.options.get("launch_pdl", False))
 
