@@ -17,8 +17,9 @@ from ..defaults import GRAPH
 from ..host.apart import crowded, parts_of, prompts_alone, taken_apart
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
+from ..host.nearest import in_one_launch, padded, unspecialised
 from ..host.pages import write_pages
-from ..host.plan import SCRATCH_LIMIT, in_one_launch, kept_rows, padded, unspecialised
+from ..host.plan import SCRATCH_LIMIT, kept_rows
 from ..host.segments import SEGMENTS, block_rows, heads_of_block, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from ..host.widen import COPY_LIMIT, PAGE, STEP, page_bytes

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..caches import Cache, shared
 from ..config import Config
 from .call import Call
-from .plan import unspecialised
+from .nearest import unspecialised
 from .segments import SEGMENTS, block_rows, prompt_segments
 from .widen import widened
 

@@ -12,7 +12,7 @@ from ..device.pages import write_pages_kernel
 from .bound import Bound, Kept, Slots, aligned, run
 from .dispatch import current_device, through_triton
 from .launch import settle_cache_keys
-from .plan import padded
+from .nearest import padded
 
 # Rows (a token's KV head) of a program, and its warps.
 ROWS, WARPS = 32, 4

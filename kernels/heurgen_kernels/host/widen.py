@@ -20,7 +20,7 @@ from ..device.widen import ROWS, rows_at_once, widen_kernel
 from .bound import Bound, Kept, Slots, aligned, run
 from .call import Call, CallLayout, layout_of, new_aligned
 from .dispatch import through_triton
-from .plan import padded
+from .nearest import padded
 
 COPY_LIMIT = 1 << 30
 COPY_ALWAYS = 1 << 28

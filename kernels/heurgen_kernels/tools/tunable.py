@@ -14,7 +14,7 @@ from ..api import paged_attention
 from ..config import normalise
 from ..host.apart import parts_of, taken_apart
 from ..host.dispatch import compiling
-from ..host.plan import unspilled
+from ..host.nearest import unspilled
 from ..host.segments import cutter, seen_keys
 from ..host.select import NO_WINDOW
 from .reference import reference_attention

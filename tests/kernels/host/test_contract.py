@@ -29,15 +29,8 @@ from heurgen_kernels.host.apart import apart, crowded, parts_of, prompts_alone, 
 from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
-from heurgen_kernels.host.plan import (
-    adapted,
-    addresses_of,
-    launch_grid,
-    make_plan,
-    plan_key,
-    scratch_fits,
-    shared_memory,
-)
+from heurgen_kernels.host.nearest import adapted, shared_memory
+from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
 from heurgen_kernels.host.segments import SEGMENTS, block_count, block_rows, cut
 from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
 from heurgen_kernels.host.widen import pages_for, widened

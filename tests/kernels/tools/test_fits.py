@@ -15,7 +15,7 @@ import pytest
 from heurgen_kernels.config import Config, normalise
 from heurgen_kernels.defaults import GRAPH, default_config
 from heurgen_kernels.heuristics import paged_attention, paged_attention_amd, paged_attention_fp8
-from heurgen_kernels.host.plan import RESERVED, adapted, shared_memory
+from heurgen_kernels.host.nearest import RESERVED, adapted, shared_memory
 from heurgen_kernels.host.segments import SEGMENTS, with_segments
 from heurgen_kernels.tools.fits import SHARED_LIMIT, Shape, meta_call
 

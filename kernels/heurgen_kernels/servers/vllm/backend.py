@@ -79,7 +79,7 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         self.takes_new = self.attn_type == "decoder" and self.kv_sharing_target_layer_name is None
         # recorded decodes write them to the pages, which are of their type
         self.writes = self.takes_new and self.kv_cache_dtype not in FP8
-        # long chunks' are read beside pages, unless tiles of keys would have to be smaller for that (host.plan.FITTING)
+        # long chunks' are read beside pages, unless tiles of keys would have to be smaller (host.nearest.FITTING)
         plain = self.sliding_window[0] < 0 and not self.logits_soft_cap and self.head_size <= 128
         self.reads_both = self.writes and plain
 
