@@ -158,7 +158,14 @@ def test_no_form_of_a_tile_needs_more_room_than_there_is(rows, width, splits):
 
 
 @pytest.mark.parametrize("rows", [32, 64])
-@pytest.mark.parametrize("features", [{"bias": True, "residual": True}, {"bias": True, "gated": True}])
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"bias": True, "residual": True},
+        {"bias": True, "gated": True},
+        {"bias": True, "gated": True, "scaled": "block", "N": 4093},
+    ],
+)
 def test_tiles_of_rows_that_no_descriptor_reads_fit_in_parts(rows, features):
     config = Config("warp_specialized", rows, 128, 64, 4, 12)
     assert unfit("sm_90", [(config, {"M": rows + 1, "K": 4100, **features})]) == ""
