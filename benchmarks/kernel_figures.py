@@ -124,9 +124,9 @@ def floors(device: str) -> dict[tuple[str, str], str]:
     }
 
 
-def layouts() -> str:
-    """Layers and batches drawn at random: benchmarks/layouts.py, on one H200."""
-    points = read("h200", "layouts")["points"]
+def layouts(device: str) -> str:
+    """Layers and batches drawn at random: benchmarks/layouts.py."""
+    points = read(device, "layouts")["points"]
     rows = []
     for kind in (*dict.fromkeys(row["class"] for row in points), "all"):
         group = [row for row in points if kind in (row["class"], "all")]
@@ -324,7 +324,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "attention h200": lambda: attention_classes("h200"),
     "attention h100": lambda: attention_classes("h100"),
     "attention models": attention_models,
-    "layouts": layouts,
+    "layouts h100": lambda: layouts("h100"),
+    "layouts h200": lambda: layouts("h200"),
     "fp8": fp8_caches,
     "selectors": selectors,
     "worst choices": worst_choices,

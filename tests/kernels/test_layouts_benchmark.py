@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from models import CLASSES  # noqa: E402
 DEVICES = sorted(path.parent.name for path in FOLDER.glob("*/layouts.json"))
 LEAST = 0.92
 # Geometric mean over all points, and how many of them are below LEAST: neither may get worse.
-MEAN = {"h200": 1.20}
-BELOW = {"h200": 14}
+MEAN = {"h100": 1.28, "h200": 1.20}
+BELOW = {"h100": 7, "h200": 14}
 
 
 def record(device):
@@ -43,12 +44,14 @@ def test_points_are_layers_and_batches_that_a_launch_takes():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_run_that_is_kept_is_whole(device):
-    """Of the points that its seed draws; results as FlashAttention-3's, but where it is known to be wrong."""
+    """Of the points that its seed draws; results as FlashAttention-3's, but where it is known to be wrong: windows over
+    heads of 96, as which it runs those of 80, and of 192.
+    """
     found = record(device)
     drawn = layouts.points(found["seed"], len(found["points"]))
     assert [row["point"] for row in found["points"]] == [layouts.described(*point) for point in drawn]
     wrong = [row["point"] for row in found["points"] if not row["difference"] < 1e-2]
-    assert all("window" in point and ("of 96" in point or "of 192" in point) for point in wrong)
+    assert all("window" in point and re.search(r"of (80|96|192)\b", point) for point in wrong)
 
 
 @pytest.mark.parametrize("device", DEVICES)

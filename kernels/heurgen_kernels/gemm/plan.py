@@ -206,7 +206,8 @@ def portable(config: Config, call: Product) -> Config:
     if config.BLOCK_M >= 128 and not call.layout.device.hopper:
         return Config("stream_k", 128, 64, 32, 8, 3)
     rows = min(config.BLOCK_M, 64)
-    sums = rows * (2 if call.gated else 1)  # gated tiles of 32 rows with four warps spill 36 to 76 registers of fp8
+    # Gated tiles of 32 rows in steps of 64 spill 36 to 76 registers over fp8 weights, where N is odd.
+    sums = rows * (2 if call.gated else 1)
     warps, step = (8, 32) if sums > 32 else (4, 64)
     tiles = Config("stream_k", rows, 64, step, warps, 3, config.num_splits, config.programs_per_sm)
     return in_turn(tiles, call)
