@@ -20,7 +20,8 @@ from typing import Any
 
 import peers
 import torch
-from attention import Clock, Lengths, ceilings, mean
+from attention import Lengths, mean
+from clock import Clock, ceilings
 from models import CLASSES, Model, cell, compile_all, launch_once, measure_cell
 
 SIZES = (64, 80, 96, 112, 128, 128, 128, 160, 192, 256)

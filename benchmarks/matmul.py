@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from attention import Clock, ceilings, mean, recorded, relative
+from attention import mean, relative
+from clock import Clock, ceilings, recorded
 from heurgen_kernels.gemm.api import matmul
 from heurgen_kernels.tools.matmul_tunable import make_inputs, tunable
 

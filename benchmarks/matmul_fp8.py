@@ -4,7 +4,7 @@
 
 x is bf16; weights are e4m3 with a float32 scale for each row, or for each block of 128 x 128. Layers of Llama-3 8B and
 70B, of Qwen2.5 7B, and one that no model has. First, processes of their own compile what will be launched. Medians of
-interleaved launches, cache cleared, host time excluded (`attention.Clock`). Writes matmul_fp8.json: milliseconds.
+interleaved launches, cache cleared, host time excluded (`clock.Clock`). Writes matmul_fp8.json: milliseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import torch  # noqa: E402
-from attention import Clock  # noqa: E402
+from clock import Clock  # noqa: E402
 from heurgen_kernels import matmul  # noqa: E402
 
 # N, K, whether N rows of gate lie beside N rows of up.

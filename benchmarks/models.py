@@ -30,7 +30,8 @@ from typing import Any
 
 import peers
 import torch
-from attention import Clock, Lengths, ceilings, mean, our_call, recorded, relative
+from attention import Lengths, mean, our_call, relative
+from clock import Clock, ceilings, recorded
 from heurgen_kernels.config import Config
 from heurgen_kernels.host.select import NO_WINDOW
 from heurgen_kernels.tools.tunable import make_inputs

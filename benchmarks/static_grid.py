@@ -7,7 +7,7 @@ Graphs are recorded once per batch size, at LONGEST keys a sequence; then each s
 device and everything is timed on it: static_grid with the generated chooser, what the selector answers for the
 recorded lengths, FlashAttention-3 (its splits, too, are those of the recorded lengths), and, launched eagerly with
 the lengths known, the best of a list of configs, the selector, FlashAttention-3 with its metadata.
-`static best` is static_grid with the best forced number of segments. Kernel times alone: see attention.Clock.
+`static best` is static_grid with the best forced number of segments. Kernel times alone: see clock.Clock.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import peers
 import torch
 import triton
 import triton.language as tl
+from clock import Clock, recorded
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
 from heurgen_kernels.defaults import GRAPH
@@ -106,7 +107,7 @@ def graphs_of(batch: Batch, fa3: bool) -> dict[str, Call]:
     calls = {"static_grid": batch.call(GRAPH), "selector": batch.call(None)}
     if fa3:
         calls["fa3"] = peers.fa3_call(batch.inputs, metadata=False)
-    found = {name: attention.recorded(call) for name, call in calls.items()}
+    found = {name: recorded(call) for name, call in calls.items()}
     return {f"graph {name}": replay for name, replay in found.items() if replay is not None}
 
 
@@ -150,7 +151,7 @@ def compare(out: Path | None) -> None:
     if problem:
         print(problem)
     compile_all([GRAPH, *attention.DECODE])
-    clock, rows = attention.Clock(), []
+    clock, rows = Clock(), []
     for count in BATCHES:
         batch = Batch(count)
         graphs = graphs_of(batch, not problem)
@@ -193,7 +194,7 @@ def constants() -> None:
     """Each setting at its best number of segments, against the best setting of the same lengths."""
     settings = [Config("static_grid", 16, *setting, GRAPH.num_segments) for setting in CONSTANTS]
     compile_all(settings)
-    clock, slowdowns = attention.Clock(), defaultdict(list)
+    clock, slowdowns = Clock(), defaultdict(list)
     for count in BATCHES:
         batch = Batch(count)
         for lengths in lengths_of(count).values():

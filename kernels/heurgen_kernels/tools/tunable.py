@@ -312,18 +312,17 @@ class Tunable:
         launch takes these. A batch that is taken apart is launched as the config says.
         """
         f, heads_kv = scenario.features, scenario.features["num_kv_heads"]
-        if taken_apart(
-            normalise(config)
-        ):  # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
+        given = normalise(config)
+        if taken_apart(given):  # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
             return config
-        choose = cutter(normalise(config), f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
+        choose = cutter(given, f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
         window = f.get("window", NO_WINDOW)  # static_grid has no such feature
         left = window - 1 if window < NO_WINDOW else -1
         keys = seen_keys(config["TILE_SIZE"], left, f["num_seqs"], f["max_seqlen_k"], f["total_seqlen_k"])
         taken = choose(f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], *keys)
         both = f["fresh"] and f["max_seqlen_k"] > f["max_seqlen_q"]
-        given = unspilled(taken, f["head_size"], both, left >= 0, f.get("softcap", False))._asdict()
-        return {name: given[name] for name in (*config, "num_segments") if name != "programs_per_sm"}
+        runs = unspilled(taken, f["head_size"], both, left >= 0, f.get("softcap", False))._asdict()
+        return {name: runs[name] for name in (*config, "num_segments") if name != "programs_per_sm"}
 
 
 tunable = Tunable()

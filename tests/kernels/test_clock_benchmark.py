@@ -1,4 +1,4 @@
-"""benchmarks/attention.py: how its clock takes times."""
+"""benchmarks/clock.py: how often it takes times."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-import attention
+from clock import Clock
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock whose calls say how long they take."""
-    made = object.__new__(attention.Clock)
-    monkeypatch.setattr(attention.torch.cuda, "synchronize", lambda: None)
+    made = object.__new__(Clock)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(made, "once", lambda call: (SimpleNamespace(elapsed_time=lambda end: end), call()))
     return made
 
