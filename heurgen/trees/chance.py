@@ -20,7 +20,8 @@ import numpy as np
 
 from heurgen.trees import constants
 from heurgen.trees.node import Branch, Tip, Tree, goes_left, parted
-from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, standardised
+from heurgen.trees.points import standardised
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 from heurgen.trees.spread import evenly, nearest
 
 # Scenarios with gaps, weighed by how much they tell, from which on chance can be told from kind.

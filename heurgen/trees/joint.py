@@ -14,12 +14,12 @@ from heurgen.trees.coverage import settling_cut
 from heurgen.trees.grow import grow
 from heurgen.trees.guards import Limit, guarded, limits
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, parted, real_cost
+from heurgen.trees.points import between
 from heurgen.trees.problem import (
     UNIT,
     Floats,
     Ints,
     Problem,
-    between,
     priced,
     subset,
     tailed,

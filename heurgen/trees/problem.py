@@ -18,7 +18,6 @@ from heurgen.ir import Config
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import constants
 from heurgen.trees.passed_over import measured_throughout
-from heurgen.trees.spread import unit_spread
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -32,8 +31,6 @@ EXACT = 2.0**52
 NOT_WINNER = 1.0
 # Where the tail begins, as a log-slowdown: 1.1x.
 TAIL_FROM = math.log(1.1)
-# A line between scenarios counts as no shorter, in spreads of the columns: lines of near repeats would hide the others.
-SHORTEST = 0.05
 _TYPE_ORDER = {"int": 0, "bool": 1, "category": 2, "float": 3}
 
 
@@ -42,26 +39,15 @@ class Shared:
     """What follows from the rows' features alone: problems that differ in their configs find it once.
 
     codes  int32 [N, F]  the bins of `bins.binned`
-    near   int32 [N, N]  see `nearest`
+    near   int32 [N, K]  see `points.nearest_rows`
     parts  what is shared by problems of some of the rows, by these rows
-    lines  X of the problems with points between (see `between`) and what they share, by the pairs that are joined
+    lines  X of the problems with points between (see `points`) and what they share, by the pairs that are joined
     """
 
     codes: NDArray[np.int32] | None = None
     near: NDArray[np.int32] | None = None
     parts: dict[bytes, Shared] = field(default_factory=dict)
     lines: dict[bytes, tuple[Floats, Shared]] = field(default_factory=dict)
-
-    def nearest(self, Z: Floats) -> NDArray[np.int32]:
-        """The other rows of Z by distance, nearest first; -1 for the row itself and those equal to it [N, N]."""
-        if self.near is None:
-            distance = np.round(np.stack([((Z - z) ** 2).sum(axis=1) for z in Z]), 9)
-            distance[distance == 0] = np.inf
-            order = np.argsort(distance, axis=1, kind="stable").astype(np.int32)
-            self.near = np.where(
-                np.isfinite(np.take_along_axis(distance, order, axis=1)), order, np.int32(-1)
-            )
-        return self.near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +59,7 @@ class Problem:
                              scenario outweighs all slowdowns together (see `_uncovered`): coverage comes first
     covered  bool [N, C]     measured and did not fail (or would not have: `chance.estimated`, a spec's `pruned`)
     untried  bool [N, C]     never measured
-    real     bool [N]        False for a point between scenarios (see `between`)
+    real     bool [N]        False for a point between scenarios (see `points`)
     noise    float64 [N]     whole numbers, as `cost`: a lead up to this is within the noise
     index    int64 [N]       row of the table; of a point between, one of its ends
     configs  int64 [C]       column of the table
@@ -290,93 +276,3 @@ def tailed(p: Problem, tail: float) -> Problem:
         return p
     beyond = np.maximum(p.cost - np.rint(p.weight * (TAIL_FROM * UNIT))[:, None], 0.0)
     return replace(p, cost=np.where(p.covered, p.cost + np.rint(tail * beyond), p.cost))
-
-
-# --- points between scenarios -------------------------------------------------------------------------------
-
-
-def between(p: Problem, neighbours: int, share: float, fading: bool = False) -> Problem:
-    """The problem with points added between each scenario and its nearest neighbours, so many of each.
-
-    A small log leaves wide gaps, and many thresholds and features separate its scenarios equally well. Costs
-    interpolated on the line between neighbours (geometric in positive columns, as launch costs scale) say which
-    of them sits where the costs cross. On the H200 log this lowers the held-out geometric mean slowdown from
-    1.061 to 1.047. All points together weigh `share` times the scenarios, all alike or, `fading`, by the inverse
-    square of their line's length.
-
-    `p` holds the chosen configs: neighbours are joined only where the same ones of them are covered.
-    """
-    pairs, length = _pairs(p, neighbours)
-    if not len(pairs):
-        return p
-    steps = constants.LEARNER.steps
-    worth = 1 / np.maximum(length, SHORTEST) ** 2 if fading else np.ones(len(pairs))
-    weight = worth * (share * p.n_real / (worth.sum() * steps))
-    a, b = pairs[:, 0], pairs[:, 1]
-    shares = [step / (steps + 1) for step in range(1, steps + 1)]
-    if pairs.tobytes() not in p.shared.lines:
-        Z, logs = _scaled(p)
-        X = np.vstack([p.X, *(_line(p, Z, logs, a, b, w) for w in shares)])
-        p.shared.lines[pairs.tobytes()] = X, Shared()
-    X, shared = p.shared.lines[pairs.tobytes()]
-    cost = [np.rint(((1 - w) * p.cost[a] + w * p.cost[b]) * weight[:, None]) for w in shares]
-    ends = np.concatenate([p.index, *[p.index[a]] * steps])
-    n = len(a) * steps
-    return replace(
-        p,
-        X=X,
-        cost=np.vstack([p.cost, *cost]),
-        covered=np.vstack([p.covered, *[p.covered[a]] * steps]),
-        untried=np.vstack([p.untried, np.zeros((n, p.untried.shape[1]), dtype=bool)]),
-        real=np.concatenate([p.real, np.zeros(n, dtype=bool)]),
-        noise=np.concatenate([p.noise, np.zeros(n)]),
-        index=ends,
-        weight=np.concatenate([p.weight, np.tile(weight, steps)]),
-        shared=shared,
-    )
-
-
-def _scaled(p: Problem) -> tuple[Floats, Bools]:
-    """Columns as distances see them: logs where positive, each with unit spread; and which are logs."""
-    logs: Bools = np.asarray((p.X > 0).all(axis=0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        Z = np.where(logs, np.log(p.X), p.X)
-    return Z, logs
-
-
-def standardised(p: Problem, columns: list[int]) -> Floats:
-    """Some columns as distances see them: logs where positive, of unit spread."""
-    found: Floats = np.round(unit_spread(_scaled(p)[0][:, columns]), 9)
-    return found
-
-
-def _pairs(p: Problem, neighbours: int) -> tuple[Ints, Floats]:
-    """Pairs (i < j) of a row and one of its nearest neighbours, with equal categories and coverage [P, 2].
-
-    And how far apart they are [P], in spreads of the columns.
-    """
-    given = [i for i, c in enumerate(p.columns) if not c.derived and c.type in ("int", "float")]
-    kinds = [i for i, c in enumerate(p.columns) if c.type in ("category", "bool")]
-    Z = standardised(p, given)
-    kind = np.unique(np.hstack([p.X[:, kinds], p.covered]), axis=0, return_inverse=True)[1].reshape(-1)
-    near = p.shared.nearest(Z)
-    same = (kind[near] == kind[:, None]) & (near >= 0)
-    same &= np.cumsum(same, axis=1) <= neighbours
-    i, at = np.nonzero(same)
-    j = near[i, at].astype(np.int64)
-    pairs = np.unique(np.column_stack([np.minimum(i, j), np.maximum(i, j)]), axis=0)
-    return pairs, np.sqrt(((Z[pairs[:, 0]] - Z[pairs[:, 1]]) ** 2).sum(axis=1))
-
-
-def _line(p: Problem, Z: Floats, logs: Bools, a: Ints, b: Ints, w: float) -> Floats:
-    """Points at share w of the way from rows a to rows b; products and ratios of columns stay consistent."""
-    mixed = (1 - w) * Z[a] + w * Z[b]
-    with np.errstate(over="ignore"):
-        mixed = np.where(logs, np.exp(mixed), mixed)
-    # to 40 bits: the last ones of an exponential are the processor's own; and by the least of these below: a point that
-    # meets a scenario's own size (32 between 16 and 64) can not be parted from it, and trees are worse
-    fraction, exponent = np.frexp(mixed)
-    mixed = np.ldexp(np.rint(np.ldexp(fraction, 40)) - 1, exponent - 40)
-    return np.where(
-        p.X[a] == p.X[b], p.X[a], np.clip(mixed, np.minimum(p.X[a], p.X[b]), np.maximum(p.X[a], p.X[b]))
-    )

@@ -9,7 +9,8 @@ from heurgen.trees import grow as growth
 from heurgen.trees.bins import Bins, best_tests, binned, cut_of, histogram, promise
 from heurgen.trees.grow import grow
 from heurgen.trees.node import Branch, Tree, best_tip, n_leaves
-from heurgen.trees.problem import Ints, Problem, between, problem, with_configs
+from heurgen.trees.points import between
+from heurgen.trees.problem import Ints, Problem, problem, with_configs
 from tests.trees.synthetic import surface
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from heurgen.logs.costs import TableColumn
 from heurgen.trees.bins import binned
+from heurgen.trees.points import between
 from heurgen.trees.problem import (
     TAIL_FROM,
     UNIT,
-    Shared,
-    between,
     groups,
     problem,
     steep,
@@ -74,20 +72,6 @@ def test_a_spec_may_name_what_makes_a_group() -> None:
     assert len(np.unique(found)) == len(np.unique(t.X[:, 2])) < all_equal
 
 
-def test_points_between_are_found_once_for_sets_of_configs_that_are_covered_alike() -> None:
-    t = surface(40, 5, 2, holes=0.4)
-    p = problem(t)
-    ranked = np.argsort(-p.covered.sum(axis=0), kind="stable")
-    one, two, partial = (between(with_configs(p, ranked[list(i)]), 3, 0.5) for i in ((0,), (0, 0), (0, 4)))
-    assert one.X is two.X
-    assert one.shared is two.shared
-    assert partial.X is not one.X
-    for found, configs in ((one, ranked[[0]]), (partial, ranked[[0, 4]])):
-        afresh = between(with_configs(problem(t), configs), 3, 0.5)
-        assert (found.X == afresh.X).all()
-        assert (found.cost == afresh.cost).all()
-
-
 def test_parts_of_the_same_rows_share_what_follows_from_their_features() -> None:
     p = problem(surface(40, 5, 2))
     left = p.X[:, 0] <= np.median(p.X[:, 0])
@@ -95,29 +79,3 @@ def test_parts_of_the_same_rows_share_what_follows_from_their_features() -> None
     assert below.shared is again.shared
     assert subset(p, ~left).shared is not below.shared
     assert (binned(below).code == binned(problem(surface(40, 5, 2), p.index[left])).code).all()
-
-
-def test_points_between_weigh_their_share_of_the_scenarios() -> None:
-    """Config 1 is twice as slow everywhere, so that every point costs the same: their sum is share x the scenarios'."""
-    x = np.arange(1.0, 31.0)[:, None]
-    p = problem(table([TableColumn("x", "int")], x, np.tile([1.0, 2.0], (30, 1))))
-    found = between(p, 3, 0.5)
-    points = found.cost[~found.real]
-    assert points[:, 1].sum() == pytest.approx(0.5 * p.cost[:, 1].sum(), rel=1e-4)
-    assert (points[:, 0] == 0).all()
-
-
-def test_fading_points_weigh_by_the_inverse_square_of_their_lines_length_and_together_as_much() -> None:
-    x = np.array([0.0, 1.0, 4.0])[:, None]
-    p = problem(table([TableColumn("x", "int")], x, np.tile([1.0, 2.0], (3, 1))))
-    alike, fading = between(p, 2, 1.0), between(p, 2, 1.0, fading=True)
-    assert (fading.X == alike.X).all()
-    assert fading.weight.sum() == pytest.approx(alike.weight.sum()) == pytest.approx(6.0)
-    short, whole, long = fading.weight[3:6]  # of the pairs 0-1, 0-4 and 1-4
-    assert short == pytest.approx(16 * whole) == pytest.approx(9 * long)
-
-
-def test_the_nearest_rows_are_others_that_differ() -> None:
-    found = Shared().nearest(np.array([[0.0], [1.0], [3.0], [0.0]]))
-    assert found[0].tolist() == [1, 2, -1, -1]
-    assert found[2].tolist() == [1, 0, 3, -1]
