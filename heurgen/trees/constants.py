@@ -61,9 +61,6 @@ class Constants:
     # out, 6,383 scenarios of paged attention and 24 configs are 1.0479 without (3 s for five folds), 1.0405 with (22).
     # `constants.py interpolated 0 24_000 256_000`
     interpolated: int = 256_000
-    # Up to how many scenarios, however few configs may ship: of 16,000 a fold's neighbours are found in 8 s, among all
-    # pairs. `constants.py joined 0 16_000`
-    joined: int = 16_000
 
     # What a config costs that was not measured since it could not win there, as a spec may say (`pruned`): 1.5x.
     # `constants.py lost 0.2 0.4 0.8`

@@ -79,8 +79,9 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
     passed = not (p.guessed or by_chance) and searched(p, one if device is None else device)
     few, many_missing = n <= c.small and not p.labels_only, not (by_chance or passed) and sparse(p)
     most = min(options.max_configs or c.pool, c.pool, len(p.configs))
-    small_enough = n <= c.joined and n * most <= c.interpolated
-    between = small_enough and not p.labels_only and not many_missing
+    # of many scenarios neighbours, which are looked for among all pairs, take seconds a fold, however few configs ship
+    joined = n <= c.abundant and n * most <= c.interpolated
+    between = joined and not p.labels_only and not many_missing
     named = bool(options.max_depth or options.max_leaves)
     counts = _counts(n, most)
     return Regime(

@@ -50,7 +50,7 @@ def test_points_are_added_between_up_to_a_number_of_scenarios_times_configs(
 
 def test_no_points_are_added_where_neighbours_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few configs may ship."""
-    monkeypatch.setattr(constants, "LEARNER", replace(constants.LEARNER, joined=600))
+    monkeypatch.setattr(constants, "LEARNER", replace(constants.LEARNER, abundant=600))
     some, many = (regime(problem(surface(n, 5, 1)), FitOptions(max_configs=2)) for n in (600, 601))
     assert (some.between, many.between) == (True, False)
 
