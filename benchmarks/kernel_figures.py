@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.choices import ROOT, written
 from benchmarks.figure_tables import BOTH, DEVICES, FOLDER, by_device, count, markdown, mean, reached, read
 from benchmarks.held_out import HEURISTICS, packaged, shown
-from benchmarks.matmul_figures import fp8_weights, matmul_classes, matmul_lines, matmul_rows
+from benchmarks.matmul_figures import fp8_weights, matmul_classes, matmul_lines, matmul_rows, unread_layers
 from heurgen.audit.score import Choice, figures, replay
 from heurgen.ir.schema import read_model
 
@@ -334,6 +334,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "matmul h100": lambda: matmul_classes("h100"),
     "matmul lines": lambda: by_device(matmul_lines),
     "matmul rows": matmul_rows,
+    "matmul unread": unread_layers,
     "matmul fp8": fp8_weights,
     "host": host,
     "llama": llama,

@@ -1,11 +1,12 @@
 """Linear layers: ours beside cuBLAS, eager and under recorded graphs, and what is left to the hardware's limits.
 
-    PYTHONPATH=kernels:benchmarks python benchmarks/matmul.py -o benchmarks/h200 [--budget 200] [--configs] [--few]
+    PYTHONPATH=kernels:benchmarks python benchmarks/matmul.py -o benchmarks/h200 [--budget 200] [--few | --unread]
 
 One run, one device. A cell is a layer (N, K) and M rows of x; its speed cuBLAS's time / ours, above 1 ours is faster.
 cuBLAS is the faster of torch.matmul through cuBLAS and through cuBLASLt. Ours is what `matmul` chooses by itself.
 `gated` compares the fused kernel with cuBLAS and an element-wise kernel of Inductor's, `residual` with addmm. --configs
-also times every config of the tunable's space: the best is the oracle. Writes matmul.json and matmul.csv.
+also times every config of the tunable's space: the best is the oracle. Writes matmul.json and matmul.csv, or of
+layers whose rows no descriptor reads or writes (--unread, plain products alone) matmul_unread.json and .csv.
 """
 
 from __future__ import annotations
@@ -40,6 +41,18 @@ LAYERS = {
     "1536 x 9216": (1536, 9216),
 }  # fmt: skip
 FEW = ("Llama-3 8B qkv", "Llama-3 8B o", "Llama-3 8B down", "Llama-3 8B gate up", "Llama-3 70B, 8 ways, down")
+UNREAD = {
+    f"{n} x {k}": (n, k)
+    for n, k in (
+        (4096, 4100),
+        (4096, 4097),
+        (11008, 4098),
+        (1000, 1501),
+        (2048, 3004),
+        (5120, 2730),
+        (50257, 1600),
+    )
+}
 ROWS = {
     "1 to 16": (1, 2, 4, 8, 16),
     "17 to 128": (17, 32, 48, 64, 100, 128),
@@ -60,7 +73,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--configs", action="store_true", help="also time every config of the space: the oracle"
     )
-    parser.add_argument("--few", action="store_true", help="five layers")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--few", action="store_true", help="five layers")
+    group.add_argument(
+        "--unread", action="store_true", help="layers of rows that no descriptor reads or writes"
+    )
     return parser.parse_args()
 
 
@@ -224,11 +241,11 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def jobs(few: bool) -> list[tuple[str, str, str, int, int, int]]:
+def jobs(chosen: argparse.Namespace) -> list[tuple[str, str, str, int, int, int]]:
     """(kind, class of M, layer, N, K, M), classes in turn, so that a budget that ends early has seen every layer."""
-    layers = {name: LAYERS[name] for name in (FEW if few else LAYERS)}
+    layers = UNREAD if chosen.unread else {name: LAYERS[name] for name in (FEW if chosen.few else LAYERS)}
     found = []
-    for kind in ("plain", "gated", "residual"):
+    for kind in ("plain",) if chosen.unread else ("plain", "gated", "residual"):
         for label, counts in ROWS.items():
             for rows in counts:
                 for name, (n, k) in layers.items():
@@ -242,14 +259,14 @@ def jobs(few: bool) -> list[tuple[str, str, str, int, int, int]]:
     return found
 
 
-def write(rows: list[dict[str, Any]], rates: tuple[float, float], folder: Path) -> None:
+def write(rows: list[dict[str, Any]], rates: tuple[float, float], output: Path) -> None:
     result = {
         "device": torch.cuda.get_device_name(), "torch": torch.__version__, "copy TB/s": round(rates[0] / 1e12, 3),
         "matrix TFLOP/s": round(rates[1] / 1e12, 1), "summary": summary(rows), "cells": rows,
     }  # fmt: skip
-    (folder / "matmul.json").write_text(json.dumps(result, indent=1) + "\n")
+    output.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with (folder / "matmul.csv").open("w", newline="") as file:
+    with output.with_suffix(".csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(rows)
@@ -260,6 +277,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         raise SystemExit("benchmarks/matmul.py needs a GPU: torch sees none")
     chosen.output.mkdir(parents=True, exist_ok=True)
+    output = chosen.output / ("matmul_unread" if chosen.unread else "matmul")
     start = time.monotonic()
     if chosen.configs:
         compile_space()
@@ -270,7 +288,7 @@ def main() -> None:
     print(f"copy {rates[0] / 1e12:.2f} TB/s, bf16 product {rates[1] / 1e12:.0f} TFLOP/s", flush=True)
     rows: list[dict[str, Any]] = []
     left_out = 0
-    for kind, label, name, n, k, m in jobs(chosen.few):
+    for kind, label, name, n, k, m in jobs(chosen):
         if time.monotonic() - start > chosen.budget:
             left_out += 1
             continue
@@ -285,10 +303,10 @@ def main() -> None:
             f"{time.monotonic() - start:4.0f} s {kind} {name} {m}: {found} {row.get('best', '')}", flush=True
         )
         if len(rows) % 20 == 0:
-            write(rows, rates, chosen.output)
+            write(rows, rates, output)
             gc.collect()
             torch.cuda.empty_cache()
-    write(rows, rates, chosen.output)
+    write(rows, rates, output)
     print(json.dumps(summary(rows), indent=1))
     if left_out:
         print(f"left out for want of time: {left_out} cells")

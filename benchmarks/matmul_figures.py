@@ -39,6 +39,21 @@ def matmul_rows() -> str:
     return markdown(f"rows | {' | '.join(map(str, few))}", rows)
 
 
+def unread_layers() -> str:
+    """Plain products of weights whose rows no descriptor reads or writes: means by layer and class of rows."""
+    found = read("h200", "matmul_unread")["cells"]
+    rows = []
+    for layer in dict.fromkeys(row["layer"] for row in found):
+        own = {label: [row for row in found if (row["layer"], row["class"]) == (layer, label)] for label in LINES}
+        texts = [
+            f"{mean([row[way] for row in group]):.2f} ({min(row[way] for row in group):.2f})"
+            for group in own.values() for way in WAYS
+        ]  # fmt: skip
+        rows.append((layer, *texts))
+    head = " | ".join(f"{label} rows: eager | replayed" for label in LINES)
+    return markdown(f"N x K | {head}", rows)
+
+
 def matmul_lines(device: str) -> dict[tuple[str, str], str]:
     """What issue 16 asks of the cells beside the means above."""
     found = products(device)

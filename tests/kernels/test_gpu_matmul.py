@@ -201,15 +201,18 @@ def test_what_ends_behind_a_tensor_begins_earlier_and_stores_what_is_its_own(gpu
 
 @pytest.fixture
 def copies(gpu, monkeypatch):
-    """The copies of x that launches read, each of which holds NaN before it is filled."""
+    """The calls over copies of launches: each copy holds NaN before it is filled."""
     if torch.cuda.get_device_capability(gpu)[0] != 9:
         pytest.skip("x is copied on Hopper alone")
     made = []
 
-    def poisoned(call):
-        made.append(padding.over(call))
-        whole = made[-1].x.as_strided((made[-1].x.untyped_storage().nbytes() // 2,), (1,))
-        whole.fill_(torch.nan)
+    def poisoned(call, copied):
+        made.append(padding.over(call, copied))
+        for matrix, has in zip((made[-1].x, made[-1].weight), copied, strict=True):
+            if has:
+                count = matrix.untyped_storage().nbytes()
+                whole = matrix.as_strided((count // matrix.itemsize,), (1,))
+                whole.view(torch.uint8).fill_(0x7F) if matrix.itemsize == 1 else whole.fill_(torch.nan)
         return made[-1]
 
     monkeypatch.setattr(launch, "over", poisoned)
@@ -245,19 +248,54 @@ def test_x_is_copied_to_whole_lines_from_any_address_and_stride(gpu, copies, bet
     for _ in range(3):
         assert error(matmul(x, w, config=config), right(x, w)) < LIMITS[torch.bfloat16]
     matmul(x[:191], w, config=config)
-    assert len(copies) == 3
+    assert len(copies) == (4 if stride % 8 or shift % 8 else 3)
 
 
-def test_x_is_copied_to_whole_lines_in_a_graph(gpu, copies):
+# Rows that no descriptor reads, of single elements, two and four; N of whole 16 bytes and not.
+UNREAD = [
+    (65, 5008, 3001), (300, 1999, 3002), (257, 2003, 3004), (1000, 1040, 1015), (2048, 520, 1001), (400, 50257, 514),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gated", "copied"), [(False, 6), (True, 3)])
+def test_what_no_descriptor_reads_is_copied(gpu, copies, gated, copied):
+    """A gated product's output of N / 2 columns that no descriptor writes is left to kernels that read no copy."""
+    for number, (rows, n, k) in enumerate(UNREAD):
+        dtype = (torch.bfloat16, torch.float16)[number % 2]
+        n += n % 2 if gated else 0
+        x, w = draw(rows, k, dtype=dtype, device=gpu), draw(n, k, dtype=dtype, device=gpu) / k**0.5
+        bias = draw(1, n, dtype=dtype, device=gpu)[0]
+        residual = None if gated else draw(rows, n, dtype=dtype, device=gpu)
+        got = matmul(x, w, bias, residual=residual, gated=gated)
+        assert error(got, right(x, w, bias, residual, gated)) < LIMITS[dtype]
+    assert len(copies) == copied
+    assert all(call.weight.stride(0) == padding.padded_row(call.weight.shape[1]) for call in copies)
+
+
+@pytest.mark.parametrize(("between", "shift"), [(0, 1), (1, 0), (1, 3), (3, 2), (2, 0), (4, 4)])
+def test_a_weight_is_copied_from_any_address_and_stride(gpu, copies, between, shift):
+    """Between NaN; whole rows of x beside it."""
+    stride, n, size = 3000 + between, 1352, 3000
+    flat = torch.full((shift + n * stride + 64,), torch.nan, device=gpu, dtype=torch.bfloat16)
+    w = flat[shift:].as_strided((n, size), (stride, 1))
+    w.copy_(draw(n, size, device=gpu) / 55)
+    x = draw(300, size, device=gpu)
+    for _ in range(3):
+        assert error(matmul(x, w), right(x, w)) < LIMITS[torch.bfloat16]
+    assert [call.weight is not w for call in copies] == 3 * [True]
+
+
+@pytest.mark.parametrize("size", [3000, 3001])
+def test_copies_of_a_graph(gpu, copies, size):
     """The memory is the graph's: what is launched between replays does not change it."""
-    x, w = draw(300, 3000, device=gpu), draw(1000, 3000, device=gpu) / 55
+    x, w = draw(300, size, device=gpu), draw(1000, size, device=gpu) / 55
     matmul(x, w)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         outs = [matmul(x, w) for _ in range(3)]
     for seed in range(3):
-        x.copy_(draw(300, 3000, device=gpu, seed=seed))
-        matmul(draw(300, 3000, device=gpu, seed=7), w)
+        x.copy_(draw(300, size, device=gpu, seed=seed))
+        matmul(draw(300, size, device=gpu, seed=7), w)
         graph.replay()
         assert all(error(out, right(x, w)) < LIMITS[torch.bfloat16] for out in outs)
 

@@ -162,6 +162,18 @@ def test_bfloat16_keeps_its_range_and_every_number_is_exact(gpu, config):
     assert not out[:, :70].isnan().any()
 
 
+@pytest.mark.parametrize("scaled", ["one", "row", "block"])
+@pytest.mark.parametrize("size", [3000, 3001, 3002, 3004])
+def test_what_no_descriptor_reads_is_copied(gpu, copies, scaled, size):  # noqa: F811
+    """Bytes of the weight from anywhere in a word, and x beside it."""
+    x = draw(300, size, device=gpu)
+    w, scale, weight = quantised(draw(1008, size, device=gpu) / 55, scaled, x.dtype)
+    for gated in (False, True):
+        got = matmul(x, w, w_scale=scale, gated=gated)
+        assert error(got, right(x, weight, gated=gated)) < LIMITS[torch.bfloat16]
+    assert [call.weight is not w for call in copies] == [True, True]
+
+
 @pytest.mark.parametrize("scaled", ["row", "block"])
 def test_x_is_copied_to_whole_lines(gpu, copies, scaled):  # noqa: F811
     """Rows of the weight are whole 16 bytes, those of x no whole lines."""

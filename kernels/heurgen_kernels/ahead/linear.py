@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ import torch
 from ..gemm.call import FP8, Product, check, scale_shapes
 from ..gemm.config import Config, normalise
 from ..gemm.launch import dispatch, scratch_of
-from ..gemm.padding import fill, large, over, pays, reads_lines
+from ..gemm.padding import Copied, copies, fill, large, over, reads
 from ..gemm.plan import Work, adapted, addresses_of, make_plan, plan_key, share
 from ..gemm.select import bind
 from ..host.bound import aligned
@@ -76,10 +76,13 @@ def warm_up_matmul(
     for layer in dict.fromkeys(layers):
         for m, config, shares, copied in launches(layer, every_m, heuristics, found):
             call = product(layer, m, found)
-            calls.append(partial(compile_one, over(call) if copied else call, config, shares))
+            given = call if copied is None else over(call, copied)
+            calls.append(partial(compile_one, given, config, shares))
+            if copied is not None:
+                calls.append(partial(fill, call, given))
         many = product(layer, max(every_m, default=1), found)
         if large(many, many.layout.rows):  # at an address inside a line of memory all such x are copied
-            calls.append(partial(fill, many, over(many)))
+            calls.append(partial(fill, many, over(many, Copied(True, False))))
     with on_device(place):
         compiled = compile_ahead(calls, processes)
     return WarmUp(len(calls), compiled, time.perf_counter() - started)
@@ -109,26 +112,28 @@ def compile_one(call: Product, config: Config, shares: Work) -> None:
 
 def launches(
     layer: Linear, rows: Iterable[int], heuristics: Any, device: Device
-) -> Iterator[tuple[int, Config, Work, bool]]:
-    """(M, the config as `adapted`, how its tiles are shared, whether x is copied) of every kind of launch, by its first
-    M: calls of one kind run the same compiled kernel.
+) -> Iterator[tuple[int, Config, Work, Copied | None]]:
+    """(M, the config as `adapted`, how its tiles are shared, what is copied) of every kind of launch, by its first M:
+    calls of one kind run the same compiled kernel.
 
     M is all that changes from call to call: each is tried, which takes microseconds and is exact. Ranges would answer
     what no M gets, since ceilings and remainders of M follow from it and not from its ends.
     """
     select = bind(heuristics, device.vendor, bool(layer.scaled))
-    # what a config is adapted to does not depend on M, but for whether it is over a copy of x
+    # what a config is adapted to does not depend on M, but for what is copied
     call = product(layer, 1, device)
-    copy, alignment = over(call), aligned(addresses_of(call))
+    over_copies, alignment = cache(partial(over, call)), aligned(addresses_of(call))
     _, width, size, *rest = call.layout.features
     kinds = set()
     for m in rows:
         config = normalise(select((m, width, size, *rest)))
-        copied = pays(call, m) and reads_lines(config, copy)
-        given = copy if copied else call
+        copied = copies(call, m)
+        given = over_copies(copied)
+        if not any(copied) or not reads(config, call, given):
+            given = call
         config = adapted(config, given)
         shares = share(config, m, width, size, layer.gated, device.processors)
         kind = plan_key(config, given.layout, shares, alignment)
         if kind not in kinds:
             kinds.add(kind)
-            yield m, config, shares, copied
+            yield m, config, shares, None if given is call else copied

@@ -22,7 +22,7 @@ class ProductLayout:
     rows, width   of the output, [M, N], or [M, N / 2] for a gated product
     size          K
     gate          rows of the weight between a gate and its up projection; 0
-    counted       elements that strides and K are counted in for kernels that read through pointers, 8 or 1
+    counted       elements that strides of x and the weight and K are counted in for kernels that read through pointers
     scaled        what a scale of the weight is of, see `device/scales.py`
     scale_strides  elements between scales of rows and columns, or of blocks of them; 0 where there is one for all
     kind          of products that differ in M, N and K alone, the same
@@ -184,26 +184,29 @@ def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
     device = device or device_of(call.x.device)
     rows, size = call.x.shape
     width = call.out.shape[1]
-    strides: tuple[int, ...] = (call.x.stride(0), call.weight.stride(0), call.out.stride(0))
-    if call.residual is not None:
-        strides = (*strides, call.residual.stride(0))
+    read = (call.x.stride(0), call.weight.stride(0))
+    stored = (call.out.stride(0), *(() if call.residual is None else (call.residual.stride(0),)))
+    counted = counted_in((*read, size))
     scaled, scale_strides = scales_of(call.scale, call.weight.shape[0], call.gated)
     kind = (
         device, call.x.device, call.x.dtype, call.gated, call.bias is not None, call.residual is not None,
-        tuple((stride == 1, stride == 8, stride % 16 == 0, stride % 128 == 0, stride < 1 << 31) for stride in strides),
-        all(stride % 8 == 0 for stride in strides), width % 8 == 0, call.weight.dtype, scaled,
+        tuple((step == counted, step % 16 == 0, step % (16 * counted) == 0, step < 1 << 31) for step in read),
+        tuple((step == 1, step % 16 == 0, step < 1 << 31) for step in stored),
+        all(step % 8 == 0 for step in (*read, *stored)), width % 8 == 0, call.weight.dtype, scaled,
     )  # fmt: skip
     features = (rows, width, size, call.gated, device.processors)
     return ProductLayout(
-        rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, counted_in((*strides, size)), call.x.device,
+        rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, counted, call.x.device,
         call.x.get_device() if call.x.is_cuda else -1, device, scaled, scale_strides, kind,
         features,
     )  # fmt: skip
 
 
 def counted_in(lengths: tuple[int, ...]) -> int:
-    """8 where strides and K are all whole 16 bytes but not all multiples of the 16 elements that Triton looks for in a
-    number: a kernel that multiplies them by 8 itself loads 16 bytes at a time all the same.
+    """Elements that strides and K are passed in: a kernel that multiplies them by as many itself loads so many at a
+    time. The most of 8, 4, 2 and 1 that all are whole multiples of; 1 where all are of the 16 that Triton looks for in
+    a number, too, or one is over 32 bits.
     """
-    whole = all(length % 8 == 0 and length < 1 << 31 for length in lengths)
-    return 8 if whole and any(length % 16 for length in lengths) else 1
+    if all(length % 16 == 0 for length in lengths) or any(length >= 1 << 31 for length in lengths):
+        return 1
+    return next(count for count in (8, 4, 2, 1) if all(length % count == 0 for length in lengths))

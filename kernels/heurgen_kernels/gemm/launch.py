@@ -18,7 +18,7 @@ from .call import Product, ProductLayout
 from .config import Config
 from .device import narrow, pad, scales, stream_k, vector, warp_specialized, work
 from .device.arguments import Tensors
-from .padding import LEAST_ROWS, fill, over, padded
+from .padding import LEAST_ROWS, Copied, fill, over, padded
 from .plan import (
     HALF,
     STORED,
@@ -41,8 +41,8 @@ Given = tuple[Plan, Product, tuple[int, ...], int, Work, tuple[Any, Any]]
 
 _plans: Cache[tuple[Any, ...], Plan] = shared()
 # By config, identity of the layout and what counts of addresses; the layout is kept, so that its id stays its own. The
-# last says whether the launch is over a copy of x.
-_launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work, bool]] = shared()
+# last is what the launch copies.
+_launches: Cache[tuple[Any, ...], tuple[ProductLayout, Plan, Work, Copied | None]] = shared()
 
 
 @cache
@@ -67,24 +67,25 @@ def launch(call: Product, config: Config) -> torch.Tensor:
         known = _launches.keep(asked, _known(call, config))
     _, plan, shares, copied = known
     given = call
-    if copied:
-        given = over(call)
+    if copied is not None:
+        given = over(call, copied)
         fill(call, given)
         addresses = addresses_of(given)
     _run(plan, given, addresses, shares)
     return call.out
 
 
-def _known(call: Product, config: Config) -> tuple[ProductLayout, Plan, Work, bool]:
+def _known(call: Product, config: Config) -> tuple[ProductLayout, Plan, Work, Copied | None]:
     """What is kept of a launch, see `_launches`: the plan is one for all products that run the same compiled kernel."""
     given, config, shares = launch_of(call, config)
     key = plan_key(config, given.layout, shares, aligned(addresses_of(given)))
     plan = _plans.get(key) or _plans.keep(key, make_plan(given, config, shares))
-    return call.layout, plan, shares, given is not call
+    copied = None if given is call else Copied(given.x is not call.x, given.weight is not call.weight)
+    return call.layout, plan, shares, copied
 
 
 def launch_of(call: Product, config: Config) -> tuple[Product, Config, Work]:
-    """What a launch makes of a config: the call, over a copy of x where it makes one, the config that runs, and how the
+    """What a launch makes of a config: the call, over copies where it makes any, the config that runs, and how the
     product is shared.
     """
     call = padded(call, config) or call
@@ -120,12 +121,12 @@ def numbers_of(plan: Plan, call: Product, shares: Work) -> tuple[int, ...]:
         sizes = (layout.width, layout.rows) if plan.swap else (layout.rows, layout.width)
         return (call.out.stride(0), *sizes, *tiles, *parts, layout.gate, *layout.scale_strides)
     residual = 0 if call.residual is None else call.residual.stride(0)
-    strides = (call.x.stride(0), call.weight.stride(0), call.out.stride(0), residual)
-    lengths = tuple(number // layout.counted for number in (*strides, layout.size))
+    read = (call.x.stride(0), call.weight.stride(0), layout.size)
+    x_stride, w_stride, size = (number // layout.counted for number in read)
     if plan.config.variant == "vector":  # shares no tile
         parts = ()
-    numbers = (layout.rows, layout.width, lengths[4], *tiles, *parts, layout.gate)
-    return (*lengths[:4], *numbers, *layout.scale_strides)
+    numbers = (layout.rows, layout.width, size, *tiles, *parts, layout.gate)
+    return (x_stride, w_stride, call.out.stride(0), residual, *numbers, *layout.scale_strides)
 
 
 def dispatched(plan: Plan, call: Product, shares: Work, scratch: tuple[Any, Any]) -> tuple[Any, ...]:

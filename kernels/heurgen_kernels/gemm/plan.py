@@ -148,11 +148,12 @@ def able(config: Config, call: Product) -> Config:
         if call.gated:  # two sums for each row: 256 columns of both would spill
             wide = 128 if config.BLOCK_M >= 128 else config.BLOCK_N
             return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=wide)
-    elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and call.layout.counted == 1:
-        # The last step's columns end inside 16 bytes: stream_k loads them one by one, descriptors need not.
+    elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and call.layout.counted < 8:
+        # The last step's columns end inside 16 bytes: stream_k loads few at a time, descriptors need not.
         if specialises(call):
             return Config("warp_specialized", config.BLOCK_M, 128, 64, 4, 12, 1, 1)
-        return in_turn(config._replace(BLOCK_K=32, num_stages=2), call)
+        if call.layout.counted == 1:
+            return in_turn(config._replace(BLOCK_K=32, num_stages=2), call)
     return config
 
 
@@ -197,20 +198,36 @@ def unstored(config: Config, call: Product) -> Config:
 def portable(config: Config, call: Product) -> Config:
     """What runs in place of a config that needs tensor descriptors.
 
-    Hopper has them, and lacks them for rows that are no multiples of 16 bytes, read by loads of single threads: tiles
-    of 64 rows at the most, see `in_turn`; those of 128 took 1.04 to 1.35 times as long on one H200, where rows of the
-    output alone, a gated or fp8 product's, were not measured. Other devices lack them for all rows, load most of them
-    16 bytes at a time all the same, and nobody has measured any: there 128 rows stay, as whole tiles, since sums of
-    parts beside a residual would spill.
+    Hopper has them, and lacks them for rows that are no multiples of 16 bytes: tiles of 64 rows at the most, see
+    `in_turn`, and for many rows of x copies in the place of it and the weight (`padding.py`). Other devices lack them
+    for all rows, load most of them 16 bytes at a time all the same, and nobody has measured any: there 128 rows stay,
+    as whole tiles, since sums of parts beside a residual would spill.
     """
-    if config.BLOCK_M >= 128 and not call.layout.device.hopper:
+    hopper = call.layout.device.hopper
+    if config.BLOCK_M >= 128 and not hopper:
         return Config("stream_k", 128, 64, 32, 8, 3)
     rows = min(config.BLOCK_M, 64)
-    # Gated tiles of 32 rows in steps of 64 spill 36 to 76 registers over fp8 weights, where N is odd.
-    sums = rows * (2 if call.gated else 1)
-    warps, step = (8, 32) if sums > 32 else (4, 64)
+    if hopper and rows > 16 and not call.gated and call.scale is None:
+        columns, step, stages = unread_tile(rows, call)
+        tile = Config("stream_k", rows, columns, step, 4, stages, config.num_splits, config.programs_per_sm)
+        return in_turn(tile, call)
+    # Over fp8 weights gated tiles of 32 rows spill: on Hopper in steps of 64 (36 to 76 registers, where N is odd), on
+    # sm_80 in steps of 32 (two).
+    wide = rows > 32 or (rows > 16 and call.gated and hopper)
+    warps, step = (8, 32) if wide else (4, 64)
     tiles = Config("stream_k", rows, 64, step, warps, 3, config.num_splits, config.programs_per_sm)
     return in_turn(tiles, call)
+
+
+def unread_tile(rows: int, call: Product) -> tuple[int, int, int]:
+    """(BLOCK_N, BLOCK_K, num_stages) of a tile of so many rows of x that no descriptor reads, where four warps were
+    faster than eight: of 7 to 9 such tiles the best on one H100, of ten weights, 24 to 256 rows.
+    """
+    if rows <= 32:
+        return 64, 64, 4
+    # loads of one or two numbers are dearer than the processors that wide tiles leave idle
+    least = 8192 if call.layout.counted >= 4 else 4096
+    return (128, 32, 4) if call.layout.width >= least else (64, 64, 3)
 
 
 def in_turn(config: Config, call: Product) -> Config:
@@ -245,9 +262,10 @@ def stages_that_fit(config: Config, form: Form, call: Product) -> int:
 
 def plan_key(config: Config, layout: ProductLayout, work: Work, aligned: Any) -> tuple[Any, ...]:
     """Products of one key run the same compiled kernel."""
-    size = layout.size
-    sizes = (size == 1, size == 8, size % 16 == 0, size % 16 == 8, size % config.BLOCK_K == 0)
-    return config, layout.kind, layout.counted, aligned, sizes, work.m_tiles == 1, work.mode
+    size, counted = layout.size, layout.counted
+    passed = (size == counted, size % (16 * counted) == 0)
+    sizes = (size % 16 == 0, size % 16 == 8, size % config.BLOCK_K == 0)
+    return config, layout.kind, counted, aligned, passed, sizes, work.m_tiles == 1, work.mode
 
 
 def make_plan(call: Product, config: Config, work: Work) -> Plan:

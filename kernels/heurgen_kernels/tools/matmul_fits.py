@@ -9,10 +9,9 @@ import torch
 
 from ..gemm.call import FP8, Product, check, scale_shapes
 from ..gemm.config import normalise
-from ..gemm.device.pad import pad_kernel
 from ..gemm.launch import dispatched, launch_of, scratch_of
 from ..gemm.padding import OPTIONS as PADDING
-from ..gemm.padding import numbers_of, over
+from ..gemm.padding import Copied, copier, over
 from ..gemm.plan import make_plan
 from ..host.hardware import Device
 from .fits import DEVICES, ELEMENTS, Resources, resources
@@ -58,7 +57,7 @@ def product_on(shape: Shape, device: Device) -> Product:
 
 def compile_config(config: Any, target: str, shape: Shape | None = None) -> Resources:
     """Compile what a launch of the config would run on a target of `tools.fits.TARGETS`, and read what it uses. Where x
-    is copied: the kernel that reads the copy; `compile_padding` is of the one before it.
+    or the weight is copied: the kernel that reads the copies; `compile_padding` is of the one before it.
     """
     call, launched, shares = launch_of(meta_product(shape or Shape(), target), normalise(config))
     plan = make_plan(call, launched, shares)
@@ -67,11 +66,11 @@ def compile_config(config: Any, target: str, shape: Shape | None = None) -> Reso
 
 
 def compile_padding(target: str) -> Resources:
-    """Compile the kernel that copies x to padded rows, by 16 bytes and by single elements: the most that it uses."""
+    """Compile the kernels that copy to padded rows, by 16 bytes, words and shifted words: the most that they use."""
     found = []
-    for size in (3000, 3001):
+    for size in (3000, 3002, 3001):
         call = meta_product(Shape(300, 5000, size), target)
-        copy = over(call)
-        arguments = (call.x, copy.x, *numbers_of(call, copy))
-        found.append(resources(pad_kernel, arguments, PADDING, target))
+        copied = over(call, Copied(True, False)).x
+        kernel, numbers = copier(call.x, copied, 0)
+        found.append(resources(kernel, (call.x, copied, *numbers), PADDING, target))
     return Resources(*(max(numbers) for numbers in zip(*map(astuple, found), strict=True)))

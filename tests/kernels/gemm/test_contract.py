@@ -135,7 +135,7 @@ def fits_the_signature(plan, call, shares):
             assert [descriptor.block_shape for descriptor in described] == blocks
         else:
             assert described in ([], [None, None])
-        strides = [counted * given[f"{name}_stride"] for name in ("x", "w", "out")]
+        strides = [counted * given["x_stride"], counted * given["w_stride"], given["out_stride"]]
         assert strides == [call.x.stride(0), call.weight.stride(0), call.out.stride(0)]
         assert (given["rows"], given["width"]) == tuple(call.out.shape)
         assert counted * given["size"] == call.x.shape[1]

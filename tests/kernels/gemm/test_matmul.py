@@ -109,20 +109,37 @@ def test_rows_that_end_inside_16_bytes_are_read_through_descriptors():
     assert launched(515, config, apart=9) == "stream_k"
 
 
-@pytest.mark.parametrize("k", [8, 24, 40, 136, 200])
+@pytest.mark.parametrize(
+    ("k", "counted"),
+    [
+        (8, 8),
+        (24, 8),
+        (40, 8),
+        (136, 8),
+        (200, 8),
+        (4, 4),
+        (12, 4),
+        (132, 4),
+        (2, 2),
+        (6, 2),
+        (130, 2),
+        (1, 1),
+        (3, 1),
+    ],
+)
 @pytest.mark.parametrize("apart", [0, 8])
-def test_strides_and_k_are_counted_in_whole_16_bytes(k, apart):
-    """K a multiple of 8 and not of 16."""
-    x, w = draw(20, k + apart)[:, :k], draw(72, k + apart, seed=1)[:, :k] / k**0.5
-    residual, given = draw(20, 72, seed=2), torch.full((20, 80), 7.0).half()
-    call = Product(x, w, None, residual, given[:, :72], False)
+def test_strides_and_k_are_counted_in_what_all_divide_by(k, counted, apart):
+    """K no multiple of 16, and rows of the output that divide by nothing."""
+    x, w = draw(20, k + apart)[:, :k], draw(71, k + apart, seed=1)[:, :k] / k**0.5
+    residual, given = draw(20, 71, seed=2), torch.full((20, 79), 7.0).half()
+    call = Product(x, w, None, residual, given[:, :71], False)
     check(call, HOPPER)
-    assert call.layout.counted == 8
+    assert call.layout.counted == counted
     for config in (CONFIGS["split"], CONFIGS["two vectors"]):
         given.fill_(7)
         launch(call, config)
         assert error(call.out, right(x, w, None, residual)) < 1e-3
-        assert (given[:, 72:] == 7).all()
+        assert (given[:, 71:] == 7).all()
 
 
 DESCRIBED = [

@@ -177,12 +177,10 @@ def stream_k_matmul(
     """Grid: (programs,). rows, width: of the output; size: K; gate: rows of the weight between a gate and its up.
 
     x_desc, w_desc: descriptors of [BLOCK_M, BLOCK_K] and [BLOCK_N, BLOCK_K], or None: then pointers are read.
-    COUNTED: elements that strides and size are counted in, so that the compiler sees what they divide by.
+    COUNTED: elements that x_stride, w_stride and size are counted in, so that the compiler sees what they divide by.
     """
     x_stride *= COUNTED
     w_stride *= COUNTED
-    out_stride *= COUNTED
-    residual_stride *= COUNTED
     size *= COUNTED
     scales = (tensors.scale, scale_stride, scale_step)
     COUNT: tl.constexpr = 2 if GATED else 1

@@ -54,8 +54,6 @@ def vector_matmul(
     """Grid: (tiles,). BLOCK_M: 1 or 2. Numbers as `stream_k_matmul` has them, less those of tiles that are shared."""
     x_stride *= COUNTED
     w_stride *= COUNTED
-    out_stride *= COUNTED
-    residual_stride *= COUNTED
     size *= COUNTED
     scales = (tensors.scale, scale_stride, scale_step)
     m, n = place(tl.program_id(0), m_tiles, n_tiles, GROUP)
