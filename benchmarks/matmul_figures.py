@@ -44,7 +44,9 @@ def unread_layers() -> str:
     found = read("h200", "matmul_unread")["cells"]
     rows = []
     for layer in dict.fromkeys(row["layer"] for row in found):
-        own = {label: [row for row in found if (row["layer"], row["class"]) == (layer, label)] for label in LINES}
+        own = {
+            label: [row for row in found if (row["layer"], row["class"]) == (layer, label)] for label in LINES
+        }
         texts = [
             f"{mean([row[way] for row in group]):.2f} ({min(row[way] for row in group):.2f})"
             for group in own.values() for way in WAYS
