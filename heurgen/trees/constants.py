@@ -114,9 +114,9 @@ class Constants:
     scenarios_per_leaf: int = 110
     # Depth allowed up to 1,000, up to `abundant`, and beyond. `constants.py depths (6,6,6) (8,10,12) (12,12,12)`
     depths: tuple[int, int, int] = (8, 10, 12)
-    # What twice the leaves and two tests more must lower the held-out mean by to be allowed nevertheless, where the
-    # caller named no limit. `constants.py doubling 0.002 0.005 0.01 1e9`
-    doubling: float = 0.005
+    # What twice the leaves and two tests more, or beside them more configs, must lower the held-out mean by to be
+    # allowed nevertheless, where the caller named no limit. `constants.py doubling 0.002 0.0035 0.005 0.01 1e9`
+    doubling: float = 0.0035
     # Up to this many scenarios every depth up to the limit is fitted, so that more depth never hurts in training.
     # `constants.py every_depth 0 2000`
     every_depth: int = 2000

@@ -239,6 +239,32 @@ def test_default_limits_give_way_where_twice_the_leaves_pay_and_nobody_named_one
     assert regime(problem(surface(60, 2, 1)), FitOptions()).widens
 
 
+def test_more_configs_are_tried_at_limits_that_have_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next two numbers of configs: what is beyond them waits until one of them has paid."""
+    t = surface(60, 12, 2)
+    p = problem(t)
+    r, none = regime(p, FitOptions()), np.zeros(40, dtype=np.int64)
+    assert r.counts == (1, 2, 4, 6, 8, 12)
+    own = replace(candidate(0.05, 80), settings=Settings(4, 0.03, 10, 80))
+    for means, expected in (
+        ({6: 0.045, 8: 0.04, 12: 0.01}, 8),
+        ({6: 0.04, 8: 0.04}, 6),
+        ({6: 0.05, 8: 0.06}, 4),
+    ):
+
+        def fits(fold, table, s, r, prices, means=means):  # type: ignore[no-untyped-def]
+            leaves = 80 + s.n_configs
+            return [
+                (s, auto._Held(candidate(means[s.n_configs], leaves).cost, none, none, leaves, s.n_configs))
+            ]
+
+        monkeypatch.setattr(auto, "_joint_fits", fits)
+        found = auto._fuller(own, [None], t, r)  # type: ignore[list-item]
+        assert found.settings == replace(own.settings, n_configs=expected)
+    most = replace(own, settings=replace(own.settings, n_configs=12))
+    assert auto._fuller(most, [], t, r) is most
+
+
 def test_guards_get_the_usual_price_unless_that_is_surely_worse_held_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
