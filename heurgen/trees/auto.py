@@ -310,7 +310,7 @@ def _fuller(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) 
     """
     s = chosen.settings
     more = [replace(s, n_configs=count) for count in r.counts if count > s.n_configs][:2]
-    return min(chosen, _best(more, folds, table, r), key=_sized) if more else chosen
+    return min(chosen, _best(more, folds, table, r), key=_rank) if more else chosen
 
 
 def _best(tried: list[Settings], folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
@@ -320,14 +320,14 @@ def _best(tried: list[Settings], folds: list[_Fold], table: CostTable, r: Regime
         for settings in tried:
             for at, held in _joint_fits(fold, table, settings, r, r.prices):
                 found.setdefault(at, []).append(held)
-    return min((_scored("joint", at, held) for at, held in found.items()), key=_sized)
-
-
-def _sized(c: Candidate) -> tuple[float, float]:
-    return c.mean, c.leaves
+    return min((_scored("joint", at, held) for at, held in found.items()), key=_rank)
 
 
 # --- the choice among them ----------------------------------------------------------------------------------
+
+
+def _rank(c: Candidate) -> tuple[float, float]:
+    return c.mean, c.leaves
 
 
 def _scored(strategy: str, settings: Settings, held: list[_Held]) -> Candidate:
@@ -407,7 +407,7 @@ def pick(scored: Sequence[Candidate], tolerance: float, n_repeats: int) -> Candi
     Surely: by one standard error of the difference. Repeats hold the same scenarios out again, so they make
     the mean steadier but count once in its error.
     """
-    best = min(scored, key=lambda c: (c.mean, c.leaves))
+    best = min(scored, key=_rank)
     near = [c for c in scored if c.mean + error(c.cost, best.cost, n_repeats) <= best.mean + tolerance]
     return min([*near, best], key=lambda c: (c.settings.n_configs, c.leaves, c.mean))
 

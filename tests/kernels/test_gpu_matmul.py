@@ -23,10 +23,8 @@ pytestmark = pytest.mark.gpu
 
 LIMITS = {torch.bfloat16: 4e-3, torch.float16: 6e-4}
 
-
 # A generated module holds the configs that its selector returns as constants.
 CHOSEN = [normalise(value) for name, value in vars(generated).items() if name.startswith("_CONFIG_")]
-
 
 # One consumer; second sums; whole tiles, cut and streamed.
 FORMS = [
