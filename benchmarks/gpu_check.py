@@ -7,8 +7,8 @@ are the same.
 
 Runs the GPU tests (of the table of shapes a fixed random tenth, of the products of features a half or a third, or all
 of them; every config that the shipped selector or the default can return, launched and compared with the reference),
-then a short benchmark. At most 8 minutes on one
-H200; several GPUs share the tests (tests/kernels/conftest.py).
+then a short benchmark. At most nine and a half minutes on one H200; several GPUs share the tests
+(tests/kernels/conftest.py).
 Writes benchmarks/gpu_check.json: device, versions, counts, times, and of what it is the proof: a hash of the code that
 ran, and the configs that selectors chose among. A test compares them with today's (`unproved`): a selector may choose
 among fewer. Where anything fails it says what, writes nothing and exits with 1.
@@ -42,7 +42,8 @@ SELECTORS = tuple(
 OTHERS = ("heuristics/vllm_unified_attention.py",)
 NOTHING_LEFT = 5  # of pytest: no test was collected
 TESTS = ("", "_warp_specialized", "_fp8", "_matmul", "_matmul_fp8", "_llama")  # of tests/kernels/test_gpu*.py
-LIMIT = 450  # seconds for the tests; the rest takes half a minute
+# Seconds for the tests, which took 365 and once over 450 on one H200; the rest takes half a minute.
+LIMIT = 540
 BATCHES = {
     "decode": ((1, 700),) * 12,
     "long decode": ((1, 30000),) * 2,
