@@ -31,6 +31,7 @@ from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
+from ..device.warp_specialized.combine import combine_prompts_kernel
 from ..device.widen import widen_kernel
 from ..gemm.device.pad import pad_kernel, pad_words_kernel
 from ..gemm.device.stream_k import stream_k_matmul
@@ -40,7 +41,7 @@ from ..host.dispatch import compiling
 
 KERNELS = (
     naive_kernel, q_block_kernel, split_kv_kernel, static_grid_kernel, mixed_kernel, warp_specialized_kernel,
-    combine_kernel, static_combine_kernel, write_pages_kernel, widen_kernel,
+    combine_kernel, static_combine_kernel, combine_prompts_kernel, write_pages_kernel, widen_kernel,
     stream_k_matmul, vector_matmul, warp_specialized_matmul, pad_kernel, pad_words_kernel,
 )  # fmt: skip
 # Methods of these are replaced by one thread at a time: each puts back what it found.

@@ -66,8 +66,8 @@ class Call:
     total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it; told: the caller said it.
     slots: `slot_mapping`. above, upto: of `Features`, where a batch is taken apart, see `host/apart.py`; with upto the
     call's launch may run beside the one ahead of it. part: scratch of its launch, which lives until those beside it are
-    made. wide: a `widen.Wide`, whose addresses stand for those of k, v, table and, with above, blocks, until `place`
-    makes these tensors.
+    made; second: what the launch that combines its parts is given, behind those. wide: a `widen.Wide`, whose addresses
+    stand for those of k, v, table and, with above, blocks, until `place` makes these tensors.
     """
 
     q: torch.Tensor
@@ -102,6 +102,7 @@ class Call:
     above: int = 0
     upto: int = 0
     part: torch.Tensor | None = None
+    second: tuple[Any, ...] = ()
     wide: Any = None
     layout: CallLayout = field(init=False)  # set by `validate.check`
 

@@ -1,4 +1,5 @@
-"""The second launch that combines the parts of split keys, where that ends sooner than the last program of each block.
+"""The second launch that combines the parts of split keys: of warp_specialized always, of others where that ends sooner
+than the last program of each block.
 
 On Hopper alone, where it begins while the first launch runs (`device/dependent.py`). Behind it it would end later.
 """
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..device.combine import combine_kernel, static_combine_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
+from ..device.warp_specialized import combine_prompts_kernel
+from ..device.warp_specialized.combine import ELEMENTS
 from .bound import Bound, Slots, run
 from .dispatch import through_triton
 
@@ -31,6 +34,9 @@ ROW = 4096
 OPTIONS = {"num_warps": 1, "launch_pdl": True}
 # Parts for each processor that a static grid chooses about.
 PARTS = 4
+KERNELS = {
+    "split_kv": combine_kernel, "static_grid": static_combine_kernel, "warp_specialized": combine_prompts_kernel,
+}  # fmt: skip
 # Of a launch: the plan, the call, `addresses_of`, the stream, the members of Tensors from `alibi` on, rows of scratch.
 Given = tuple["Plan", "Call", tuple[int, ...], int, tuple[Any, ...], int]
 
@@ -58,6 +64,8 @@ def least_parts(kept: int, d_pad: int, rare: bool = False) -> int:
 
 def combines(plan: Plan, call: Call) -> bool:
     """Whether a launch of the plan has a second one. A static grid's parts are not known: as many as it may choose."""
+    if plan.variant == "warp_specialized":
+        return plan.segments > 1
     if plan.second_from is None:
         return False
     parts = plan.segments
@@ -81,7 +89,8 @@ def combine(
 
 def grid_of(plan: Plan, call: Call, rows: int) -> tuple[int, int, int]:
     """rows: of the scratch, all parts of all blocks."""
-    return rows // (plan.segments * plan.kept), plan.kept, 1
+    each = ELEMENTS.value // plan.d_pad if plan.variant == "warp_specialized" else 1
+    return rows // (plan.segments * plan.kept), plan.kept // each, 1
 
 
 def arguments_of(plan: Plan, call: Call, rows: int) -> tuple[Any, ...]:
@@ -90,6 +99,8 @@ def arguments_of(plan: Plan, call: Call, rows: int) -> tuple[Any, ...]:
     layout = (sizes, strides, features, block_m, tile)
     chunk = max(1, ROW // plan.d_pad)
     numbers = (rows, call.left, call.right, call.layout.num_seqs)
+    if plan.variant == "warp_specialized":
+        return (*numbers, plan.segments, *layout, own[-1])
     if plan.variant == "split_kv":
         return (*numbers, plan.segments, plan.second_from, *layout, plan.kept, chunk, plan.decode)
     *_, processors, choose = own
@@ -106,14 +117,10 @@ def arguments_of(plan: Plan, call: Call, rows: int) -> tuple[Any, ...]:
     )
 
 
-def kernel_of(plan: Plan) -> Any:
-    return combine_kernel if plan.variant == "split_kv" else static_combine_kernel
-
-
 def _dispatch(given: Given) -> tuple[Any, tuple[Slots, ...]]:
     plan, call, _, _, rest, rows = given
     arguments = (call.tensors(rest), *arguments_of(plan, call, rows))
-    return through_triton(kernel_of(plan), grid_of(plan, call, rows), arguments, OPTIONS), ()
+    return through_triton(KERNELS[plan.variant], grid_of(plan, call, rows), arguments, OPTIONS), ()
 
 
 def _launch_bound(bound: Bound, given: Given) -> None:

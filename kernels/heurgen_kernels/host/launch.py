@@ -20,6 +20,7 @@ from ..device import combine as combine_module
 from ..device import widen as widen_module
 from ..device.split_kv import split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
+from ..device.warp_specialized import combine as combine_prompts
 from . import plan as plan_module
 from .apart import apart, crowded, prompts_alone, separable
 from .bound import Bound, Slots, run
@@ -43,7 +44,7 @@ from .widen import widen, widened
 # Callees first.
 MODULES = (
     tiles, dependent, block, q_block, split_kv, static_grid, combine_module, mixed, naive, pages, widen_module, items,
-    produce, attend, consume, kernel,
+    produce, attend, consume, combine_prompts, kernel,
 )  # fmt: skip
 
 
@@ -110,6 +111,10 @@ def _launch_apart(call: Call, config: Config) -> bool:
     widen(call, parts[0][0])
     for part, given in parts:
         launch(part, given)
+    for part, _ in parts:
+        if part.second:
+            combine(*part.second)
+            part.second = ()  # it has the call, which would keep its scratch
     return True
 
 
@@ -176,7 +181,13 @@ def _run(
     if made is not None and plan.variant == "static_grid":
         plan.resident = resident_programs(made, plan.options["num_warps"], call.layout.place)
     if combined:
-        combine(plan, call, addresses, stream, rest, numbers[0])
+        second = plan, call, addresses, stream, rest, numbers[0]
+        if call.above and call.wide is not None:
+            call.second = (
+                second  # behind the launches beside this one, which would begin after it: `_launch_apart`
+            )
+        else:
+            combine(*second)
 
 
 def sources_of(tma: tuple[bool, bool]) -> list[Slots]:

@@ -132,20 +132,19 @@ def make_plan(call: Call, config: Config) -> Plan:
         options = {**options, "launch_pdl": True}  # beside the launch of other sequences, see `host/apart.py`
     return Plan(
         kernel, constants, options, block_m // heads, call.k.shape[2] * group // heads, segments, kept, d_pad, decode,
-        tma, tile, variant, rows, *_counters(variant, segments, block_m),
+        tma, tile, variant, rows, *_counters(variant, segments),
         least_parts(kept, d_pad, bool(call.above and call.upto)) if has_second else None,
     )  # fmt: skip
 
 
-def _counters(variant: str, segments: int, block_m: int) -> tuple[int, int]:
+def _counters(variant: str, segments: int) -> tuple[int, int]:
     """How many counters a launch uses: so many, and so many for each of its items (see `launch_grid`).
 
     As many as parts for each item whose keys are cut: its own, and one for each few neighbours among its parts. The
-    warp-specialised kernel has two of its own, and where keys are cut one for each consumer of an item, those of
-    successive items so many times `segments` apart.
+    warp-specialised kernel has two of its own.
     """
     if variant == "warp_specialized":
-        return 2, block_m // 64 * segments if segments > 1 else 0
+        return 2, 0
     return 0, segments if segments > 1 else 0
 
 

@@ -186,7 +186,7 @@ def _compile(call: Call, config: Config, target: str) -> Resources:
     if not combined:
         return found
     arguments = (call.tensors(rest), *combine.arguments_of(plan, call, numbers[0]))
-    second = resources(combine.kernel_of(plan), arguments, combine.OPTIONS, target)
+    second = resources(combine.KERNELS[plan.variant], arguments, combine.OPTIONS, target)
     return Resources(*map(max, astuple(found), astuple(second)))
 
 

@@ -12,6 +12,7 @@ heads of 64, without window or soft cap.
 Tiles that need a mask come first: the diagonal of the new tokens, the last partial tile of the cached ones.
 """
 
+from .combine import combine_prompts_kernel
 from .kernel import warp_specialized_kernel
 
-__all__ = ["warp_specialized_kernel"]
+__all__ = ["combine_prompts_kernel", "warp_specialized_kernel"]

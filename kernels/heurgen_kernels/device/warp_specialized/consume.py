@@ -4,13 +4,11 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
 
-from ..spelling import reinterpret, thread_barrier
-from .attend import HALF, LOWEST, attend_item, pass_tiles
+from .attend import HALF, attend_item, pass_tiles
 from .items import numbers_below, tile_counts, uniform
 from .produce import JOB_SIZE, JOBS
 
 LOG2E = gl.constexpr(1.4426950408889634)
-COMBINED = gl.constexpr(128)  # columns of parts that are added at once
 FOUR_WARPS = gl.constexpr(gl.BlockedLayout([1], [32], [4], [0]))
 
 
@@ -27,35 +25,11 @@ def store_part(acc, M, L, part_ptr, part_rows, row, first: gl.constexpr, D: gl.c
 
 
 @gluon.jit
-def combine_parts(
-    part_ptr, part_rows, row, segments, first: gl.constexpr, WIDTH: gl.constexpr, STEP: gl.constexpr, D: gl.constexpr,
-    LAYOUT: gl.constexpr,
-):  # fmt: skip
-    """(acc, M, L) over all segments of the rows row .. and columns first .. first + WIDTH; a segment's rows are STEP
-    apart.
-    """
-    columns = first + gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))
-    M = gl.full([HALF], LOWEST, gl.float32, gl.SliceLayout(1, LAYOUT))
-    L = gl.zeros([HALF], gl.float32, gl.SliceLayout(1, LAYOUT))
-    acc = gl.zeros([HALF, WIDTH], gl.float32, LAYOUT)
-    for segment in range(segments):
-        rows = row + segment * STEP + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT)).to(gl.int64)
-        m = gl.load(part_ptr + part_rows.to(gl.int64) * D + rows, cache_modifier=".cg")
-        total = gl.load(part_ptr + part_rows.to(gl.int64) * (D + 1) + rows, cache_modifier=".cg")
-        part = gl.load(part_ptr + rows[:, None] * D + columns[None, :], cache_modifier=".cg")
-        m_new = gl.maximum(M, m)
-        acc = acc * gl.exp2(M - m_new)[:, None] + part * gl.exp2(m - m_new)[:, None]
-        L = L * gl.exp2(M - m_new) + total * gl.exp2(m - m_new)
-        M = m_new
-    return acc, M, L
-
-
-@gluon.jit
-def finished(acc, M, L, sinks_ptr, scale_ptr, first_head, WHICH: gl.constexpr, G: gl.constexpr):
-    """The normalised rows, times V's scale; sinks join the denominator once."""
+def finished(acc, M, L, sinks_ptr, scale_ptr, first_head, first_row, G: gl.constexpr):
+    """The normalised rows, of a Q block's from first_row on, times V's scale; sinks join the denominator once."""
     LAYOUT: gl.constexpr = acc.type.layout
     if sinks_ptr is not None:
-        rows = WHICH * HALF + gl.arange(0, HALF, gl.SliceLayout(1, LAYOUT))
+        rows = first_row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
         sink = gl.load(sinks_ptr + first_head + rows % G).to(gl.float32) * LOG2E
         m_new = gl.maximum(M, sink)
         L = L * gl.exp2(M - m_new) + gl.exp2(sink - m_new)
@@ -91,31 +65,12 @@ def row_places(
 
 
 @gluon.jit
-def combine_halves(
-    q_buffers, sinks_ptr, scale_ptr, part_ptr, part_rows, row, segments, first_head, WHICH: gl.constexpr,
-    CONSUMERS: gl.constexpr, G: gl.constexpr, D: gl.constexpr,
-):  # fmt: skip
-    """All segments' rows, normalised, to where a consumer's Q was. In pieces: all columns of the sum and of a part
-    would spill.
-    """
-    PIECE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, COMBINED, 16])
-    COUNT: gl.constexpr = D // COMBINED
-    pieces = reinterpret(q_buffers, q_buffers.dtype, [CONSUMERS * COUNT, HALF, COMBINED], q_buffers.layout)
-    for number in gl.static_range(COUNT):
-        part, m, total = combine_parts(
-            part_ptr, part_rows, row, segments, number * COMBINED, COMBINED, CONSUMERS * HALF, D, PIECE
-        )
-        part = finished(part, m, total, sinks_ptr, scale_ptr, first_head, WHICH, G)
-        pieces.index(WHICH * COUNT + number).store(part.to(q_buffers.dtype))
-
-
-@gluon.jit
 def deliver(
-    acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, count_ptr,
-    WHICH: gl.constexpr, CONSUMERS: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr,
-    D: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, WHOLE: gl.constexpr,
+    acc, more, row_max, row_sum, job, q, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, WHICH: gl.constexpr,
+    CONSUMERS: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
+    O_TOK: gl.constexpr, O_HEAD: gl.constexpr, WHOLE: gl.constexpr,
 ):  # fmt: skip
-    """Store a consumer's rows: the output, or where keys are cut the part; the last part adds all and stores them.
+    """Store a consumer's rows: the output, or where keys are cut the part, which a second launch adds to the others.
     acc, more: see `add_values`.
     """
     FIRST: gl.constexpr = acc.shape[1]
@@ -123,47 +78,28 @@ def deliver(
     O_LAYOUT: gl.constexpr = acc.type.layout
     MORE: gl.constexpr = more.type.layout
     head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
-    place, segments, segment = pick(job, 7), pick(job, 8), pick(job, 9)
+    place, segments = pick(job, 7), pick(job, 8)
     M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
     L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
-    ended = True
-    halved = False
-    if part_ptr is not None:  # noqa: SIM102
-        if segments > 1:
-            STEP: gl.constexpr = CONSUMERS * HALF
-            store_part(acc, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, 0, D)
+    cut = False
+    if part_ptr is not None:
+        cut = segments > 1
+        if cut:
+            row = place * (CONSUMERS * HALF) + WHICH * HALF
+            store_part(acc, M, L, part_ptr, part_rows, row, 0, D)
             if SPLIT:
-                store_part(more, M, L, part_ptr, part_rows, place * STEP + WHICH * HALF, FIRST, D)
-            thread_barrier()  # every thread's part is written before one thread counts it
-            counter = count_ptr + 2 + CONSUMERS * (place - segment) + WHICH
-            ended = gl.atomic_add(counter, 1, sem="acq_rel") == segments - 1
-            if ended:
-                gl.store(counter, 0)
-                row = (place - segment) * STEP + WHICH * HALF
-                if D <= COMBINED:
-                    acc, M, L = combine_parts(part_ptr, part_rows, row, segments, 0, FIRST, STEP, D, O_LAYOUT)
-                    if SPLIT:
-                        more, _m, _total = combine_parts(
-                            part_ptr, part_rows, row, segments, FIRST, FIRST // 2, STEP, D, MORE
-                        )
-                else:
-                    halved = True
-                    combine_halves(
-                        q_buffers, sinks_ptr, scale_ptr, part_ptr, part_rows, row, segments, head * G, WHICH, CONSUMERS,
-                        G, D,
-                    )  # fmt: skip
-    if ended:
+                store_part(more, M, L, part_ptr, part_rows, row, FIRST, D)
+    if not cut:
         # through shared memory, where Q is needed no more, so that a thread stores 16 bytes at once
-        if not halved:
-            rows = finished(acc, M, L, sinks_ptr, scale_ptr, head * G, WHICH, G).to(q.dtype)
-            if SPLIT:
-                q.slice(0, FIRST, 1).store(rows)
-                m = gl.convert_layout(M, gl.SliceLayout(1, MORE))
-                total = gl.convert_layout(L, gl.SliceLayout(1, MORE))
-                rest = finished(more, m, total, sinks_ptr, scale_ptr, head * G, WHICH, G)
-                q.slice(FIRST, FIRST // 2, 1).store(rest.to(q.dtype))
-            else:
-                q.store(rows)
+        rows = finished(acc, M, L, sinks_ptr, scale_ptr, head * G, WHICH * HALF, G).to(q.dtype)
+        if SPLIT:
+            q.slice(0, FIRST, 1).store(rows)
+            m = gl.convert_layout(M, gl.SliceLayout(1, MORE))
+            total = gl.convert_layout(L, gl.SliceLayout(1, MORE))
+            rest = finished(more, m, total, sinks_ptr, scale_ptr, head * G, WHICH * HALF, G)
+            q.slice(FIRST, FIRST // 2, 1).store(rest.to(q.dtype))
+        else:
+            q.store(rows)
         places, keep = row_places(
             out_ptr, head, token0, block, q_len, WHICH, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE
         )
@@ -172,8 +108,8 @@ def deliver(
 
 @gluon.jit
 def consume(
-    q_ptr, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, count_ptr, q_buffers, k_buffers, v_buffers, barriers,
-    job_barriers, jobs, left, right, inner, qk_scale, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, G: gl.constexpr,
+    q_ptr, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, q_buffers, k_buffers, v_buffers, barriers, job_barriers,
+    jobs, left, right, inner, qk_scale, WHICH: gl.constexpr, CONSUMERS: gl.constexpr, G: gl.constexpr,
     BLOCK_Q: gl.constexpr, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     Q_TOK: gl.constexpr, Q_HEAD: gl.constexpr, O_TOK: gl.constexpr, O_HEAD: gl.constexpr, CAUSAL: gl.constexpr,
     WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
@@ -216,8 +152,8 @@ def consume(
             if CONSUMERS == 3:  # kept over the keys, these numbers would spill
                 job = jobs.index(slot).load(FOUR_WARPS)
             deliver(
-                acc, more, row_max, row_sum, job, q, q_buffers, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows,
-                count_ptr, WHICH, CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE,
+                acc, more, row_max, row_sum, job, q, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, WHICH,
+                CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE,
             )  # fmt: skip
         if CONSUMERS == 3:
             mbarrier.arrive(job_empty.index(slot))

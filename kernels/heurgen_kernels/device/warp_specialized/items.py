@@ -15,6 +15,12 @@ def let_next_begin():
 
 
 @gluon.jit
+def await_former():
+    """As `dependent.await_former`."""
+    gl.inline_asm_elementwise("griddepcontrol.wait; // $0", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
+
+
+@gluon.jit
 def uniform(value):
     """The same number, which the assembler then knows to be the same in all threads of a warp."""
     return gl.inline_asm_elementwise(
@@ -127,6 +133,25 @@ def tile_counts(
     page_whole = gl.maximum(context // TILE - page_passed, 0)
     page_masked = (context + TILE - 1) // TILE - page_passed - page_whole
     return masked, whole, page_masked, page_whole, passed, page_passed
+
+
+@gluon.jit
+def part_tiles(
+    longest, left, right, max_segments, BLOCK_Q: gl.constexpr, TILE: gl.constexpr, CAUSAL: gl.constexpr,
+    WINDOW: gl.constexpr,
+):  # fmt: skip
+    """Tiles of a segment where the batch's longest sequence is cut into max_segments."""
+    if WINDOW and CAUSAL:
+        longest = gl.minimum(longest, left + right + BLOCK_Q + TILE)
+    return gl.maximum((longest + TILE * max_segments - 1) // (TILE * max_segments), 1)
+
+
+@gluon.jit
+def part_count(tiles, per_segment, max_segments):
+    """(tiles of a Q block, segments that they are cut into). tiles: `tile_counts`."""
+    new_masked, new_whole, page_masked, page_whole, _passed, _page_passed = tiles
+    total = new_masked + new_whole + page_masked + page_whole
+    return total, gl.minimum(gl.maximum((total + per_segment - 1) // per_segment, 1), max_segments)
 
 
 @gluon.jit

@@ -54,7 +54,7 @@ def warp_specialized_kernel(
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     job_ready = gl.allocate_shared_memory(gl.int64, [JOBS, 1], mbarrier.MBarrierLayout())
     job_empty = gl.allocate_shared_memory(gl.int64, [JOBS, 1], mbarrier.MBarrierLayout())
-    if ABOVE > 0:
+    if (ABOVE > 0) or (tensors.part is not None):
         let_next_begin()
     for slot in gl.static_range(STAGES):
         mbarrier.init(k_ready.index(slot), count=1)
@@ -78,10 +78,9 @@ def warp_specialized_kernel(
     gl.warp_specialize(
         [
             (consume, (
-                tensors.q, tensors.out, tensors.sinks, tensors.v_scale, tensors.part, part_rows, tensors.counters,
-                q_buffers, k_buffers, v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, which,
-                CONSUMERS, G, BLOCK_Q, TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP,
-                FRESH, PREFIX,
+                tensors.q, tensors.out, tensors.sinks, tensors.v_scale, tensors.part, part_rows, q_buffers, k_buffers,
+                v_buffers, barriers, job_barriers, jobs, left, right, inner, qk_scale, which, CONSUMERS, G, BLOCK_Q,
+                TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
             )) if which < CONSUMERS else (produce, (
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
                 tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,

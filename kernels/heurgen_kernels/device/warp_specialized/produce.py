@@ -5,7 +5,17 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 from ..spelling import async_load, reinterpret
-from .items import ONE_WARP, in_turn, locate_block, survey, tile_counts, tile_place, uniform
+from .items import (
+    ONE_WARP,
+    in_turn,
+    locate_block,
+    part_count,
+    part_tiles,
+    survey,
+    tile_counts,
+    tile_place,
+    uniform,
+)  # fmt: skip
 
 # 128 bytes, the widest swizzle: a tile lies in shared memory as columns of 64 two-byte elements.
 COLUMNS = gl.constexpr(64)
@@ -53,7 +63,7 @@ def load_tile(
 
 @gluon.jit
 def hand_over(
-    jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place, segments, segment
+    jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place, segments
 ):  # fmt: skip
     """Describe an item to the consumers; count < 0 ends their work."""
     slot = item % JOBS
@@ -61,7 +71,7 @@ def hand_over(
     index = gl.arange(0, JOB_SIZE, ONE_WARP)
     job = gl.where(index == 0, head, gl.where(index == 1, token0, gl.where(index == 2, block, q_len)))
     job = gl.where(index == 4, context, gl.where(index == 5, begin, gl.where(index == 6, count, job)))
-    job = gl.where(index == 7, place, gl.where(index == 8, segments, gl.where(index == 9, segment, job)))
+    job = gl.where(index == 7, place, gl.where(index == 8, segments, job))
     jobs.index(slot).store(job)
     mbarrier.arrive(job_ready.index(slot))
 
@@ -89,9 +99,7 @@ def produce(
     job_ready, job_empty = job_barriers
     PAGE_ROWS: gl.constexpr = K_PAGE // K_TOK
     decodes, longest, decodes_are_long = survey(cu_ptr, lens_ptr, num_seqs)
-    if WINDOW and CAUSAL:
-        longest = gl.minimum(longest, left + right + BLOCK_Q + TILE)
-    per_segment = gl.maximum((longest + TILE * max_segments - 1) // (TILE * max_segments), 1)
+    per_segment = part_tiles(longest, left, right, max_segments, BLOCK_Q, TILE, CAUSAL, WINDOW)
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
     decodes = gl.where(decodes_are_long, decodes, 0)
@@ -109,16 +117,14 @@ def produce(
             cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q
         )
         tiles = tile_counts(block, q_len, context, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, FRESH, PREFIX)
-        new_masked, new_whole, page_masked, page_whole, _passed, _page_passed = tiles
-        total = new_masked + new_whole + page_masked + page_whole
-        segments = gl.minimum(gl.maximum((total + per_segment - 1) // per_segment, 1), max_segments)
+        total, segments = part_count(tiles, per_segment, max_segments)
         if (block * BLOCK_Q < q_len) & (segment < segments):
             begin = total * segment // segments
             count = total * (segment + 1) // segments - begin
             place = (number * HKV + head) * max_segments + segment
             hand_over(
                 jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place,
-                segments, segment,
+                segments,
             )  # fmt: skip
             item += 1
             table = table_ptr + sequence.to(gl.int64) * table_stride
@@ -150,7 +156,7 @@ def produce(
             loaded += count
         else:
             work = next_work(count_ptr)
-    hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0)
+    hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, 0, 0)
     # the last program to stop leaves the counters as it found them
     if gl.atomic_add(count_ptr + 1, 1) == gl.num_programs(0) - 1:
         gl.store(count_ptr, 0)
