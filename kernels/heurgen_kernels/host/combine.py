@@ -34,6 +34,7 @@ ROW = 4096
 OPTIONS = {"num_warps": 1, "launch_pdl": True}
 # Parts for each processor that a static grid chooses about.
 PARTS = 4
+# Of a plan's second launch, by variant.
 KERNELS = {
     "split_kv": combine_kernel, "static_grid": static_combine_kernel, "warp_specialized": combine_prompts_kernel,
 }  # fmt: skip

@@ -183,9 +183,8 @@ def _run(
     if combined:
         second = plan, call, addresses, stream, rest, numbers[0]
         if call.above and call.wide is not None:
-            call.second = (
-                second  # behind the launches beside this one, which would begin after it: `_launch_apart`
-            )
+            # behind the launches beside this one, which would begin after it: `_launch_apart`
+            call.second = second
         else:
             combine(*second)
 

@@ -113,22 +113,26 @@ def fits_the_signature(plan, call, items, blocks):
     assert (tensors.q, tensors.k, tensors.lens, tensors.sinks) == (call.q, call.k, call.lens, call.sinks)
     if plan.segments > 1:
         assert tensors.part.numel() == given["part_rows"] * (plan.d_pad + 2)
-        assert tensors.counters.numel() >= items
+        assert tensors.counters.numel() >= plan.counters + plan.item_counters * items
     if combined:
         second_fits(plan, call, given)
 
 
 def second_fits(plan, call, given):
-    """The second launch of split keys knows the first one's numbers by the same names; a program for each row."""
-    kernel, rows = combine.kernel_of(plan), given["part_rows"]
+    """The second launch of split keys knows the first one's numbers by the same names; a program for each row, of
+    warp_specialized for 512 numbers of a part.
+    """
+    kernel, rows = combine.KERNELS[plan.variant], given["part_rows"]
     names = kernel.arg_names[1:]
     found = dict(zip(names, combine.arguments_of(plan, call, rows), strict=True))
     assert {name: found[name] for name in names if name not in ("CHUNK", "SEGMENTS", "KEPT", "DECODE")} == {
         name: given[name] for name in names if name not in ("CHUNK", "SEGMENTS", "KEPT", "DECODE")
     }
-    assert (found["KEPT"], found.get("SEGMENTS", plan.segments)) == (plan.kept, plan.segments)
+    assert found.get("KEPT", found["BLOCK_M"]) == plan.kept
+    assert found.get("SEGMENTS", plan.segments) == plan.segments
     x, y, z = combine.grid_of(plan, call, rows)
-    assert (x * y * plan.segments, y, z) == (rows, plan.kept, 1)
+    each = 512 // plan.d_pad if plan.variant == "warp_specialized" else 1
+    assert (x * y * each * plan.segments, y * each, z) == (rows, plan.kept, 1)
     assert plan.segments * plan.kept * plan.d_pad * 4 > combine.ALONE
 
 

@@ -153,6 +153,16 @@ def test_many_large_parts_have_a_second_launch(gone, monkeypatch, variant, heads
         assert [name for name, _ in gone] == (names if device.hopper else names[:1])
 
 
+@pytest.mark.parametrize(("segments", "names"), [(1, ["_dispatch"]), (2, ["_dispatch", "combine"])])
+def test_parts_of_prompts_are_combined_by_a_second_launch_always(gone, monkeypatch, segments, names):
+    monkeypatch.setattr(launch, "settle_cache_keys", lambda: None)
+    batch = make_batch([(300, 700)], (4, 2), 128, dtype=torch.bfloat16)
+    call = checked(batch, Device("nvidia", (9, 0), 132))
+    launch.launch(call, Config("warp_specialized", 128, 64, 4, 3, segments))
+    assert [name for name, _ in gone] == names
+    assert not call.second
+
+
 def test_a_bound_launch_is_taken_where_no_profiler_listens(gone, monkeypatch):
     call, setting = checked(make_batch([(1, 300), (1, 30)])), Config("q_block", 16, 16)
     monkeypatch.setattr(launch, "_plans", Cache())

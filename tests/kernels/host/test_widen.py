@@ -331,6 +331,28 @@ def test_launches_beside_one_another_share_no_scratch(monkeypatch):
     assert all(len(set(kind)) == 3 for kind in zip(*found, strict=True))
 
 
+def test_prompts_taken_apart_are_combined_behind_the_launches_beside_them(monkeypatch):
+    """A second launch right behind them would have to begin before the decodes may."""
+    order = []
+    monkeypatch.setattr(launching, "widen", lambda call, copy: None)
+    monkeypatch.setattr(launching, "settle_cache_keys", lambda: None)
+    monkeypatch.setattr(
+        launching, "_dispatch", lambda given: order.append((given[0].variant, given[1])) or (None, ())
+    )
+    monkeypatch.setattr(
+        launching, "combine", lambda plan, call, *_: order.append((f"{plan.variant} parts", call))
+    )
+    launch(checked(batch_of(UNEVEN, heads=(4, 1), size=128), H200), with_segments(APART, 3))
+    assert [name for name, _ in order] == [
+        "warp_specialized",
+        "split_kv",
+        "split_kv",
+        "warp_specialized parts",
+    ]
+    assert order[0][1] is order[-1][1]
+    assert not order[0][1].second
+
+
 def test_many_parts_alone_are_combined_by_a_second_launch_between_decodes_and_prompts():
     """Most of its programs would have no work: most sequences are decodes."""
     between, decodes = apart(checked(batch_of(UNEVEN, heads=(4, 1), size=128), H200), APART)[1:]

@@ -1,7 +1,7 @@
 """The second launch of split keys, see `device/combine.py`: a warp for a few rows of a Q block.
 
-Few blocks have parts where prompts' keys are cut, and the last program of each, alone, takes as long as a third of the
-first launch.
+Where prompts' keys are cut blocks are few: the last program of each alone would add parts for 6 us of 29, and for six
+times as long as the first launch where parts are many (docs/kernel_notes.md).
 """
 
 from triton.experimental import gluon
@@ -16,7 +16,7 @@ ELEMENTS = gl.constexpr(512)  # of a part that a program reads: with four parts 
 
 @gluon.jit
 def load_rows(tensors, part_rows, rows, columns, ok, keep, D: gl.constexpr):
-    """(rows of a part, their maxima, their sums); nothing where they are not ok."""
+    """(rows of a part [ROWS, D], their maxima, their sums); of those that are not ok as of a part without keys."""
     base = tensors.part + part_rows.to(gl.int64) * D
     m = gl.load(base + rows, mask=ok, other=LOWEST, cache_modifier=".cg")
     total = gl.load(base + part_rows.to(gl.int64) + rows, mask=ok, other=0.0, cache_modifier=".cg")
@@ -30,7 +30,9 @@ def load_rows(tensors, part_rows, rows, columns, ok, keep, D: gl.constexpr):
 @gluon.jit
 def combine_rows(tensors, part_rows, row, step, segments, ROWS: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
                  LAYOUT: gl.constexpr):  # fmt: skip
-    """(acc [ROWS, D], M, L) over all segments, four at a time; a segment's rows are `step` apart."""
+    """(acc [ROWS, D], M, L) over all segments, three at a time beside the sum; successive segments' rows are `step`
+    apart.
+    """
     columns = gl.arange(0, D, gl.SliceLayout(0, LAYOUT))
     keep = columns < HEAD
     rows = row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT)).to(gl.int64)
@@ -45,12 +47,8 @@ def combine_rows(tensors, part_rows, row, step, segments, ROWS: gl.constexpr, HE
             tensors, part_rows, rows + (first + 2) * step, columns, every & (first + 2 < segments), keep, D
         )
         m_new = gl.maximum(gl.maximum(M, m_a), gl.maximum(m_b, m_c))
-        s, s_a, s_b, s_c = (
-            gl.exp2(M - m_new),
-            gl.exp2(m_a - m_new),
-            gl.exp2(m_b - m_new),
-            gl.exp2(m_c - m_new),
-        )
+        s, s_a = gl.exp2(M - m_new), gl.exp2(m_a - m_new)
+        s_b, s_c = gl.exp2(m_b - m_new), gl.exp2(m_c - m_new)
         acc = acc * s[:, None] + a * s_a[:, None] + b * s_b[:, None] + c * s_c[:, None]
         L = L * s + l_a * s_a + l_b * s_b + l_c * s_c
         M = m_new
