@@ -78,12 +78,12 @@ def deliver(
     O_LAYOUT: gl.constexpr = acc.type.layout
     MORE: gl.constexpr = more.type.layout
     head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
-    place, segments = pick(job, 7), pick(job, 8)
+    place = pick(job, 7)
     M = gl.convert_layout(row_max, gl.SliceLayout(1, O_LAYOUT))
     L = gl.convert_layout(row_sum, gl.SliceLayout(1, O_LAYOUT))
     cut = False
     if part_ptr is not None:
-        cut = segments > 1
+        cut = place >= 0
         if cut:
             row = place * (CONSUMERS * HALF) + WHICH * HALF
             store_part(acc, M, L, part_ptr, part_rows, row, 0, D)
@@ -129,8 +129,6 @@ def consume(
         head, token0, block, q_len = pick(job, 0), pick(job, 1), pick(job, 2), pick(job, 3)
         context, begin = pick(job, 4), pick(job, 5)
         count = pick(job, 6)
-        if CONSUMERS == 2:
-            mbarrier.arrive(job_empty.index(slot))
         item += 1
         if (count >= 0) & (block * BLOCK_Q + WHICH * HALF // G >= q_len):
             pass_tiles(barriers, done, count, STAGES)
@@ -149,12 +147,10 @@ def consume(
                 gl.minimum(block * BLOCK_Q + BLOCK_Q, q_len) - 1, context, q_len, left, right, inner, qk_scale, tiles,
                 begin, count, done, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX, S_LAYOUT,
             )  # fmt: skip
-            if CONSUMERS == 3:  # kept over the keys, these numbers would spill
-                job = jobs.index(slot).load(FOUR_WARPS)
+            job = jobs.index(slot).load(FOUR_WARPS)  # kept over the keys, these numbers would spill
             deliver(
                 acc, more, row_max, row_sum, job, q, out_ptr, sinks_ptr, scale_ptr, part_ptr, part_rows, WHICH,
                 CONSUMERS, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE,
             )  # fmt: skip
-        if CONSUMERS == 3:
-            mbarrier.arrive(job_empty.index(slot))
+        mbarrier.arrive(job_empty.index(slot))
         done += gl.maximum(count, 0)

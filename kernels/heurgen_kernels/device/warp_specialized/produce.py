@@ -63,7 +63,7 @@ def load_tile(
 
 @gluon.jit
 def hand_over(
-    jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place, segments
+    jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place
 ):  # fmt: skip
     """Describe an item to the consumers; count < 0 ends their work."""
     slot = item % JOBS
@@ -71,7 +71,7 @@ def hand_over(
     index = gl.arange(0, JOB_SIZE, ONE_WARP)
     job = gl.where(index == 0, head, gl.where(index == 1, token0, gl.where(index == 2, block, q_len)))
     job = gl.where(index == 4, context, gl.where(index == 5, begin, gl.where(index == 6, count, job)))
-    job = gl.where(index == 7, place, gl.where(index == 8, segments, job))
+    job = gl.where(index == 7, place, job)
     jobs.index(slot).store(job)
     mbarrier.arrive(job_ready.index(slot))
 
@@ -121,10 +121,9 @@ def produce(
         if (block * BLOCK_Q < q_len) & (segment < segments):
             begin = total * segment // segments
             count = total * (segment + 1) // segments - begin
-            place = (number * HKV + head) * max_segments + segment
+            place = gl.where(segments > 1, (number * HKV + head) * max_segments + segment, -1)
             hand_over(
                 jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place,
-                segments,
             )  # fmt: skip
             item += 1
             table = table_ptr + sequence.to(gl.int64) * table_stride
@@ -156,7 +155,7 @@ def produce(
             loaded += count
         else:
             work = next_work(count_ptr)
-    hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, 0, 0)
+    hand_over(jobs, job_ready, job_empty, item, 0, 0, 0, 0, 0, 0, -1, -1)
     # the last program to stop leaves the counters as it found them
     if gl.atomic_add(count_ptr + 1, 1) == gl.num_programs(0) - 1:
         gl.store(count_ptr, 0)
