@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..device.combine import combine_kernel, static_combine_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
-from ..device.warp_specialized import combine_prompts_kernel
+from ..device.warp_specialized import combine_prompts_kernel, warp_specialized_kernel
 from ..device.warp_specialized.combine import ELEMENTS
 from .bound import Bound, Slots, run
 from .dispatch import through_triton
@@ -51,6 +51,8 @@ def parted(kernel: Any, decode: bool, kept: int, d_pad: int) -> bool:
     4 KB as much as it gains elsewhere. Behind one of heads of 256 it took 7 us longer.
     """
     part = 4 * kept * d_pad
+    if kernel is warp_specialized_kernel:
+        return True  # it has no other way
     if kernel is split_kv_kernel:
         return part >= LARGE_PARTS["split_kv"]
     return kernel is static_grid_kernel and decode and d_pad <= 128 and part >= LARGE_PARTS["static_grid"]
@@ -65,8 +67,6 @@ def least_parts(kept: int, d_pad: int, rare: bool = False) -> int:
 
 def combines(plan: Plan, call: Call) -> bool:
     """Whether a launch of the plan has a second one. A static grid's parts are not known: as many as it may choose."""
-    if plan.variant == "warp_specialized":
-        return plan.segments > 1
     if plan.second_from is None:
         return False
     parts = plan.segments

@@ -8,16 +8,17 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from .attend import LOWEST
-from .consume import finished
+from .consume import finished, row_places
 from .items import await_former, locate_block, part_count, part_tiles, survey, tile_counts
 
 ELEMENTS = gl.constexpr(512)  # of a part that a program reads: with four parts at once 64 registers a thread
 
 
 @gluon.jit
-def load_rows(tensors, part_rows, rows, columns, ok, keep, D: gl.constexpr):
-    """(rows of a part [ROWS, D], their maxima, their sums); of those that are not ok as of a part without keys."""
+def load_rows(tensors, part_rows, rows, columns, keep, there, D: gl.constexpr):
+    """(rows of a part [ROWS, D], their maxima, their sums); as of a part without keys where it is not there."""
     base = tensors.part + part_rows.to(gl.int64) * D
+    ok = (rows >= 0) & there
     m = gl.load(base + rows, mask=ok, other=LOWEST, cache_modifier=".cg")
     total = gl.load(base + part_rows.to(gl.int64) + rows, mask=ok, other=0.0, cache_modifier=".cg")
     part = gl.load(
@@ -36,16 +37,11 @@ def combine_rows(tensors, part_rows, row, step, segments, ROWS: gl.constexpr, HE
     columns = gl.arange(0, D, gl.SliceLayout(0, LAYOUT))
     keep = columns < HEAD
     rows = row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT)).to(gl.int64)
-    every = rows >= 0
-    acc, M, L = load_rows(tensors, part_rows, rows, columns, every, keep, D)
-    for first in range(1, segments, 3):
-        a, m_a, l_a = load_rows(tensors, part_rows, rows + first * step, columns, every, keep, D)
-        b, m_b, l_b = load_rows(
-            tensors, part_rows, rows + (first + 1) * step, columns, every & (first + 1 < segments), keep, D
-        )
-        c, m_c, l_c = load_rows(
-            tensors, part_rows, rows + (first + 2) * step, columns, every & (first + 2 < segments), keep, D
-        )
+    acc, M, L = load_rows(tensors, part_rows, rows, columns, keep, True, D)
+    for i in range(1, segments, 3):
+        a, m_a, l_a = load_rows(tensors, part_rows, rows + i * step, columns, keep, True, D)
+        b, m_b, l_b = load_rows(tensors, part_rows, rows + (i + 1) * step, columns, keep, i + 1 < segments, D)
+        c, m_c, l_c = load_rows(tensors, part_rows, rows + (i + 2) * step, columns, keep, i + 2 < segments, D)
         m_new = gl.maximum(gl.maximum(M, m_a), gl.maximum(m_b, m_c))
         s, s_a = gl.exp2(M - m_new), gl.exp2(m_a - m_new)
         s_b, s_c = gl.exp2(m_b - m_new), gl.exp2(m_c - m_new)
@@ -92,12 +88,8 @@ def combine_prompts_kernel(
             LAYOUT,
         )  # fmt: skip
         acc = finished(acc, M, L, tensors.sinks, tensors.v_scale, head * G, first, G)
-        rows = first + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
-        token = block * BLOCK_Q + rows // G
-        columns = gl.arange(0, D, gl.SliceLayout(0, LAYOUT))
-        places = (token0 + token).to(gl.int64) * strides.O_TOK + (head * G + rows % G) * strides.O_HEAD
-        ok = (token < q_len) & (rows < BLOCK_Q * G)
-        gl.store(
-            tensors.out + places[:, None] + columns[None, :], acc.to(tensors.out.dtype.element_ty),
-            mask=ok[:, None] & (columns < sizes.D)[None, :],
+        places, keep = row_places(
+            tensors.out, head, token0, block, q_len, first, ROWS, G, BLOCK_Q, sizes.D, D, strides.O_TOK,
+            strides.O_HEAD, LAYOUT,
         )  # fmt: skip
+        gl.store(places, acc.to(tensors.out.dtype.element_ty), mask=keep)

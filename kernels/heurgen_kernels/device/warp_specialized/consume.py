@@ -48,12 +48,12 @@ def pick(job, number: gl.constexpr):
 
 @gluon.jit
 def row_places(
-    ptr, head, token0, block, q_len, WHICH: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr, HEAD: gl.constexpr,
-    D: gl.constexpr, S_TOK: gl.constexpr, S_HEAD: gl.constexpr, WHOLE: gl.constexpr,
+    ptr, head, token0, block, q_len, first_row, ROWS: gl.constexpr, G: gl.constexpr, BLOCK_Q: gl.constexpr,
+    HEAD: gl.constexpr, D: gl.constexpr, S_TOK: gl.constexpr, S_HEAD: gl.constexpr, WHOLE: gl.constexpr,
 ):  # fmt: skip
-    """(places [HALF, D], which are real) of a consumer's rows in q or the output."""
+    """(places [ROWS, D], which are real) of a Q block's rows from first_row on, in q or the output."""
     LAYOUT: gl.constexpr = gl.SliceLayout(1, WHOLE)
-    rows = WHICH * HALF + numbers_below(HALF, LAYOUT)
+    rows = first_row + numbers_below(ROWS, LAYOUT)
     token = block * BLOCK_Q + rows // G
     tokens, heads, row_ok = token0 + token, head * G + rows % G, (token < q_len) & (rows < BLOCK_Q * G)
     columns = gl.arange(0, D, gl.SliceLayout(0, WHOLE))
@@ -101,7 +101,7 @@ def deliver(
         else:
             q.store(rows)
         places, keep = row_places(
-            out_ptr, head, token0, block, q_len, WHICH, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE
+            out_ptr, head, token0, block, q_len, WHICH * HALF, HALF, G, BLOCK_Q, HEAD, D, O_TOK, O_HEAD, WHOLE
         )
         gl.store(places, q.load(WHOLE), mask=keep)
 
@@ -134,8 +134,8 @@ def consume(
             pass_tiles(barriers, done, count, STAGES)
         elif count >= 0:
             places, keep = row_places(
-                q_ptr, head, token0, block, q_len, WHICH, G, BLOCK_Q, HEAD, D, Q_TOK, Q_HEAD, WHOLE
-            )
+                q_ptr, head, token0, block, q_len, WHICH * HALF, HALF, G, BLOCK_Q, HEAD, D, Q_TOK, Q_HEAD, WHOLE
+            )  # fmt: skip
             q.store(gl.load(places, mask=keep, other=0.0))
             fence_async_shared()
             score_rows = WHICH * HALF + numbers_below(HALF, gl.SliceLayout(1, S_LAYOUT))

@@ -65,7 +65,9 @@ def load_tile(
 def hand_over(
     jobs, job_ready, job_empty, item, head, token0, block, q_len, context, begin, count, place
 ):  # fmt: skip
-    """Describe an item to the consumers; count < 0 ends their work."""
+    """Describe an item to the consumers; count < 0 ends their work. place: of its part in the scratch, < 0 where
+    its keys are not cut.
+    """
     slot = item % JOBS
     mbarrier.wait(job_empty.index(slot), (item // JOBS & 1) ^ 1)
     index = gl.arange(0, JOB_SIZE, ONE_WARP)
