@@ -120,6 +120,31 @@ def test_near_identical_devices_share_a_tree(noise: float) -> None:
     assert module.selectors[0].choice["device_forms"]["chosen"] == "pooled"
 
 
+def test_one_tree_for_all_may_have_as_many_leaves_as_trees_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One device wants blocks by m, the other warps by n: two leaves a device, or four that serve both."""
+    few = replace(constants.LEARNER, leaves=2, scenarios_per_leaf=10**6, doubling=1e9)
+    monkeypatch.setattr(constants, "LEARNER", few)
+    rng = np.random.RandomState(3)
+    lines = ["vendor,device,m,n,BLOCK,num_warps,status,time_ms"]
+    for m, n in rng.choice([10, 20, 900, 950], (60, 2)):
+        for device, large in ((A100, m > 500), (H100, n > 500)):
+            for block in (16, 64):
+                for warps in (4, 8):
+                    right = (block == 64 if device == A100 else warps == 8) == large
+                    time = (1.0 if right else 1.5) * np.exp(0.01 * rng.randn())
+                    lines.append(f"nvidia,{device},{m},{n},{block},{warps},ok,{time:.6f}")
+    module = trained("\n".join(lines) + "\n", strategy="auto")
+    record = module.selectors[0].choice["device_forms"]
+    assert record["chosen"] == "pooled"
+    leaves = {form["form"]: form["leaves"] for form in record["compared"]}
+    assert leaves["pooled"] == leaves["one tree a device"] == 4
+    assert forms(module)["pooled"] < 1.05
+    bound = trained("\n".join(lines) + "\n", strategy="auto", max_leaves=2)  # a limit that was named holds
+    assert bound.selectors[0].choice["device_forms"]["chosen"] == "one tree a device"
+
+
 def test_devices_that_follow_a_number_of_their_cards() -> None:
     """Six devices with few rows each, of two kinds: one tree that knows the number of multiprocessors."""
     wishes = {f"GPU {i}": 0.25 if i % 2 else 2.0 for i in range(6)}
