@@ -83,9 +83,8 @@ def fit_devices(
     log is to expect (`choice["unknown_device"]`). Without `compare` it is one tree a device, and nothing recorded.
     """
     if not compare:
-        return _shipped(tables, OWN, _fitted(replace(tables, featured=None), options, progress, 1))
-    times = 2 if _leaves_are_open(options) else 1
-    fits = _fitted(tables, options, progress, times)
+        return _shipped(tables, OWN, _fitted(replace(tables, featured=None), options, progress))
+    fits = _fitted(tables, options, progress)
     pooled, _, own = fits
     if not pooled.decided.regime.validates:
         return (pooled.selector,)
@@ -93,11 +92,11 @@ def fit_devices(
     forms = [*_shared_forms(fits, options, folds), _own_form(tables, own, options, folds)]
     regime = pooled.decided.regime
     chosen = _chosen(forms, regime.tolerance, regime.repeats)
-    if times > 1 and chosen.name == OWN and chosen.leaves > forms[0].leaves:
+    leaves_are_open = options.strategy == "auto" and options.max_leaves is None
+    if leaves_are_open and chosen.name == OWN and chosen.leaves > forms[0].leaves:
         fits = _with_room(tables, fits, chosen.leaves, options, progress)
         forms = [*_shared_forms(fits, options, folds), chosen]
         chosen = _chosen(forms, regime.tolerance, regime.repeats)
-    progress(1, 1)
     shipped = _shipped(tables, chosen.name, fits)
     record = {
         "device_forms": _record(tables, forms, chosen, regime.repeats),
@@ -111,40 +110,11 @@ def fit_devices(
 Fits = tuple[_Fit, _Fit | None, tuple[_Fit, ...]]
 
 
-def _fitted(tables: DeviceTables, options: FitOptions, progress: Progress, times: int) -> Fits:
-    """Every form fitted on its whole table. times: that those for all devices may be fitted, for the progress."""
-    found = _fits([*_shared(tables), *tables.own], options, progress, 0, _total(tables, times))
+def _fitted(tables: DeviceTables, options: FitOptions, progress: Progress) -> Fits:
+    """Every form fitted on its whole table."""
+    found = _fits([*_shared(tables), *tables.own], options, progress)
     has = tables.featured is not None
     return found[0], found[1] if has else None, tuple(found[1 + has :])
-
-
-def _shared(tables: DeviceTables) -> list[CostTable]:
-    return [tables.pooled, *([tables.featured] if tables.featured else [])]
-
-
-def _total(tables: DeviceTables, times: int) -> int:
-    """Scenarios to fit: a table takes time with these."""
-    return sum(times * t.n_scenarios for t in _shared(tables)) + sum(t.n_scenarios for t in tables.own)
-
-
-def _fits(
-    wanted: Sequence[CostTable], options: FitOptions, progress: Progress, before: int, total: int
-) -> list[_Fit]:
-    """Tables fitted by themselves. before, total: scenarios that were fitted, and that there are."""
-    found: list[_Fit] = []
-    for table in wanted:
-
-        def tell(done: int, of: int, before: int = before, size: int = table.n_scenarios) -> None:
-            progress(before + size * done // of, total)
-
-        found.append(_Fit(table, *fit_decided(table, options, tell)))
-        before += table.n_scenarios
-    return found
-
-
-def _leaves_are_open(options: FitOptions) -> bool:
-    """Whether cross-validation says how many leaves a tree has, and the caller named no limit."""
-    return options.strategy == "auto" and options.max_leaves is None and options.prefer != "small"
 
 
 def _with_room(
@@ -155,9 +125,26 @@ def _with_room(
     At its own sizes it stops where twice the leaves gain too little on all scenarios, as each device's tree does on its
     own: of 6,383 scenarios of attention one of 56 leaves is 1.0545 held out, two of 118 are 1.0518, one of 113 1.0479.
     """
-    roomy, before, total = replace(options, max_leaves=leaves), _total(tables, 1), _total(tables, 2)
-    pooled, *featured = _fits(_shared(tables), roomy, progress, before, total)
+    pooled, *featured = _fits(_shared(tables), replace(options, max_leaves=leaves), progress)
     return pooled, featured[0] if featured else None, fits[2]
+
+
+def _shared(tables: DeviceTables) -> list[CostTable]:
+    """The tables of trees for all devices."""
+    return [tables.pooled, *([tables.featured] if tables.featured else [])]
+
+
+def _fits(wanted: Sequence[CostTable], options: FitOptions, progress: Progress) -> list[_Fit]:
+    # A table takes time with its scenarios.
+    sizes = [t.n_scenarios for t in wanted]
+    found: list[_Fit] = []
+    for i, table in enumerate(wanted):
+
+        def tell(done: int, of: int, before: int = sum(sizes[:i]), size: int = sizes[i]) -> None:
+            progress(before + size * done // of, sum(sizes))
+
+        found.append(_Fit(table, *fit_decided(table, options, tell)))
+    return found
 
 
 # --- held-out costs -----------------------------------------------------------------------------------------
