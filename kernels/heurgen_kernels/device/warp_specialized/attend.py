@@ -12,36 +12,13 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from ..spelling import reinterpret
 from .items import behind_window, tile_place
 from .produce import COLUMNS
+from .turns import hides_values, holds_queries, lean, leaves_padding, value_columns
 
 HALF = gl.constexpr(64)  # rows of a consumer
 LOWEST = gl.constexpr(-1.0e38)
 # How far, as a power of two, scores may lie above what weights are relative to before sums are scaled, where `lean`:
 # most turns then scale none (Zadouri et al., FlashAttention-4, has the same 8). Weights of float16 may be 2^16.
 SLACK = gl.constexpr(8.0)
-
-
-@gluon.constexpr_function
-def lean(HEAD, D):
-    """Whether a turn's softmax is kept short: sums are scaled where a maximum has grown by more than SLACK alone, a
-    row's maximum is found in short chains of instructions, and threads add their shares of a row's sum at the end.
-
-    Speed measured on an H100 with `hides_values`, prompts of 11,571 to 30,000 tokens and chunks: heads of 128 1.02 to
-    1.06, of 112 1.03 to 1.07, of 256 1.07 to 1.08 (with a soft cap 1.03 to 1.08), of 192 1.02 to 1.06; but of 96 0.90
-    to 0.97, of 64, without `hides_values`, 0.91 to 1.01. Sizes between were not measured.
-    """
-    return D > 128 or (D == 128 and HEAD > 96)
-
-
-@gluon.constexpr_function
-def hides_values(HEAD, D, SOFTCAP):
-    """Whether a consumer's softmax runs while the matrix unit multiplies the last tile's weights with V, not behind it.
-
-    Speed measured on an H100 beside `lean` alone: heads of 128 in tiles of 64 keys 1.01 to 1.03; heads of 256 with a
-    soft cap 1.01 to 1.04 at long prompts and chunks, but 0.94 to 0.98 at short prompts. A soft cap at other sizes was
-    not measured. Where not lean it loses (an H200): 96 0.95 to 0.99, 64 0.94 to 0.97 with two consumers, 0.97 to 1.01
-    with three, which hide each other's softmax.
-    """
-    return lean(HEAD, D) and not SOFTCAP
 
 
 @gluon.jit
@@ -105,20 +82,31 @@ def masked_scores(
 
 
 @gluon.jit
-def products(q, k, zero, HEAD: gl.constexpr, D: gl.constexpr):
-    """Q times the keys of a tile, begun. A head of at most three quarters of the columns D is multiplied without the
-    last quarter, which is padding: two products, since their lengths are powers of two. The sums of weights and values
-    are two as well then.
-    """
-    if (D >= 128) & (4 * HEAD <= 3 * D):
-        HALF_D: gl.constexpr = D // 2
-        first = warpgroup_mma(
-            q.slice(0, HALF_D, 1), k.slice(0, HALF_D, 1).permute((1, 0)), zero, use_acc=False, is_async=True
-        )
-        rest_q, rest_k = q.slice(HALF_D, HALF_D // 2, 1), k.slice(HALF_D, HALF_D // 2, 1)
-        pending = warpgroup_mma(rest_q, rest_k.permute((1, 0)), first, is_async=True)
+def operands(q, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr, S_LAYOUT: gl.constexpr):
+    """Q for `products`: (its first columns, the others; the first ones again where these are all)."""
+    if leaves_padding(HEAD, D):
+        first = q.slice(0, D // 2, 1)
+        rest = q.slice(D // 2, D // 4, 1)
     else:
-        pending = warpgroup_mma(q, k.permute((1, 0)), zero, use_acc=False, is_async=True)
+        first = q
+        rest = q
+    if holds_queries(TILE, D):
+        REGISTERS: gl.constexpr = gl.DotOperandLayout(0, S_LAYOUT, 2)
+        first = first.load(REGISTERS)
+        rest = rest.load(REGISTERS)
+    return first, rest
+
+
+@gluon.jit
+def products(q, k, zero):
+    """Q, of `operands`, times the keys of a tile, begun."""
+    first, rest = q
+    FIRST: gl.constexpr = first.shape[1]
+    if k.shape[1] == FIRST:
+        pending = warpgroup_mma(first, k.permute((1, 0)), zero, use_acc=False, is_async=True)
+    else:
+        begun = warpgroup_mma(first, k.slice(0, FIRST, 1).permute((1, 0)), zero, use_acc=False, is_async=True)
+        pending = warpgroup_mma(rest, k.slice(FIRST, rest.shape[1], 1).permute((1, 0)), begun, is_async=True)
     return pending
 
 
@@ -246,7 +234,7 @@ def softmax_step(s, M, L, qk_scale, LEAN: gl.constexpr, WINDOW: gl.constexpr):
 
 @gluon.jit
 def attend_tiles(
-    masked, last, begin, done, acc, more, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token, context,
+    masked, last, begin, done, acc, more, p, M, L, queries, k_buffers, v_buffers, barriers, token, last_token, context,
     q_len, left, right, inner, qk_scale, tiles, TILE: gl.constexpr, HEAD: gl.constexpr, D: gl.constexpr,
     STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr,
     PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr,
@@ -255,8 +243,8 @@ def attend_tiles(
     k_ready, k_empty, v_ready, v_empty = barriers
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
     SPLIT: gl.constexpr = acc.shape[1] < D
-    ASIDE: gl.constexpr = hides_values(HEAD, D, SOFTCAP)
-    LEAN: gl.constexpr = lean(HEAD, D)
+    ASIDE: gl.constexpr = hides_values(TILE, HEAD, D, SOFTCAP)
+    LEAN: gl.constexpr = lean(TILE, HEAD, D)
     for turn in range(1, last):
         here = done + turn
         slot = here % STAGES
@@ -264,7 +252,7 @@ def attend_tiles(
         before = (here - 1) % STAGES
         mbarrier.wait(k_ready.index(slot), phase)
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
-        pending = products(q, k_buffers.index(slot), zero, HEAD, D)
+        pending = products(queries, k_buffers.index(slot), zero)
         mbarrier.wait(v_ready.index(before), (here - 1) // STAGES & 1)
         begun, begun_more = add_values(p, v_buffers.index(before), acc, more)
         s = warpgroup_mma_wait(2 if SPLIT else 1, deps=[pending])
@@ -315,11 +303,11 @@ def attend_item(
     new_masked, _new_whole, page_masked, _page_whole, _passed, _page_passed = tiles
     M = gl.full([HALF], LOWEST, gl.float32, gl.SliceLayout(1, S_LAYOUT))
     L = gl.zeros([HALF], gl.float32, gl.SliceLayout(1, S_LAYOUT))
-    LEAN: gl.constexpr = lean(HEAD, D)
+    LEAN: gl.constexpr = lean(TILE, HEAD, D)
     if LEAN:
         L = lane_sums(gl.zeros([HALF, TILE], gl.float32, S_LAYOUT))
-    SPLIT: gl.constexpr = (D >= 128) & (4 * HEAD <= 3 * D)
-    FIRST: gl.constexpr = D // 2 if SPLIT else D
+    FIRST: gl.constexpr = value_columns(TILE, HEAD, D)
+    SPLIT: gl.constexpr = FIRST < D
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, FIRST, 16])
     MORE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, FIRST // 2, 16])
     acc = gl.zeros([HALF, FIRST], gl.float32, O_LAYOUT)
@@ -327,11 +315,12 @@ def attend_item(
     if SPLIT:
         more = gl.zeros([HALF, FIRST // 2], gl.float32, MORE)
     if count > 0:
+        queries = operands(q, TILE, HEAD, D, S_LAYOUT)
         slot = done % STAGES
         phase = done // STAGES & 1
         mbarrier.wait(k_ready.index(slot), phase)
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
-        s = warpgroup_mma_wait(0, deps=[products(q, k_buffers.index(slot), zero, HEAD, D)])
+        s = warpgroup_mma_wait(0, deps=[products(queries, k_buffers.index(slot), zero)])
         mbarrier.arrive(k_empty.index(slot))
         s = capped(s, inner, SOFTCAP)
         zero_tail(
@@ -344,7 +333,7 @@ def attend_item(
         p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
         acc, more, p, M, L = attend_tiles(
-            masked, count, begin, done, acc, more, p, M, L, q, k_buffers, v_buffers, barriers, token, last_token,
+            masked, count, begin, done, acc, more, p, M, L, queries, k_buffers, v_buffers, barriers, token, last_token,
             context, q_len, left, right, inner, qk_scale, tiles, TILE, HEAD, D, STAGES, CAUSAL, WINDOW, SOFTCAP, FRESH,
             PREFIX, S_LAYOUT,
         )  # fmt: skip
