@@ -30,8 +30,7 @@ from ..device.pages import write_pages_kernel
 from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
 from ..device.static_grid import static_grid_kernel
-from ..device.warp_specialized import warp_specialized_kernel
-from ..device.warp_specialized.combine import combine_prompts_kernel
+from ..device.warp_specialized import combine_prompts_kernel, warp_specialized_kernel
 from ..device.widen import widen_kernel
 from ..gemm.device.pad import pad_kernel, pad_words_kernel
 from ..gemm.device.stream_k import stream_k_matmul

@@ -94,28 +94,22 @@ def grid_of(plan: Plan, call: Call, rows: int) -> tuple[int, int, int]:
     return rows // (plan.segments * plan.kept), plan.kept // each, 1
 
 
+def constants_of(plan: Plan) -> tuple[Any, ...]:
+    """All arguments of a plan's second launch behind the numbers of a call, in the order of the kernel's signature."""
+    layout, own, chunk = plan.constants[:5], plan.constants[5:], max(1, ROW // plan.d_pad)
+    if plan.variant == "warp_specialized":
+        return (plan.segments, *layout, own[-1])
+    if plan.variant == "split_kv":
+        return (plan.segments, plan.second_from, *layout, plan.kept, chunk, plan.decode)
+    return (plan.second_from, *layout, plan.segments, plan.kept, chunk, *own[-2:])
+
+
 def arguments_of(plan: Plan, call: Call, rows: int) -> tuple[Any, ...]:
     """All arguments behind the tensors, in the order of the kernel's signature."""
-    sizes, strides, features, block_m, tile, *own = plan.constants
-    layout = (sizes, strides, features, block_m, tile)
-    chunk = max(1, ROW // plan.d_pad)
-    numbers = (rows, call.left, call.right, call.layout.num_seqs)
-    if plan.variant == "warp_specialized":
-        return (*numbers, plan.segments, *layout, own[-1])
-    if plan.variant == "split_kv":
-        return (*numbers, plan.segments, plan.second_from, *layout, plan.kept, chunk, plan.decode)
-    *_, processors, choose = own
-    return (
-        *numbers,
-        call.forced,
-        plan.second_from,
-        *layout,
-        plan.segments,
-        plan.kept,
-        chunk,
-        processors,
-        choose,
-    )
+    numbers: tuple[Any, ...] = (rows, call.left, call.right, call.layout.num_seqs)
+    if plan.variant == "static_grid":
+        numbers = (*numbers, call.forced)
+    return (*numbers, *plan.second_constants)
 
 
 def _dispatch(given: Given) -> tuple[Any, tuple[Slots, ...]]:

@@ -20,7 +20,7 @@ from ..device.static_grid import static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
 from .bound import Bound, Kept
 from .call import Call
-from .combine import least_parts, parted
+from .combine import constants_of, least_parts, parted
 from .descriptors import descriptor_sources
 from .hardware import FP8, FP8_NVIDIA, Device
 from .nearest import adapted, padded
@@ -39,7 +39,7 @@ TL_DTYPE = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float3
 class Plan:
     """counters, item_counters: see `_counters`; kept: rows of a part; rows: of a descriptor of pages. heads_kv: where
     `spread` each KV head as often as its query heads have Q blocks. second_from: parts of a block from which a second
-    launch, kept as `second`, combines them; None where none may come.
+    launch, kept as `second`, combines them, second_constants its `combine.constants_of`; None where none may come.
     """
 
     kernel: Any
@@ -58,6 +58,7 @@ class Plan:
     counters: int
     item_counters: int
     second_from: int | None = None
+    second_constants: tuple[Any, ...] = ()
     bound: Bound | None = None
     second: Kept = field(default_factory=Kept)
     # programs per processor of a static grid; corrected once the compiled kernel says how many fit
@@ -130,11 +131,14 @@ def make_plan(call: Call, config: Config) -> Plan:
     options = _options(config, d_pad, call.layout.device)
     if call.upto:
         options = {**options, "launch_pdl": True}  # beside the launch of other sequences, see `host/apart.py`
-    return Plan(
+    plan = Plan(
         kernel, constants, options, block_m // heads, call.k.shape[2] * group // heads, segments, kept, d_pad, decode,
         tma, tile, variant, rows, *_counters(variant, segments),
         least_parts(kept, d_pad, bool(call.above and call.upto)) if has_second else None,
     )  # fmt: skip
+    if has_second:
+        plan.second_constants = constants_of(plan)
+    return plan
 
 
 def _counters(variant: str, segments: int) -> tuple[int, int]:
