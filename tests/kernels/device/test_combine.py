@@ -36,6 +36,7 @@ def seconds(device, monkeypatch):
         decodes = made.variant == "static_grid" and made.decode
         if made.segments > 1 and (made.variant == "split_kv" or decodes):
             made.second_from = combine.least_parts(made.kept, made.d_pad)
+            made.second_constants = combine.constants_of(made)
         return made
 
     def noted(given, call, *rest):
