@@ -17,7 +17,7 @@ from ..defaults import GRAPH
 from ..host.apart import crowded, parts_of, prompts_alone, taken_apart
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
-from ..host.nearest import in_one_launch, padded, unspecialised
+from ..host.nearest import for_device, in_one_launch, padded, unspecialised
 from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT, kept_rows
 from ..host.segments import SEGMENTS, block_rows, heads_of_block, with_segments
@@ -138,14 +138,14 @@ def calls_of(
             continue
         call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
         features = {**batch, **features_of(layout, gpu, fresh), "max_seqlen_q": (least, tokens)}
-        kinds = launches(features, select, () if fresh or layout.written else graphs)
+        kinds = launches(features, select, () if fresh or layout.written else graphs, gpu)
         found = [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
         calls += found + [again | sparse(place) for again in found if spreads(again, layout)]
         if crowds(features):
             calls += [again | crowd(layout, place) for again in found if taken_apart(again["config"])]
     if layout.written:
         call = {**example(layout, place, False, True), "heuristics": heuristics}
-        kinds = recorded(graphs, {**batch, **features_of(layout, gpu, False)})
+        kinds = recorded(graphs, {**batch, **features_of(layout, gpu, False)}, gpu)
         calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
     return [{"max_seqlen_k": 1, **call} for call in calls]
 
@@ -183,7 +183,9 @@ def features_of(layout: Layout, device: Device, fresh: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) -> list[tuple[int, Config]]:
+def launches(
+    features: dict[str, Any], select: Any, graphs: tuple[Config, ...], gpu: Device
+) -> list[tuple[int, Config]]:
     """(max_seqlen_q, config) of every kind of launch: calls of one kind run the same compiled kernel.
 
     What is compiled follows from the longest query in steps: one token; a few, that one Q block holds; more.
@@ -199,46 +201,56 @@ def launches(features: dict[str, Any], select: Any, graphs: tuple[Config, ...]) 
             low, high = answer.within["max_seqlen_q"]
             if not possible(answer.within):
                 continue
-            for config in divided(answer.config, features):
-                for max_q in steps(config, group, int(low), int(high)):
+            for config in divided(answer.config, features, gpu):
+                for max_q in steps(rows_of(config, group, gpu), group, int(low), int(high)):
                     kinds[max_q, config] = None
                     if features["dtype"].startswith("float8"):
-                        kinds |= dict.fromkeys(of_copies(config, max_q, features))
-    return list(dict.fromkeys((*kinds, *recorded(graphs, features))))
+                        kinds |= dict.fromkeys(of_copies(config, max_q, features, gpu))
+    return list(dict.fromkeys((*kinds, *recorded(graphs, features, gpu))))
 
 
-def of_copies(config: Config, max_q: int, features: Mapping[str, Any]) -> list[tuple[int, Config]]:
+def of_copies(
+    config: Config, max_q: int, features: Mapping[str, Any], gpu: Device
+) -> list[tuple[int, Config]]:
     """Further `launches` of a config over fp8 pages: where no copy, or none of all sequences can be made, of prompts
     without any, and where some sequences lie between decodes and prompts (`host.apart.some_between`).
     """
     size, group = features["head_size"], features["num_query_heads"] // features["num_kv_heads"]
     between = parts_of(config, group, size).few + 1
     if config.variant == "warp_specialized":
-        parts = divided(crowded(config), features) if crowds(features) else []
+        parts = divided(crowded(config), features, gpu) if crowds(features) else []
         return [(max_q, unspecialised(size)), *((rows, part) for part in parts for rows in (max_q, between))]
     if taken_apart(config):
         return [(max_q, in_one_launch(config, size)), (max_q, prompts_alone(config)), (between, config)]
     return []
 
 
-def recorded(graphs: tuple[Config, ...], features: Mapping[str, Any]) -> list[tuple[int, Config]]:
+def recorded(
+    graphs: tuple[Config, ...], features: Mapping[str, Any], gpu: Device
+) -> list[tuple[int, Config]]:
     """`launches` of recorded decodes, with as many parts as the largest batches leave room for."""
     group = features["num_query_heads"] // features["num_kv_heads"]
     return [
         (max_q, fewer)
         for config in graphs
-        for max_q in steps(config, group, 1, block_rows(config.BLOCK_M, group) // group)
-        for fewer in halved(config, features["num_seqs"][1], max_q, features)
+        for rows in (rows_of(config, group, gpu),)
+        for max_q in steps(rows, group, 1, rows // group)
+        for fewer in halved(config, features["num_seqs"][1], max_q, features, gpu)
     ]
 
 
-def halved(config: Config, blocks: int, max_q: int, features: Mapping[str, Any]) -> list[Config]:
+def rows_of(config: Config, group: int, gpu: Device) -> int:
+    """Of a Q block, as the GPU runs the config."""
+    return block_rows(for_device(config, gpu).BLOCK_M, group)
+
+
+def halved(config: Config, blocks: int, max_q: int, features: Mapping[str, Any], gpu: Device) -> list[Config]:
     """The config, and with half as many parts again and again, while those of so many Q blocks for each KV head have no
     room: as `host.launch` halves them.
     """
     heads_kv = features["num_kv_heads"]
     group = features["num_query_heads"] // heads_kv
-    kept = kept_rows(config.variant, group, block_rows(config.BLOCK_M, group), max_q * group)
+    kept = kept_rows(config.variant, group, rows_of(config, group, gpu), max_q * group)
     part, found = blocks * heads_kv * kept * (padded(features["head_size"]) + 2) * 4, [config]
     while found[-1].num_segments > 1 and found[-1].num_segments * part > SCRATCH_LIMIT:
         found.append(found[-1]._replace(num_segments=found[-1].num_segments // 2))
@@ -255,7 +267,7 @@ def possible(within: Mapping[str, tuple[float, float]]) -> bool:
     )
 
 
-def divided(config: Any, features: Mapping[str, Any]) -> list[Config]:
+def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Config]:
     """A config as launches run it: keys in one part and in several, where it leaves their number to the launch; in all
     numbers of parts that may be, of a static grid, which is compiled for one of them.
     """
@@ -272,11 +284,11 @@ def divided(config: Any, features: Mapping[str, Any]) -> list[Config]:
     else:
         wanted = [one._replace(num_segments=parts)]
     group = features["num_query_heads"] // features["num_kv_heads"]
-    block_q = block_rows(one.BLOCK_M, group) // group
+    block_q = rows_of(one, group, gpu) // group
     blocks = features["total_query_tokens"][1] // block_q + features["num_seqs"][1]
     return list(
         dict.fromkeys(
-            fewer for with_parts in wanted for fewer in halved(with_parts, blocks, block_q, features)
+            fewer for with_parts in wanted for fewer in halved(with_parts, blocks, block_q, features, gpu)
         )
     )
 
@@ -286,12 +298,12 @@ def few_and_many(config: Config) -> list[Config]:
     return [config._replace(num_segments=count) for count in (2, SEGMENTS[-1])]
 
 
-def steps(config: Config, group: int, low: int, high: int) -> list[int]:
-    """One max_seqlen_q of each step (see `launches`) that low to high touch.
+def steps(block_m: int, group: int, low: int, high: int) -> list[int]:
+    """One max_seqlen_q of each step (see `launches`) that low to high touch, with Q blocks of block_m rows.
 
     Where one Q block holds a sequence, a step is a power of two of its rows, see `host.plan.kept_rows`.
     """
-    block_q = block_rows(config.BLOCK_M, group) // group
+    block_q = block_m // group
     rows, last = 1 << (group - 1).bit_length(), 0
     edges = []
     while last < block_q:

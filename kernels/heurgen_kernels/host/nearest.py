@@ -9,6 +9,7 @@ import triton
 from ..config import Config
 from .call import Call, specialisable
 from .descriptors import descriptor_sources
+from .hardware import Device
 from .segments import block_rows
 
 # Bytes of a program's shared memory that what is no tile may take: barriers, sums of rows.
@@ -42,10 +43,13 @@ def adapted(config: Config, call: Call) -> Config:
         config = in_one_launch(config, call.q.shape[2])
     both = call.new_k is not None and call.prefix
     config = unspilled(config, call.q.shape[2], both, call.left >= 0, call.softcap > 0)
-    capability = call.layout.device.capability
-    if capability is not None and capability < (9, 0):
-        config = before_hopper(config)
-    return fitted(config, call)
+    return fitted(for_device(config, call.layout.device), call)
+
+
+def for_device(config: Config, device: Device) -> Config:
+    """The config, or what runs in its place on any GPU before Hopper."""
+    old = device.capability is not None and device.capability < (9, 0)
+    return before_hopper(config) if old else config
 
 
 def in_one_launch(config: Config, head_size: int) -> Config:

@@ -1,4 +1,5 @@
-"""A Hopper GPU that is not there: Triton believes in it and compiles for it, tensors stay on the CPU.
+"""A GPU that is not there, of Hopper where no other is asked for: Triton believes in it and compiles for it, tensors
+stay on the CPU.
 
 For programs of their own, in which Triton was not imported with its interpreter.
 """
@@ -21,16 +22,17 @@ from triton.runtime import driver
 
 TARGET = GPUTarget("cuda", 90, 32)
 H200 = Device("nvidia", (9, 0), 132)
+L40S = Device("nvidia", (8, 9), 142, "", 99 * 1024)
 
 
-def pretend() -> None:
-    """From here on, launches of CPU tensors are for one H200."""
+def pretend(device: Device = H200) -> None:
+    """From here on, launches of CPU tensors are laid out for one such GPU, and compiled for Hopper."""
     driver.set_active(
         SimpleNamespace(
             get_current_target=lambda: TARGET, get_current_device=lambda: 0, get_current_stream=lambda _: 0
         )
     )
-    call.device_of = warm.device_of = gemm_call.device_of = linear.device_of = lambda _: H200
+    call.device_of = warm.device_of = gemm_call.device_of = linear.device_of = lambda _: device
     torch._C._cuda_getCurrentRawStream = lambda _: 0
     launch.resident_programs = lambda *_: 2
 

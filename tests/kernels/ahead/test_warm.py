@@ -22,6 +22,7 @@ from tests.kernels.tools.compiling import places
 
 CHILD = Path(__file__).with_name("warm_child.py")
 ROOT = Path(__file__).parents[3]
+HOPPER = Device("nvidia", (9, 0), 132)
 
 
 @pytest.mark.slow
@@ -123,7 +124,7 @@ def test_a_static_grid_is_compiled_for_each_number_of_parts(answer, parts):
     features = {
         "num_query_heads": 8, "num_kv_heads": 2, "head_size": 64, "num_seqs": (1, 4), "total_query_tokens": (1, 64)
     }  # fmt: skip
-    assert {config.num_segments for config in warm.divided(answer, features)} == parts
+    assert {config.num_segments for config in warm.divided(answer, features, HOPPER)} == parts
 
 
 def test_where_there_is_little_shared_memory_what_is_launched_is_compiled():
@@ -143,5 +144,5 @@ def test_parts_without_room_are_halved_as_launches_halve_them():
         "num_query_heads": 32, "num_kv_heads": 32, "head_size": 128,
     }  # fmt: skip
     config = Config("static_grid", 16, 16, 1, 3, 64)
-    assert [one.num_segments for one in warm.halved(config, 128, 16, features)] == [64, 32, 16]
-    assert warm.halved(config, 128, 1, features) == [config]
+    assert [one.num_segments for one in warm.halved(config, 128, 16, features, HOPPER)] == [64, 32, 16]
+    assert warm.halved(config, 128, 1, features, HOPPER) == [config]

@@ -18,7 +18,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
-from tests.kernels.ahead.hopper import pretend, watching
+from tests.kernels.ahead.hopper import L40S, pretend, watching
 
 pretend()
 
@@ -68,6 +68,8 @@ LAYOUTS = {
     "encoder": Layout(12, 12, 64, 16, causal=False),
     "decodes that have no room for all parts": Layout(32, 32, 128, 16),
 }
+# Before Hopper blocks of 32 rows become ones of 64.
+ADA = {"fp8, before Hopper": Layout(8, 4, 256, 16, cache_dtype=FP8)}
 
 ROWS = 8192
 LAYERS = (
@@ -265,6 +267,11 @@ def main():
             warm = partial(warm_up_matmul, [layer], range(1, ROWS + 1), device="cpu")
             found[str(layer)] = warmed(seen, warm, partial(products, layer, 500))
         found["again"] = again(seen)
+        pretend(L40S)
+        for name, layout in ADA.items():
+            warm = partial(warm_up, [layout], **LIMITS, device="cpu")
+            found[name] = warmed(seen, warm, partial(launches, layout, 1500))
+        pretend()
     found["peaks"] = peaks()
     print(json.dumps(found))
 
