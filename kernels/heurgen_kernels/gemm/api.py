@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..inference import check_inference
-from .call import Product, check
+from .call import Product, check, check_apart, check_tensors, flattened
 from .config import normalise
 from .launch import launch
 from .select import choose
@@ -32,10 +32,10 @@ def matmul(
     w_scale       float32, of any strides: one number; [N] or [N, 1]; or [ceil(N / 128), ceil(K / 128)] for blocks of
                   128 x 128. A single number is of the whole weight, whatever its shape. Numerics: see below
     bias          [N]
-    residual      [M, N], added to the product; may be `out` itself
+    residual      [M, N], or [..., N] as x, added to the product; may be `out` itself
     gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
                   silu(x @ gate.T) * (x @ up.T), [M, N / 2], with bias [N] added before. Not with a residual
-    out           where the result goes, [M, N] or [M, N / 2]
+    out           where the result goes, [M, N] or [M, N / 2], or [..., N] as x; in other memory than x and w
     config        what to launch, as `gemm.config.Config` says: a named tuple, a mapping or an object of its
                   parameters; what it leaves out takes the defaults there
     heuristics    a generated module, or a callable of the features of `gemm.select.FEATURES`; without it and `config`
@@ -47,20 +47,25 @@ def matmul(
     `stream_k` multiplies each step's sums where BLOCK_M is 16 and BLOCK_K at most 128.
 
     For inference alone: ValueError before any launch for tensors that require a gradient where gradients are enabled,
-    for shapes, dtypes and devices that do not fit together, and for configs, the heuristics' too, that no launch knows.
+    for what is no tensor, for shapes, dtypes and devices that do not fit together, and for configs, the heuristics'
+    too, that no launch knows.
     """
     if torch.is_grad_enabled():
         check_inference("matmul", x=x, w=w, bias=bias, w_scale=w_scale, residual=residual, out=out)
-    shape = x.shape
-    if x.dim() > 2:
-        x = x.reshape(-1, shape[-1])
-        residual = None if residual is None else residual.reshape(-1, residual.shape[-1])
-    if out is None:
-        width = w.shape[0] // 2 if gated else w.shape[0]
-        out = torch.empty((x.shape[0], width) if x.dim() == 2 else (0, width), dtype=x.dtype, device=x.device)
-    elif len(shape) > 2:
-        out = out.view(-1, out.shape[-1])
-    call = Product(x, w, bias, residual, out, gated, w_scale)
-    check(call)
+    try:
+        shape, wide = x.shape, x.dim() > 2
+        if wide:
+            x, residual, out = flattened(x, w, residual, out, gated)
+        if out is None:
+            width = w.shape[0] // 2 if gated else w.shape[0]
+            rows = x.shape[0] if x.dim() == 2 else 0
+            out = torch.empty((rows, width), dtype=x.dtype, device=x.device)
+        else:
+            check_apart(out, x, w)
+        call = Product(x, w, bias, residual, out, gated, w_scale)
+        check(call)
+    except AttributeError:
+        check_tensors(x=x, w=w, bias=bias, w_scale=w_scale, residual=residual, out=out)
+        raise
     launch(call, choose(call, heuristics) if config is None else normalise(config))
-    return out.view(*shape[:-1], out.shape[1]) if len(shape) > 2 else out
+    return out.view(*shape[:-1], out.shape[1]) if wide else out

@@ -89,6 +89,45 @@ def check(call: Product, device: Device | None = None) -> None:
     call.layout = layout
 
 
+def flattened(
+    x: torch.Tensor, w: torch.Tensor, residual: torch.Tensor | None, out: torch.Tensor | None, gated: bool
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    """x [..., K], residual and out [..., N] as matrices; ValueError where they do not fit together."""
+    rows, size = x.shape[:-1], x.shape[-1]
+    check_size("x", x)
+    wanted = (*rows, w.shape[0] // 2 if gated else w.shape[0])
+    for name, tensor in (("residual", residual), ("out", out)):
+        if tensor is not None and tuple(tensor.shape) != wanted:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {wanted}")
+    try:
+        flat = None if out is None else out.view(-1, wanted[-1])
+    except RuntimeError:
+        raise ValueError(
+            f"out has strides {out.stride()}; expected rows that lie at equal distances"  # type: ignore[union-attr]
+        ) from None
+    return x.reshape(-1, size), None if residual is None else residual.reshape(-1, wanted[-1]), flat
+
+
+def check_tensors(**tensors: object) -> None:
+    """Of a call that has something else in the place of a tensor."""
+    for name, tensor in tensors.items():
+        required = name in ("x", "w")
+        if not isinstance(tensor, torch.Tensor) and (required or tensor is not None):
+            raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor")
+
+
+def check_apart(out: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> None:
+    """The result does not begin where an operand does, which other programs still read."""
+    if out.data_ptr() in (x.data_ptr(), w.data_ptr()) and out.numel():
+        name = "x" if out.data_ptr() == x.data_ptr() else "w"
+        raise ValueError(f"out begins where {name} does; expected other memory")
+
+
+def check_size(name: str, matrix: torch.Tensor) -> None:
+    if matrix.shape[-1] == 0:
+        raise ValueError(f"{name} has shape {tuple(matrix.shape)}; K must be at least 1")
+
+
 def check_operands(x: torch.Tensor, weight: torch.Tensor, gated: bool) -> None:
     """x [M, K], weight [N, K], both row-major."""
     if x.dtype not in DTYPES:
@@ -98,8 +137,7 @@ def check_operands(x: torch.Tensor, weight: torch.Tensor, gated: bool) -> None:
     for name, tensor, shape in (("x", x, "[M, K]"), ("w", weight, "[N, K]")):
         if tensor.dim() != 2:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {shape}")
-        if tensor.shape[1] == 0:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; K must be at least 1")
+        check_size(name, tensor)
         if tensor.stride(1) != 1 and tensor.shape[1] > 1:
             raise ValueError(
                 f"{name} has strides {tensor.stride()}; expected a row-major matrix, contiguous along K"
@@ -128,6 +166,8 @@ def check_rest(call: Product) -> None:
             raise ValueError(f"{name} is {tensor.dtype} and x is {x.dtype}; expected the same type")
         if tensor.stride(-1) != 1 and tensor.shape[-1] > 1:
             raise ValueError(f"{name} has strides {tensor.stride()}; expected its last dimension contiguous")
+    if shape[0] > 1 and out.stride(0) < shape[1]:
+        raise ValueError(f"out has strides {out.stride()}; expected a place of its own for each element")
     for name, tensor in (("w", weight), ("bias", bias), ("residual", residual), ("out", out)):
         if tensor is not None and tensor.device != x.device:
             raise ValueError(f"{name} is on {tensor.device} and x on {x.device}; expected one device")

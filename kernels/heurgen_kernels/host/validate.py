@@ -154,9 +154,9 @@ def check_batch(call: Call) -> None:
         )
     if not (block_table.shape[0] >= num_seqs):
         raise ValueError(f"block_table has {block_table.shape[0]} rows for {num_seqs} sequences")
-    if not (cu_seqlens_q.stride(0) == 1 and seq_lens.stride(0) == 1):
+    if not (cu_seqlens_q.is_contiguous() and seq_lens.is_contiguous()):
         raise ValueError("cu_seqlens_q and seq_lens must be contiguous")
-    if not (block_table.stride(-1) == 1):
+    if not (block_table.stride(-1) == 1 or block_table.shape[1] == 1):
         raise ValueError("block_table must be contiguous along its rows")
     room = block_table.shape[1] * call.k.shape[1]
     check_lengths(call, call.q.shape[0], num_seqs, room, seq_lens.device.type == "cpu")
@@ -317,7 +317,7 @@ def check_output(q: torch.Tensor, out: torch.Tensor, output_scale: object) -> No
         raise ValueError(f"out has shape {tuple(out.shape)}; expected {tuple(q.shape)}, as q")
     if not (out.stride(-1) == 1):
         raise ValueError("out must be contiguous along the head size")
-    if any(n > 1 and not stride for n, stride in zip(out.shape, out.stride(), strict=True)):
+    if overlaps(out):
         raise ValueError(f"out has strides {out.stride()}; expected a place of its own for each element")
     if not (out.dtype in FLOATS or out.dtype in FP8):
         raise ValueError(f"out is {out.dtype}; expected float16, bfloat16, float32 or fp8")
@@ -338,6 +338,17 @@ def check_numbers(call: Call) -> None:
         raise ValueError(
             f"window is ({left}, {right}); expected 0 to {NO_WINDOW - 1} tokens to either side, or -1 for all"
         )
+
+
+def overlaps(tensor: torch.Tensor) -> bool:
+    """Whether elements of a tensor share memory: a dimension begins anew before the ones inside it have ended."""
+    order = sorted((stride, n) for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if n > 1)
+    reach = 0
+    for stride, n in order:
+        if stride <= reach:
+            return True
+        reach += (n - 1) * stride
+    return False
 
 
 def check_heads(q: torch.Tensor, **tensors: torch.Tensor | None) -> None:

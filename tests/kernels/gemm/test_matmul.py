@@ -223,6 +223,24 @@ WRONG = [
     (lambda x, w: matmul(x, w[:15], gated=True), r"w has 15 rows; expected an even number"),
     (lambda x, w: matmul(x, w, draw(8)), r"bias has shape \(8,\); expected \(16,\)"),
     (lambda x, w: matmul(x, w, gated=True, residual=draw(4, 8)), r"residual is given for a gated product"),
+    (lambda x, w: matmul(x, w, 1.0), r"bias is 1.0; expected a tensor"),
+    (lambda x, w: matmul([1.0], w), r"x is \[1.0\]; expected a tensor"),
+    (
+        lambda x, w: matmul(x[None], w, residual=draw(4, 1, 16)),
+        r"residual has shape \(4, 1, 16\); expected \(1, 4, 16\)",
+    ),
+    (lambda x, w: matmul(x[None], w, out=draw(4, 16)), r"out has shape \(4, 16\); expected \(1, 4, 16\)"),
+    (
+        lambda x, w: matmul(x.view(2, 2, 32), w, out=draw(2, 2, 16).transpose(0, 1)),
+        r"out has strides \(16, 32, 1\); expected rows that lie at equal distances",
+    ),
+    (lambda x, w: matmul(x[None, :, :0], w[:, :0]), r"x has shape \(1, 4, 0\); K must be at least 1"),
+    (
+        lambda x, w: matmul(x, w, out=draw(1, 16).expand(4, 16)),
+        r"out has strides \(0, 1\); expected a place of its own for each element",
+    ),
+    (lambda x, w: matmul(x, w, out=x[:, :16]), r"out begins where x does; expected other memory"),
+    (lambda x, w: matmul(x, w, out=w[:4, :16]), r"out begins where w does; expected other memory"),
     (lambda x, w: matmul(x, w, out=draw(4, 15)), r"out has shape \(4, 15\); expected \(4, 16\)"),
     (
         lambda x, w: matmul(x, w, config={"BLOCK_M": 48}),

@@ -349,6 +349,7 @@ BAD_AFTER_GOOD = [
     ("cu_seqlens_q and seq_lens must be", lambda b: {"seq_lens": doubled(b["seq_lens"])}),
     ("out has shape", lambda b: {"out": b["q"][:-1]}),
     ("out must be contiguous", lambda b: {"out": twisted(b["q"])}),
+    ("expected a place of its own", lambda b: {"out": torch.empty(999).as_strided(b["q"].shape, (16, 32, 1))}),
     ("out is torch.int32", lambda b: {"out": b["q"].int()}),
     ("fp8 outputs need a scale", lambda b: {"out": b["q"].to(torch.float8_e4m3fn)}),
     ("others take none", lambda b: {"output_scale": torch.ones(1)}),
@@ -370,6 +371,32 @@ BAD_AFTER_GOOD = [
     ("scale is nan", lambda b: {"scale": float("nan")}),
     ("softcap is inf", lambda b: {"softcap": float("inf")}),
 ]  # fmt: skip
+
+
+def test_one_sequence_may_have_any_stride_as_for_torch():
+    """A tensor with one element is contiguous whatever its stride is, and `.contiguous()` returns it as it is."""
+    batch = make_batch([(1, 10)])
+    table = torch.zeros(1, 2, dtype=torch.int32)
+    table[0] = batch["block_table"][0, 0]
+    few = batch | {
+        "block_table": table.t()[:1].as_strided((1, 1), (1, 2)),
+        "seq_lens": torch.tensor([[10, 7]], dtype=torch.int32)[:, 0],
+    }
+    assert few["seq_lens"].is_contiguous()
+    assert few["seq_lens"].stride() == (2,)
+    checked(few)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "shared"),
+    [
+        ((3, 4, 8), (32, 8, 1), False), ((3, 4, 8), (8, 24, 1), False), ((3, 4, 8), (100, 10, 1), False),
+        ((3, 1, 8), (8, 0, 1), False), ((3, 4, 8), (4, 12, 1), True), ((3, 4, 8), (32, 0, 1), True),
+        ((3, 4, 8), (16, 8, 1), True),
+    ],
+)  # fmt: skip
+def test_elements_that_share_memory_are_found(shape, strides, shared):
+    assert validate.overlaps(torch.zeros(400).as_strided(shape, strides)) is shared
 
 
 def twisted(tensor):

@@ -169,6 +169,13 @@ def test_no_mask_says_that_the_last_token_sees_every_key():
     assert (added[0, 0] == 0).int().tolist() == [[1, 0], [1, 1]]
 
 
+def test_a_causal_mask_is_made_where_layers_say_that_they_are_not_causal():
+    """PaliGemma's prompts see what follows: without token types they do not, and the mask alone says so."""
+    config = hf.GemmaModel.config_class(use_bidirectional_attention=True)
+    found = masks.mask(q_length=2, kv_length=2, batch_size=1, config=config)
+    assert found[0, 0].int().tolist() == [[1, 0], [1, 1]]
+
+
 def test_a_batch_of_requests_has_no_mask():
     """Its cache says what each token sees; a mask of every pair of tokens was made for each batch, and not read."""
     given = {"batch_size": 1, "config": hf.LlamaModel.config_class(), "allow_is_causal_skip": False}

@@ -40,7 +40,10 @@ def mask(
     given = {"q_length": q_length, "kv_length": kv_length, "config": config, **given}
     if not hands_over(config):
         return eager_mask(**given)
-    skip = allow_is_causal_skip and q_length in (1, kv_length)
+    # Where a config says that prompts see what follows (PaliGemma), layers say of themselves that they are not causal:
+    # a causal mask that is skipped would be none.
+    both_ways = bool(getattr(config, "use_bidirectional_attention", False))
+    skip = allow_is_causal_skip and q_length in (1, kv_length) and not both_ways
     return sdpa_mask(allow_is_causal_skip=skip, **given)
 
 
