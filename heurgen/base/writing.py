@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import os
 import secrets
 import stat
@@ -96,15 +97,18 @@ def _explaining(action: str, path: str | Path) -> Iterator[None]:
         raise _explained(action, path, error) from error
 
 
-def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
+def check_outputs(
+    outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None], *, folders: bool = False
+) -> None:
     """Refuse to write a file that is read, or two outputs into one file. To be called before anything is read.
 
     Files are compared by identity: another spelling, a link or a hard link is the same file. None stands for an
     option that is not given. An input that is a folder stands for the files in it. Devices and pipes are
-    neither inputs nor outputs that anything could destroy.
+    neither inputs nor outputs that anything could destroy. `folders`: an output may be one, for files in it.
 
     Raises:
         UsageError: names the output and the input; or an output is no name of a file.
+        EmitError: an output is a folder.
     """
     read = [Path(p) for p in inputs if p is not None]
     written: list[Path] = []
@@ -117,6 +121,8 @@ def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | P
         output = Path(name)
         if _is_special(output):
             continue
+        if not folders and os.path.isdir(output):
+            raise _explained("write", output, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
         hint = "name another file to write"
         for other in read:
             if _same(output, other) or _lies_in(output, other):

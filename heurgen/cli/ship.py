@@ -97,7 +97,7 @@ def emit(
     from heurgen.render.target import Request
     from heurgen.ship.project import COMMAND, is_built
 
-    check_outputs([output], [model])
+    check_outputs([output], [model], folders=True)
     request = Request(
         command=COMMAND if is_built(output) else Request().command,
         vendor=vendor,

@@ -87,16 +87,18 @@ def read_project(path: str | Path) -> tuple[Heuristic, ...]:
     Raises:
         SpecError: it cannot be read, or an entry is not as described; names the file and the key.
     """
-    if not Path(path).exists():
+    path = Path(path)
+    if not path.exists() or path.is_dir():
+        why = "Is a directory" if path.exists() else "No such file or directory"
         hint = "name the project file, or run in its folder"
-        raise SpecError("cannot be read: No such file or directory", file=path, hint=hint)
+        raise SpecError(f"cannot be read: {why}", file=path, hint=hint)
     top = read_toml(path)
     top.only("heuristic")
     entries = top.tables("heuristic")
     if not entries:
         raise top.error("has no [[heuristic]]")
-    heuristics = tuple(_read_heuristic(entry, Path(path).parent) for entry in entries)
-    _check_outputs(heuristics, Path(path))
+    heuristics = tuple(_read_heuristic(entry, path.parent) for entry in entries)
+    _check_outputs(heuristics, path)
     return heuristics
 
 

@@ -35,7 +35,7 @@ class Proof:
 
 def lock_path(project: Path) -> Path:
     """`heurgen.toml` -> `heurgen.lock`."""
-    return project.with_suffix(".lock")
+    return project.parent / f"{project.stem}.lock"
 
 
 def model_key(model: Path, project: Path) -> str:

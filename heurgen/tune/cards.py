@@ -44,7 +44,7 @@ _HOST = "host clock around one launch in Triton's interpreter on the CPU: says n
 
 def card_path(log: Path) -> Path:
     """`h200.csv` -> `h200.card.toml`, the card of a log's only device."""
-    return log.with_name(_stem(log) + ".card.toml")
+    return log.parent / f"{_stem(log)}.card.toml"
 
 
 def cards_of(log: Path) -> dict[Path, Card]:
@@ -63,8 +63,8 @@ def path_for(log: Path, device: DeviceInfo, cards: Mapping[Path, Card]) -> Path:
         if (card["device"].get("vendor"), card["device"].get("name")) == (device.vendor, device.name):
             return path
     slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-") or device.vendor
-    names = [card_path(log), log.with_name(f"{_stem(log)}.card.{slug}.toml")]
-    names += [log.with_name(f"{_stem(log)}.card.{slug}-{i}.toml") for i in range(2, 100)]
+    names = [card_path(log), log.parent / f"{_stem(log)}.card.{slug}.toml"]
+    names += [log.parent / f"{_stem(log)}.card.{slug}-{i}.toml" for i in range(2, 100)]
     return next(path for path in names if path not in cards)
 
 

@@ -41,6 +41,41 @@ def test_no_command_writes_over_what_it_reads(folder: Path, words: tuple[str, ..
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tune", "paged_attention", "-o"),
+        ("merge", "log.csv", "-o"),
+        ("train", "log.csv", *SPEC, "-o"),
+        ("init", "log.csv", "-o"),
+        ("audit", "model.json", "log.csv", *SPEC, "--html"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("place", [".", "/", ".."])
+def test_a_folder_is_no_file_to_write(folder: Path, words: tuple[str, ...], place: str) -> None:
+    result = run(*words, place)
+    assert result.exit_code == 2
+    said = f"error: {place}: cannot write: Is a directory (the path is a folder, name a file in it)"
+    assert result.stderr.splitlines()[0] == said
+
+
+@pytest.mark.parametrize("place", [".", "/", ""])
+@pytest.mark.parametrize("words", [("check",), ("check", "--retrain"), ("build",)], ids=" ".join)
+def test_a_folder_is_no_project_file(folder: Path, words: tuple[str, ...], place: str) -> None:
+    result = run(*words, place)
+    assert result.exit_code == 2
+    hint = "name the project file, or run in its folder"
+    assert result.stderr.splitlines()[0] == f"error: {place or '.'}: cannot be read: Is a directory ({hint})"
+
+
+@pytest.mark.parametrize("place", [".", "/"])
+def test_a_folder_is_no_log_to_merge(folder: Path, place: str) -> None:
+    result = run("merge", place, "-o", "new.csv")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[0] == f"error: {place}: cannot be read: Is a directory"
+
+
 @pytest.mark.parametrize("output", ["log.csv", "kernel.toml", "heurgen.toml", "hard.csv"])
 @pytest.mark.parametrize("command", ["build", "check"])
 def test_build_writes_over_no_input(folder: Path, output: str, command: str) -> None:

@@ -31,6 +31,11 @@ def test_the_lock_reads_back_as_written_in_the_order_of_names(tmp_path: Path) ->
     assert lock_text(proofs).index("a.json") < lock_text(proofs).index("b/")
 
 
+def test_the_lock_lies_beside_the_project_file() -> None:
+    assert lock_path(Path("a/my.project.toml")) == Path("a/my.project.lock")
+    assert lock_path(Path()) == Path(".lock")  # no file's name; reading the project says so
+
+
 @pytest.mark.parametrize(
     "text", ["x = 1\n", '[model."a"]\ninputs = "1"\n', '[model."a"]\ninputs = "1"\nmodel = 2\n']
 )

@@ -76,6 +76,9 @@ def test_a_card_for_each_device(tmp_path: Path) -> None:
         "gpu-3-2.toml"
     )
     assert card_path(Path(".csv")).name == ".csv.card.toml"
+    assert [str(card_path(Path(folder))) for folder in ("", ".", "/")] == [
+        ".card.toml", ".card.toml", "/.card.toml"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
