@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import gzip
 import os
 import secrets
 import stat
@@ -27,7 +28,7 @@ def write_atomic(path: str | Path, text: str) -> bool:
 
     The temporary file lies in the same folder, so that the last step is a rename. An existing file keeps its
     mode; a link keeps pointing to the file that is replaced. Unchanged bytes are not rewritten. A device or a
-    pipe (/dev/stdout) is written to as it is.
+    pipe (/dev/stdout) is written to as it is. A log named LOG.csv.gz is compressed, as readers expect it.
 
     Returns:
         Whether the file was written.
@@ -48,7 +49,7 @@ def write_all(texts: Mapping[PathLike, str]) -> dict[PathLike, bool]:
     try:
         for path, text in texts.items():
             with _explaining("write", path):
-                ready[path] = _prepare(Path(path), text.encode("utf-8"))
+                ready[path] = _prepare(Path(path), _encoded(path, text))
         for path, file in ready.items():
             with _explaining("write", path):
                 _finish(file)
@@ -58,6 +59,12 @@ def write_all(texts: Mapping[PathLike, str]) -> dict[PathLike, bool]:
                 with contextlib.suppress(OSError):
                     file.temporary.unlink()
     return {path: file is not None for path, file in ready.items()}
+
+
+def _encoded(path: str | Path, text: str) -> bytes:
+    data = text.encode("utf-8")
+    # Without the time of day in it, the same text gives the same bytes.
+    return gzip.compress(data, 6, mtime=0) if str(path).endswith(".csv.gz") else data
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ def _settled(options: TuneOptions) -> TuneOptions:
     """The options with the method that they ask for.
 
     Raises:
-        UsageError: they contradict each other, or the log exists and is not to be resumed.
+        UsageError: they contradict each other, the log exists and is not to be resumed, or is to be compressed.
     """
     if options.interpret:
         if options.timing == "graph":
@@ -159,6 +159,9 @@ def _settled(options: TuneOptions) -> TuneOptions:
         raise UsageError(f"the target slowdown must be above 1, found {options.target_slowdown:g}")
     if options.budget is not None and not options.budget > 0:
         raise UsageError(f"the budget must be more than 0 seconds, found {options.budget:g}")
+    if options.output.suffix == ".gz":
+        hint = "leave .gz out; gzip -n LOG.csv when the sweep is finished"
+        raise UsageError("a sweep adds rows, and cannot to a compressed log", file=options.output, hint=hint)
     if options.output.exists() and not options.resume:
         hint = "--resume continues it; or choose another name"
         raise UsageError("the log exists already", file=options.output, hint=hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import stat
@@ -247,6 +248,15 @@ def test_files_that_are_not_there_yet_and_folders_that_are_read(tmp_path: Path) 
         with pytest.raises(UsageError, match=message):
             emit.check_outputs([tmp_path / p for p in outputs], [tmp_path / p for p in inputs])
     emit.check_outputs([tmp_path / "x\0y"], ["a\0b", "x" * 5000])
+
+
+def test_a_log_that_is_named_so_is_compressed_to_the_same_bytes_always(tmp_path: Path) -> None:
+    log, page = tmp_path / "log.csv.gz", tmp_path / "page.html.gz"
+    assert emit.write_all({log: "a,b\n1,\xe9\n", page: TEXT}) == {log: True, page: True}
+    assert gzip.decompress(log.read_bytes()).decode() == "a,b\n1,\xe9\n"
+    assert log.read_bytes()[4:8] == bytes(4)  # no time of day
+    assert page.read_text() == TEXT
+    assert not emit.write_atomic(str(log), "a,b\n1,\xe9\n")
 
 
 @pytest.mark.parametrize("bad", ["no/b.py", "folder"])

@@ -65,6 +65,13 @@ def test_logs_that_are_compressed(tmp_path: Path) -> None:
     assert merged.cards[0].read_text() == plain.cards[0].read_text()
 
 
+def test_a_merged_log_that_is_named_so_is_compressed(tmp_path: Path) -> None:
+    shards = [swept(tmp_path / f"{k}.csv", shard=(k, 2)) for k in (1, 2)]
+    plain, packed = (merge(shards, tmp_path / name) for name in ("merged.csv", "packed.csv.gz"))
+    assert gzip.decompress(packed.log.read_bytes()) == plain.log.read_bytes()
+    assert merge([packed.log], tmp_path / "again.csv").rows == plain.rows
+
+
 def test_two_measurements_of_a_cell_are_repeats(tmp_path: Path) -> None:
     log = swept(tmp_path / "a.csv")
     other = tmp_path / "b.csv"

@@ -127,6 +127,18 @@ def test_an_unwritable_place(tmp_path: Path) -> None:
         tuned(tmp_path / "nowhere" / "log.csv")
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_compressed_log_is_refused_before_anything_is_measured(tmp_path: Path, resume: bool) -> None:
+    executor = FakeExecutor()
+    with pytest.raises(UsageError) as caught:
+        tuned(tmp_path / "log.csv.gz", executor, resume=resume)
+    assert str(caught.value) == (
+        f"{tmp_path}/log.csv.gz: a sweep adds rows, and cannot to a compressed log "
+        "(leave .gz out; gzip -n LOG.csv when the sweep is finished)"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_workload_that_does_not_fit_the_kernel(tmp_path: Path) -> None:
     workload = tmp_path / "w.toml"
     workload.write_text("[[grid]]\nM = [8]\n")
