@@ -162,6 +162,17 @@ def _real(path: Path) -> Path:
         return path
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a folder in which no file can be made, or that cannot be made itself. To be called before long work.
+
+    Raises:
+        EmitError: as `write_atomic` of a file in it would, after the work.
+    """
+    with _explaining("write", path):
+        there = next(p for p in (path, *path.parents) if p.exists())
+        _temporary(there / "any", b"", None).unlink()
+
+
 def make_folder(path: str | Path) -> None:
     """Make a folder, and those above it, where there is none.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,23 +29,23 @@ if TYPE_CHECKING:
 def record(command: tuple[str, ...], output: str, as_json: bool) -> None:
     """Run a program and log every @triton.autotune sweep in it, with a spec beside the log.
 
-    Several kernels become LOG.KERNEL.csv each; a folder as output gets KERNEL.csv. The program's own exit status is
-    passed on. With --json what the program prints goes to stderr.
+    Several kernels become LOG.KERNEL.csv each; a folder as output gets KERNEL.csv. A spec that is there already is
+    kept. The program's own exit status is passed on. With --json what the program prints goes to stderr.
     """
-    from heurgen.base.writing import write_all
-    from heurgen.logs.importers.common import check_readable
+    from heurgen.base.writing import check_outputs, make_folder, write_all
+    from heurgen.tune.recording.run import check_place
     from heurgen.tune.recording.run import record as run
 
+    named = [word for word in command if os.path.isfile(word)]
+    check_outputs([output], named, folders=True)
+    check_place(Path(output))
     done = run(command, Path(output), to_stderr=as_json)
-    texts: dict[Path, str] = {}
-    for kernel, imported in done.logs.items():
-        log, spec = imported.csv_text(), imported.spec_text()
-        check_readable(log, spec)
-        texts |= dict(zip(done.files[kernel], (log, spec), strict=True))
+    texts, kept = _texts(done)
+    check_outputs(texts, named)
     for path in texts:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    written = write_all(texts)
-    note(done.notes)
+        make_folder(path.parent)
+    written = write_all(texts) | dict.fromkeys(kept, False)
+    note((*done.notes, *(f"{path} was there and is kept: no draft is written" for path in kept)))
     if as_json:
         print_json(_data(done, written))
     for kernel, files in () if as_json else done.files.items():
@@ -52,6 +53,23 @@ def record(command: tuple[str, ...], output: str, as_json: bool) -> None:
     if done.status:
         note([f"the program ended with status {done.status}"])
         sys.exit(done.status if done.status > 0 else 128 - done.status)
+
+
+def _texts(done: Recorded) -> tuple[dict[Path, str], list[Path]]:
+    """What to write, by path, and the specs that are there: someone may have confirmed their guesses."""
+    from heurgen.logs.importers.common import check_readable
+
+    texts: dict[Path, str] = {}
+    kept = []
+    for kernel, imported in done.logs.items():
+        log, spec = done.files[kernel]
+        texts[log], draft = imported.csv_text(), imported.spec_text()
+        check_readable(texts[log], draft)
+        if spec.exists():
+            kept.append(spec)
+        else:
+            texts[spec] = draft
+    return texts, kept
 
 
 def _data(done: Recorded, written: Mapping[Path, bool]) -> dict[str, Any]:

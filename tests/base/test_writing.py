@@ -247,6 +247,12 @@ def test_files_that_are_not_there_yet_and_folders_that_are_read(tmp_path: Path) 
     ):
         with pytest.raises(UsageError, match=message):
             emit.check_outputs([tmp_path / p for p in outputs], [tmp_path / p for p in inputs])
+    with pytest.raises(EmitError) as refused:
+        emit.check_outputs([tmp_path / "cache"], [])
+    assert str(refused.value) == (
+        f"{tmp_path}/cache: cannot write: Is a directory (the path is a folder, name a file in it)"
+    )
+    emit.check_outputs([tmp_path / "cache"], [], folders=True)
     emit.check_outputs([tmp_path / "x\0y"], ["a\0b", "x" * 5000])
 
 
@@ -282,6 +288,25 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{tmp_path}/file/b: cannot make the folder: Not a directory (a part of the path is a file)"
     )
+
+
+def test_a_folder_that_takes_files_or_can_be_made(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "a" / "b"):
+        emit.check_folder(folder)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "b"):
+        with pytest.raises(EmitError) as caught:
+            emit.check_folder(folder)
+        said = f"{folder}: cannot write: Not a directory (a part of the path is a file)"
+        assert str(caught.value) == said
+
+
+@pytest.mark.skipif(IS_ROOT, reason="root writes into read-only folders")
+def test_a_folder_that_is_read_only_takes_no_files(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with pytest.raises(EmitError, match="cannot write: Permission denied"):
+        emit.check_folder(tmp_path / "new")
 
 
 def test_what_the_system_does_not_explain_says_that_nothing_changed(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.base.text import counted
+from heurgen.base.writing import check_folder, check_outputs
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported, safe_name
 from heurgen.tune.recording.shim import FOLDER
@@ -129,11 +130,42 @@ def _cell(value: Any) -> str:
     return "" if value is None else printable(str(value)).strip()
 
 
-def _files(kernels: Sequence[str], output: Path) -> dict[str, tuple[Path, Path]]:
-    if output.is_dir() or not output.suffix:
-        logs = {k: output / f"{safe_name(k)}.csv" for k in kernels}
-    elif len(kernels) == 1:
-        logs = {kernels[0]: output}
+def check_place(output: Path) -> None:
+    """Refuse, before a program runs, an `output` that `record` could not write to.
+
+    Raises:
+        UsageError: the log would be its own spec.
+        EmitError: its folder cannot be written to.
+    """
+    if _is_folder(output):
+        check_folder(output)
     else:
-        logs = {k: output.with_suffix(f".{safe_name(k)}{output.suffix}") for k in kernels}
-    return {k: (log, log.with_suffix(".toml")) for k, log in logs.items()}
+        check_outputs(_pair(output.parent, *_split(output)), ())
+        check_folder(output.parent)
+
+
+def _files(kernels: Sequence[str], output: Path) -> dict[str, tuple[Path, Path]]:
+    names: dict[str, str] = {}
+    for kernel in kernels:
+        names[kernel] = safe_name(kernel, names.values())
+    if _is_folder(output):
+        return {k: _pair(output, name, ".csv") for k, name in names.items()}
+    stem, ending = _split(output)
+    if len(kernels) == 1:
+        return {kernels[0]: _pair(output.parent, stem, ending)}
+    return {k: _pair(output.parent, f"{stem}.{name}", ending) for k, name in names.items()}
+
+
+def _is_folder(output: Path) -> bool:
+    return output.is_dir() or not output.suffix
+
+
+def _split(output: Path) -> tuple[str, str]:
+    """`log.csv.gz` -> log, .csv.gz."""
+    ending = ".csv.gz" if output.name.endswith(".csv.gz") else output.suffix
+    return output.name.removesuffix(ending), ending
+
+
+def _pair(folder: Path, stem: str, ending: str) -> tuple[Path, Path]:
+    """A log and its spec."""
+    return folder / f"{stem}{ending}", folder / f"{stem}.toml"

@@ -118,6 +118,19 @@ def test_two_kernels_make_two_files_and_the_status_is_passed_on(tmp_path: Path) 
     }
 
 
+def test_names_of_kernels_that_read_alike_are_other_files(tmp_path: Path) -> None:
+    lines = (line(kernel=name, features={"n": 1}) for name in ("a b", "a_b"))
+    logs = [log for log, _ in recorded(tmp_path / "log.csv", *lines, "").files.values()]
+    assert logs == [tmp_path / "log.a_b.csv", tmp_path / "log.a_b_2.csv"]
+
+
+def test_the_spec_of_a_compressed_log(tmp_path: Path) -> None:
+    lines = (line(features={"n": 1}), line(kernel="other", features={"n": 1}), "")
+    log = tmp_path / "log.csv.gz"
+    assert recorded(log, *lines[::2]).files == {"k": (log, tmp_path / "log.toml")}
+    assert recorded(log, *lines).files["k"] == (tmp_path / "log.k.csv.gz", tmp_path / "log.k.toml")
+
+
 def test_what_a_launch_was_not_given_is_none(tmp_path: Path) -> None:
     lines = [
         line(features={"n": 8, "mode": None}),
