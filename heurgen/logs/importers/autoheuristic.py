@@ -4,12 +4,14 @@ Line 1 is a JSON object with `name`, `device_capa`, `shared_memory`, `numerical_
 `categorical_features`. Line 2 is a CSV header with those features, `choice` and `feedback` (ms, `inf` for a
 failure). Then comes one row a measurement, and rows repeat. A choice is
 `type=triton_BLOCK-M=64_numwarps=4`, or a bare name, which becomes the `type`.
+
+An H100 and an H200 have equal metadata: PyTorch tells devices apart by the folder, `autoheuristic/NVIDIA_H200/mm.txt`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,40 +53,42 @@ def recognises(file: Foreign) -> bool:
 
 def run(files: Sequence[Foreign], options: Options) -> Imported:
     """`import_autoheuristic`, for the registry."""
-    vendor = options.vendor or (vendor_of(options.device) if options.device else None) or "nvidia"
-    imported = import_autoheuristic(files, vendor=vendor, device=options.device)
+    imported = import_autoheuristic(files, vendor=options.vendor, device=options.device)
     return with_constants(imported, options.const)
 
 
 def import_autoheuristic(
-    files: Sequence[str | os.PathLike[str] | Foreign], *, vendor: str = "nvidia", device: str | None = None
+    files: Sequence[str | os.PathLike[str] | Foreign], *, vendor: str | None = None, device: str | None = None
 ) -> Imported:
     """Read AutoHeuristic logs of one heuristic as one tuning log, rows in canonical order.
 
-    Without `device` each file's is named after its metadata ("sm_80 166912 B").
+    Without `device` each file's is what its folder's name tells, else its metadata ("sm_80 166912 B"); without
+    `vendor` the device tells it.
 
     Raises:
-        LogError: a file is no such log, or the files are of different heuristics.
+        LogError: a file is no such log, the files are of different heuristics, or the folder of one alone of two that
+            have equal metadata names a device.
         UsageError: no file, or a vendor or device that cannot be one.
     """
     if not files:
         raise UsageError("no file to import", hint="name at least one AutoHeuristic log")
-    if vendor_problem(vendor) is not None:
+    if vendor is not None and vendor_problem(vendor) is not None:
         raise UsageError(f"{quoted(vendor)} is no vendor", hint="vendor names match [a-z][a-z0-9_]*")
     if device is not None and (not device or printable(device) != device):
         raise UsageError(f"{quoted(device)} is no device name", hint="say which: --device NAME")
     columns: dict[str, Codes] = {}
-    devices = Codes()
+    by_file = Codes()
     sources = [f if isinstance(f, Foreign) else read_foreign(f) for f in files]
-    headers, notes = _read_all(sources, columns, devices, device)
+    headers, notes = _read_all(sources, columns, by_file, device)
+    named = dict.fromkeys(by_file, device) if device else _devices(headers, notes)
+    devices = [named[digest] for digest in by_file]
     choices = [parse_choice(text) for text in columns[CHOICE]]
     parameters = parameter_order(choices)
     features = headers[0].features
     names, renamed = _feature_names(features, parameters)
-    table = _table(columns, devices, features, names, parameters, choices, vendor)
+    vendors = [vendor or vendor_of(d) or "nvidia" for d in devices]
+    table = _table(columns, (vendors, devices, by_file), features, names, parameters, choices)
     rows = _sorted_rows(table)
-    if device is None:
-        notes.append(f"device from the metadata: {', '.join(sorted(devices))} (name it with --device)")
     failed = sum(row[-2] == "error" for row in rows)
     notes += [*renamed, f"{counted(len(rows), 'row')}, {failed} of them failures"]
     draft = _draft(headers[0].name, columns, devices, features, names, parameters, choices, len(rows))
@@ -92,13 +96,13 @@ def import_autoheuristic(
 
 
 def _read_all(
-    files: Sequence[Foreign], columns: dict[str, Codes], devices: Codes, device: str | None
+    files: Sequence[Foreign], columns: dict[str, Codes], by_file: Codes, device: str | None
 ) -> tuple[list[Header], list[str]]:
     """Read every distinct file into `columns`; the headers in canonical order."""
     by_digest: dict[str, Header] = {}
     notes: list[str] = []
     for file in sorted(files, key=lambda f: f.file):
-        header = read_log(file, columns, devices, device, seen=frozenset(by_digest))
+        header = read_log(file, columns, by_file, device, seen=frozenset(by_digest))
         first = by_digest.setdefault(header.digest, header)
         if first is not header:
             notes.append(f"{header.file} has the content of {first.file}: taken once")
@@ -123,6 +127,48 @@ def _check_same_heuristic(first: Header, other: Header) -> None:
             )
 
 
+# --- devices ----------------------------------------------------------------------------------------------
+
+
+def _devices(headers: Sequence[Header], notes: list[str]) -> dict[str, str]:
+    """The device of each file, by its digest: what its folder's name tells, else its metadata; notes say which.
+
+    Raises:
+        LogError: of two files with equal metadata the folder of one alone tells the device.
+    """
+    told = _told(headers)
+    silent = {h.device: h for h in headers if h.digest not in told}
+    for header in headers:
+        if header.digest in told and (other := silent.get(header.device)):
+            raise LogError(
+                f"its folder tells no device, and that of {header.file}, with equal metadata, {told[header.digest]}",
+                file=other.file,
+                hint="put it into a folder of its device's name, or import one device at a time: --device NAME",
+            )
+    for source, names in (("folder's name", sorted(set(told.values()))), ("metadata", sorted(silent))):
+        if names:
+            notes.append(f"device from the {source}: {', '.join(names)} (name it with --device)")
+    for device in silent:
+        own = (h.file for h in headers if h.device == device and h.digest not in told)
+        if len(folders := {os.path.dirname(os.path.abspath(file)) for file in own}) > 1:
+            which = f"files of {len(folders)} folders are taken for those of one device, {device}"
+            notes.append(f"{which}: where they are not, import one device at a time")
+    return {h.digest: told.get(h.digest, h.device) for h in headers}
+
+
+def _told(headers: Sequence[Header]) -> dict[str, str]:
+    """What the folders tell. A name over files with different metadata ("h100_and_a100") is none of a device."""
+    names = {h.digest: _folder_device(h.file) for h in headers}
+    metadata = {name: {h.device for h in headers if names[h.digest] == name} for name in names.values()}
+    return {digest: name for digest, name in names.items() if name and len(metadata[name]) == 1}
+
+
+def _folder_device(file: str) -> str | None:
+    """`autoheuristic/NVIDIA_H200/mm.txt` -> "NVIDIA H200", as torch.cuda.get_device_name() says it."""
+    name = os.path.basename(os.path.dirname(os.path.abspath(file))).replace("_", " ").strip()
+    return name if vendor_of(name) and printable(name) == name else None
+
+
 def _feature_names(features: Sequence[str], parameters: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Feature -> its name in the log. Names that are fine as they are keep it; the others make way."""
     taken = set(parameters)
@@ -136,24 +182,25 @@ def _feature_names(features: Sequence[str], parameters: Sequence[str]) -> tuple[
 
 def _table(
     columns: dict[str, Codes],
-    devices: Codes,
+    places: tuple[list[str], list[str], Codes],
     features: Sequence[str],
     names: dict[str, str],
     parameters: Sequence[str],
     choices: list[ParsedChoice],
-    vendor: str,
 ) -> _Table:
+    """`places` are the vendor and the device of every file, and the file of every row."""
     import numpy as np
 
     def codes_of(column: Codes) -> NDArray[np.int64]:
         return np.frombuffer(column.rows, dtype=np.int64)
 
-    choice_codes, device_codes = codes_of(columns[CHOICE]), codes_of(devices)
+    vendors, devices, by_file = places
+    choice_codes, file_codes = codes_of(columns[CHOICE]), codes_of(by_file)
     feedback, feedback_codes = list(columns[FEEDBACK]), codes_of(columns[FEEDBACK])
     failed = np.array([text == "inf" for text in feedback], dtype=np.int64)
     out: list[tuple[str, list[str], NDArray[np.int64]]] = [
-        ("vendor", [vendor], np.zeros_like(choice_codes)),
-        ("device", list(devices), device_codes),
+        ("vendor", vendors, file_codes),
+        ("device", devices, file_codes),
     ]
     out += [(names[f], list(columns[f]), codes_of(columns[f])) for f in features]
     out += [(p, [c.get(p, "") for c in choices], choice_codes) for p in parameters]
@@ -182,7 +229,7 @@ def _sorted_rows(table: _Table) -> list[tuple[str, ...]]:
 def _draft(
     name: str,
     columns: dict[str, Codes],
-    devices: Codes,
+    devices: Collection[str],
     features: Sequence[str],
     names: dict[str, str],
     parameters: Sequence[str],
@@ -198,6 +245,6 @@ def _draft(
         parameters=tuple(Entry(described(p, v, optional=p != "type" or "" in v)) for p, v in values.items()),
         header=(
             f"Drafted by heurgen import autoheuristic from {counted(n_rows, 'row')} of {printable(name)} on "
-            + ", ".join(sorted(devices)),
+            + ", ".join(sorted(set(devices))),
         ),
     )

@@ -35,7 +35,7 @@ class Codes(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first two lines say, and the digest of the whole file."""
+    """What the first two lines say (`device`: unless one is given), and the digest of the whole file."""
 
     file: str
     digest: str
@@ -51,9 +51,9 @@ class Header:
 
 
 def read_log(
-    file: Foreign, columns: dict[str, Codes], devices: Codes, device: str | None, *, seen: Collection[str]
+    file: Foreign, columns: dict[str, Codes], files: Codes, device: str | None, *, seen: Collection[str]
 ) -> Header:
-    """Append a log's rows to `columns` and `devices`; nothing is read of a file whose digest was seen.
+    """Append a log's rows to `columns`, and its digest to `files`; nothing is read of a file whose digest was seen.
 
     Raises:
         LogError: the file is no AutoHeuristic log; says where.
@@ -61,12 +61,12 @@ def read_log(
     text = _lines(file)
     header = _header(file, text, device)
     if header.digest not in seen:
-        before = len(devices.rows)
+        before = len(files.rows)
         _read_rows(header, file, text, columns)
         n = len(columns[CHOICE].rows) - before
         if not n:
             raise LogError("has no measurement", file=file.file)
-        devices.rows.extend([devices[header.device]] * n)
+        files.rows.extend([files[header.digest]] * n)
     return header
 
 

@@ -163,6 +163,65 @@ def test_several_devices(write_heuristic: WriteHeuristic) -> None:
     assert reread(imported).n_scenarios == 4
 
 
+def in_folders(tmp_path: Path, **folders: tuple[int, str]) -> list[Path]:
+    """folder=(capability's first number, row): a log in each."""
+    paths = []
+    for folder, (major, row) in folders.items():
+        (tmp_path / folder).mkdir()
+        paths.append(tmp_path / folder / "mm.txt")
+        paths[-1].write_text(heuristic(row, device_capa=[major, 0]))
+    return paths
+
+
+SLOW, FAST = "8,type=triton_BLOCK-M=64,0.5", "8,type=triton_BLOCK-M=64,0.25"
+
+
+def test_devices_of_equal_metadata_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    """As PyTorch writes them: autoheuristic/<torch.cuda.get_device_name()>/<name>.txt."""
+    files = in_folders(tmp_path, NVIDIA_H100_80GB_HBM3=(9, SLOW), NVIDIA_H200=(9, FAST))
+    imported = import_autoheuristic(files)
+    assert [row[:2] + row[-1:] for row in imported.rows] == [
+        ("nvidia", "NVIDIA H100 80GB HBM3", "0.5"),
+        ("nvidia", "NVIDIA H200", "0.25"),
+    ]
+    said = "device from the folder's name: NVIDIA H100 80GB HBM3, NVIDIA H200 (name it with --device)"
+    assert said in imported.notes
+    assert not any("metadata" in note for note in imported.notes)
+    assert {row[1] for row in import_autoheuristic(files, device="mine").rows} == {"mine"}
+
+
+def test_the_folder_tells_the_vendor_too(tmp_path: Path) -> None:
+    files = in_folders(tmp_path, AMD_Instinct_MI300X=(9, SLOW), NVIDIA_H200=(9, FAST))
+    assert [row[0] for row in import_autoheuristic(files).rows] == ["amd", "nvidia"]
+    assert [row[0] for row in import_autoheuristic(files, vendor="nvidia").rows] == ["nvidia", "nvidia"]
+
+
+def test_folders_that_tell_no_device_are_of_one(tmp_path: Path) -> None:
+    imported = import_autoheuristic(in_folders(tmp_path, monday=(9, SLOW), tuesday=(9, FAST)))
+    assert {row[1] for row in imported.rows} == {"sm_90 1 B"}
+    assert imported.notes[:2] == (
+        "device from the metadata: sm_90 1 B (name it with --device)",
+        "files of 2 folders are taken for those of one device, sm_90 1 B: where they are not, import one device at a time",
+    )
+
+
+def test_a_name_over_different_metadata_is_no_device(tmp_path: Path) -> None:
+    first, second = in_folders(tmp_path, h100_and_a100=(9, SLOW), other=(8, FAST))
+    second = second.rename(first.with_name("a100.txt"))
+    assert {row[1] for row in import_autoheuristic([first, second]).rows} == {"sm_80 1 B", "sm_90 1 B"}
+
+
+def test_a_folder_that_tells_no_device_beside_one_that_does(tmp_path: Path) -> None:
+    known, other = files = in_folders(tmp_path, NVIDIA_H200=(9, SLOW), more=(9, FAST))
+    assert failure(LogError, files) == (
+        f"{other}: its folder tells no device, and that of {known}, with equal metadata, NVIDIA H200 "
+        "(put it into a folder of its device's name, or import one device at a time: --device NAME)"
+    )
+    assert len(import_autoheuristic(files, device="NVIDIA H200").rows) == 2
+    other.write_text(heuristic(FAST, device_capa=[8, 0]))
+    assert {row[1] for row in import_autoheuristic(files).rows} == {"NVIDIA H200", "sm_80 1 B"}
+
+
 def test_row_column_and_file_order_do_not_matter(write_heuristic: WriteHeuristic) -> None:
     def text(imported: Imported) -> tuple[str, str]:
         return imported.csv_text(), imported.spec_text()
