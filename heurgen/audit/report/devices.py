@@ -80,13 +80,11 @@ def _compared(
             differing(
                 view.selector.parameters, choice.chosen, _in_order(view.selector, other.selector, config)
             ),
-            _told(cost) if view.known else "",
+            _told(cost) if view.known else times(None),
         )
         found.append((cost if math.isfinite(cost) else math.inf, row))
-    pair = Pair(
-        view.device, other.device, len(view.rows), len(found), _mean(view.slowdown.tolist()), _mean(theirs)
-    )
-    return pair, found
+    means = (_mean(costs) if view.known else times(None) for costs in (view.slowdown.tolist(), theirs))
+    return Pair(view.device, other.device, len(view.rows), len(found), *means), found
 
 
 def _named(selector: ir.Selector, config: ir.Config) -> dict[str, tuple[str, ir.Value]]:
