@@ -100,11 +100,17 @@ def _by_name(table: Cells, column: str) -> Guess | None:
 
 
 def _by_parents(column: str, values: list[str]) -> Guess | None:
-    """A guess from the object that a key lies in: {"config": {"x": 1}}."""
-    role = next((r for p in reversed(parents(column)) if (r := column_names.role_of_object(p))), None)
+    """A guess from the object that a key lies in: {"config": {"x": 1}}.
+
+    A list's own name speaks last: in {"config": {"block_sizes": [16, 32]}} it stands where a member's name does.
+    """
+    above = parents(column)
+    own = above.pop() if above and column.rpartition(".")[2].isdigit() else ""
+    told = ((p, r) for p in (*reversed(above), own) if (r := column_names.role_of_object(p)) is not None)
+    parent, role = next(told, ("", None))
     if role is None:
         return None
-    why = f"guess: it stands in {parents(column)[-1]}; confirm"
+    why = f"guess: it stands in {parent}; confirm"
     if role == "parameter":
         return _parameter_guess(column, why)
     return _feature_guess(values, why) if role == "feature" else Guess("none", why)

@@ -69,6 +69,25 @@ def why(text: str) -> dict[str, str]:
     return {name: guess.why for name, guess in guesses_of(parse_cells([("t", text)]), LogColumns()).items()}
 
 
+def test_a_list_is_what_the_object_around_it_is() -> None:
+    """`block_sizes` and `sizes` end in a word for features, and alone they are taken for some."""
+    lines = [
+        {"shape": {"config_sizes": [m, 2 * m]}, "sizes": [m], "config": {"block_sizes": [b], "x": b}}
+        for m in (1, 2)
+        for b in (16, 32)
+    ]
+    text = "\n".join(json.dumps(line | {"time_ms": i}) for i, line in enumerate(lines, start=1))
+    assert roles(text) == {
+        "shape.config_sizes.0": "feature",
+        "shape.config_sizes.1": "feature",
+        "sizes.0": "feature",
+        "config.block_sizes.0": "parameter",
+        "config.x": "parameter",
+    }
+    assert why(text)["config.block_sizes.0"] == "guess: it stands in config; confirm"
+    assert why(text)["sizes.0"] == "guess: it stands in sizes; confirm"
+
+
 def test_every_guess_says_why() -> None:
     head = "M,BLOCK_M,tflops,torch,empty,alpha,_x,KNOB"
     rows = [f"{m},{b},{m * b}.5,2.1,,7,{b},{m}" for m in (1, 2) for b in (16, 32)]
