@@ -2,13 +2,15 @@
 
 Files of TORCHINDUCTOR_MM_LOGGING_FILE, _FLEX_ATTENTION_LOGGING_FILE and _CONV_LOGGING_FILE: one JSON list of
 `{"(M, K, N)": [choices]}`, `{"('forward', B, Hq, ...)": [choices]}` or `{"query_shape": ..., "choices": [choices]}`,
-a choice being `{"type", "time" (ms), BLOCK_M, ...}`; and what max-autotune prints (`AUTOTUNE mm(64x4096, ...)`).
+a choice being `{"type", "time" (ms), BLOCK_M, ...}`; and what max-autotune prints (`AUTOTUNE mm(64x4096, ...)`,
+with `strides:` that become `arg0_layout`, ...).
 The JSON names neither dtype nor device: `--const dtype=bfloat16 --device NAME`.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -39,6 +41,7 @@ _SHAPES = {
 _OWN = ("time", "kernel_type", *_FLEX)
 # What launchers and loggers write before a line ends in "]" or ":".
 _TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
+_STRIDES = re.compile(r"(?:^|[\]:])\s*strides: ?([\[(].*)$")
 _DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+)")
 _CHOICE = re.compile(
     r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) {1,16}([0-9.]+|inf|nan) ms(?: {1,16}[0-9.]+%)?( .*|)\s*$"
@@ -46,8 +49,10 @@ _CHOICE = re.compile(
 # Parameters that stand on lines of their own below their choice, as pages show them.
 _CONTINUED = re.compile(r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_]*=[^=].*)$")
 _TAKES = re.compile(r"AUTOTUNE (benchmarking )?takes")
-_SYMBOL = re.compile(r"\bs[0-9]+\b")
+# "s0", and "u0" of a size that the program computes.
+_SYMBOL = re.compile(r"\b[su][0-9]+\b")
 _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=('[^']*'|\"[^\"]*\"|[^,]+)(?:, |$)")
+_ADDING = ("addmm", "baddbmm")
 _MM_NAMES = ("mm", "addmm", "bmm", "baddbmm", "int_mm", "scaled_mm", "_scaled_mm", "_int_mm")
 
 
@@ -55,7 +60,7 @@ def recognises(file: Foreign) -> bool:
     head = file.text[:65536]
     if _is_printed(file):
         return re.search(r"(?:^|[\]:])[ \t]*AUTOTUNE [a-z_0-9.]+\(", file.text, re.MULTILINE) is not None
-    return re.search(r'"\(\s*(\'|[0-9s])|"invoke"|"(query|input)_shape"', head) is not None
+    return re.search(r'"\(\s*(\'|[0-9su])|"invoke"|"(query|input)_shape"', head) is not None
 
 
 def _is_printed(file: Foreign) -> bool:
@@ -182,14 +187,17 @@ def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[tuple[di
 
 def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
     """Blocks of `AUTOTUNE mm(64x4096, 4096x128)`, `strides: ...`, `dtypes: ...` and a line for each choice."""
-    kind, features, any_choice, unread = "", dict[str, str](), False, 0
+    kind, sizes, features, any_choice, unread = "", list[list[int]](), dict[str, str](), False, 0
     lines = file.text.split("\n")
     for row, line in enumerate(lines, 1):
         text = line[:4000]
         if "AUTOTUNE " in text:
             title = _TITLE.search(text)
-            kind, features = (title[1], _shape(file, row, title[1], title[2])) if title else ("", {})
+            kind, sizes = (title[1], _sizes(file, row, title[2])) if title else ("", [])
+            features = _shape(kind, sizes)
             unread += title is None and _TAKES.search(text) is None
+        elif kind and (strides := _STRIDES.search(text)):
+            features |= _layouts(file, row, kind, sizes, strides[1])
         elif kind and (dtypes := _DTYPES.search(text)):
             features["dtype"] = cell(file, dtypes[1].removeprefix("torch."), f"line {row}: dtypes")
         elif kind and (choice := _CHOICE.search(text)):
@@ -226,13 +234,43 @@ def _described(file: Foreign, choice: re.Match[str], lines: Sequence[str], row: 
     return {k: v for k, v in config.items() if v != "None"}
 
 
-def _shape(file: Foreign, row: int, kind: str, text: str) -> dict[str, str]:
-    tensors = [t.strip().split("x") for t in text.split(",") if t.strip()]
-    if kind in _MM_NAMES and len(tensors) >= 2:
-        first, second = tensors[-2:] if kind in ("addmm", "baddbmm") else tensors[:2]
-        if len(first) == len(second) >= 2 and first[-1] == second[-2]:
-            batch = {"B": first[0]} if len(first) == 3 else {}
-            return {**batch, "M": first[-2], "K": first[-1], "N": second[-1]}
-    if not tensors or not all(s.isdigit() and len(s) < 16 for t in tensors for s in t):
+def _sizes(file: Foreign, row: int, text: str) -> list[list[int]]:
+    """The sizes of every operand that has a dimension."""
+    operands = [t.strip().split("x") for t in text.split(",") if t.strip()]
+    if not operands or not all(s.isdigit() and len(s) < 16 for t in operands for s in t):
         raise file.error(f"found the shapes {quoted(text)}, expected sizes such as 64x4096", row=row)
-    return {f"arg{i}_dim{j}": str(int(s)) for i, t in enumerate(tensors) for j, s in enumerate(t)}
+    return [list(map(int, t)) for t in operands]
+
+
+def _shape(kind: str, sizes: Sequence[Sequence[int]]) -> dict[str, str]:
+    if kind in _MM_NAMES and len(sizes) >= 2:
+        first, second = sizes[-2:] if kind in _ADDING else sizes[:2]
+        if len(first) == len(second) >= 2 and first[-1] == second[-2]:
+            batch = {"B": str(first[0])} if len(first) == 3 else {}
+            return {**batch, "M": str(first[-2]), "K": str(first[-1]), "N": str(second[-1])}
+    return {f"arg{i}_dim{j}": str(s) for i, t in enumerate(sizes) for j, s in enumerate(t)}
+
+
+def _layouts(file: Foreign, row: int, kind: str, sizes: Sequence[Sequence[int]], text: str) -> dict[str, str]:
+    """How each operand lies in memory: tunings of equal sizes and other strides are other scenarios."""
+    strides = [[s.strip() for s in t.split(",")] for t in re.findall(r"[\[(]([^\[\]()]+)[\])]", text)]
+    if [len(t) for t in strides] != [len(t) for t in sizes]:
+        raise file.error(f"found the strides {quoted(text)}, expected one of each size above", row=row)
+    if kind in _MM_NAMES:  # behind the matrices stand scales and a bias, or not
+        sizes = sizes[: 3 if kind in _ADDING else 2]
+    layouts = [_layout(*pair) for pair in zip(sizes, strides[: len(sizes)], strict=True)]
+    return {f"arg{i}_layout": cell(file, layout, f"line {row}: strides") for i, layout in enumerate(layouts)}
+
+
+def _layout(sizes: Sequence[int], strides: Sequence[str]) -> str:
+    """`row`, `column` (of the last two dimensions) or `channels_last` where dense; else the strides ("4104x1")."""
+    inner = [*range(len(sizes))]
+    for name, order in (
+        ("row", inner),
+        ("column", [*inner[:-2], *inner[:-3:-1]]),
+        ("channels_last", [0, *inner[2:], *inner[1:2]]),
+    ):
+        dense = {d: math.prod(sizes[i] for i in order[place + 1 :]) for place, d in enumerate(order)}
+        if all(sizes[d] == 1 or strides[d] == str(step) for d, step in dense.items()):
+            return name
+    return "x".join(strides)

@@ -54,6 +54,9 @@ WRONG: Wrong = {
         ("log.txt", H, "AUTOTUNE mm(64x32, 32x16)\n  mm 0.2.1 ms 100.0%\n", "FILE:2: column 'mm': found '0.2.1', expected a number"),
         ("log.txt", H, "AUTOTUNE mm(64x32, 32x16)\n  mm 0.0 ms 100.0%\n", "FILE: column 'line 2': found '0.0', expected a "
          "finite time above 0, or Infinity"),
+        ("log.txt", H, "AUTOTUNE mm(64xx32, 32x16)\n  mm 0.2 ms\n", "FILE:1: found the shapes '64xx32, 32x16', expected sizes such as 64x4096"),
+        ("log.txt", H, "AUTOTUNE mm(64x32, 32x16)\nstrides: [32, 1], [16]\n  mm 0.2 ms\n", "FILE:2: found the strides '[32, 1], [16]', expected "
+         "one of each size above"),
         ("log.txt", H, "nothing here\n", "FILE: found no block that max-autotune prints (AUTOTUNE mm(...), then its choices)"),
     ],
 }  # fmt: skip
@@ -141,6 +144,46 @@ def test_what_max_autotune_prints(tmp_path: Path) -> None:
     ]
 
 
+def test_printed_products_of_one_shape_and_other_strides_are_other_scenarios(tmp_path: Path) -> None:
+    turned = PRINTED.replace("[1, 4096]", "[128, 1]").replace("0.03", "0.04")
+    cut = PRINTED.replace("[4096, 1]", "[4104, 1]").replace("0.03", "0.05")
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", PRINTED + turned + cut)], H)
+    assert columns(imported, "arg0_layout", "arg1_layout", "type", "time_ms") == [
+        ("4104x1", "column", "mm", "0.0512"),
+        ("4104x1", "column", "triton", "0.0297"),
+        ("row", "column", "mm", "0.0312"),
+        ("row", "column", "triton", "0.0297"),
+        ("row", "row", "mm", "0.0412"),
+        ("row", "row", "triton", "0.0297"),
+    ]
+    spec = parse_spec(imported.spec_text())
+    assert [f.name for f in spec.features] == ["arg0_layout", "arg1_layout"]
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", PRINTED + turned.replace("64x", "8x"))], H)
+    assert [f.name for f in parse_spec(imported.spec_text()).features] == ["M", "arg1_layout"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "strides", "layouts"),
+    [
+        ("addmm", "64x8, 64x16, 16x8", "[0, 1], [16, 1], [1, 16]", ("0x1", "row", "column")),
+        ("bmm", "4x1x16, 4x16x8", "[16, 999, 1], [128, 1, 16]", ("row", "column")),
+        ("scaled_mm", "64x16, 16x8, 64x1, , 8", "(16, 1), (1, 16), [1, 1], [], [1]", ("row", "column")),
+        ("convolution", "2x3x8x9, 4x3x3x3", "[216, 1, 27, 3], [27, 9, 3, 1]", ("channels_last", "row")),
+        ("convolution", "2x3x8, 4x3x3", "[24, 1, 3], [9, 3, 1]", ("column", "row")),
+        ("mm", "64x16, 16x8", "[16, 1], [s0, 1]", ("row", "s0x1")),
+        ("mv", "64x16, 16", "[16, 1], [2]", ("row", "2")),
+    ],
+)
+def test_how_operands_lie_in_memory(
+    tmp_path: Path, kind: str, sizes: str, strides: str, layouts: tuple[str, ...]
+) -> None:
+    text = f"AUTOTUNE {kind}({sizes})\nstrides: {strides}\n  extern 0.5 ms 100.0%\n"
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    named = [c for c in imported.columns if c.endswith("_layout")]
+    assert named == [f"arg{i}_layout" for i in range(len(layouts))]
+    assert columns(imported, *named) == [layouts]
+
+
 def test_printed_choices_whose_parameters_are_wrapped(tmp_path: Path) -> None:
     head, _, tail = PRINTED.partition("  triton_mm_12")
     wrapped = """\
@@ -189,6 +232,19 @@ def test_logged_tunings_of_symbolic_sizes_are_left_out(tmp_path: Path) -> None:
     imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
     assert columns(imported, "M", "K", "N") == [("8", "16", "32")]
     assert "2 tunings of symbolic sizes left out" in imported.notes
+
+
+def test_a_size_that_the_program_computes_is_symbolic(tmp_path: Path) -> None:
+    choices = [{"type": "cublas", "time": 0.5}]
+    log = [{"(u0, 16, 32)": choices}, {"(8, 16, 32)": choices}, {"(2*u12, 16, 32)": choices}]
+    imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
+    assert columns(imported, "M", "K", "N") == [("8", "16", "32")]
+    assert "2 tunings of symbolic sizes left out" in imported.notes
+    shapes = [{"input_shape": f"[{n}, 3, 8, 8]", "weight_shape": "[16, 3, 3, 3]"} for n in ("u3", "2")]
+    log = [s | {"choices": [{"time": 1.0, "backend": "extern"}]} for s in shapes]
+    assert columns(import_logs("auto", [write(tmp_path, "conv.json", json.dumps(log))], H), "batch") == [
+        ("2",)
+    ]
 
 
 def test_logged_shapes_that_are_symbolic_are_left_out(tmp_path: Path) -> None:
