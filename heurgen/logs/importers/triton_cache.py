@@ -41,7 +41,7 @@ def recognises(file: Foreign) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Tuning:
-    """One file: (time, noise) by config; a time of None is a failure. `fields` of a config are none of its kwargs."""
+    """One file: (time, noise) by config; a time of None is a failure. `fields` of a config stand beside its kwargs."""
 
     file: str
     age: tuple[float, str]
@@ -145,13 +145,11 @@ def _read(file: Foreign) -> _Tuning:
 
 
 def _config(file: Foreign, data: Any, path: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Its kwargs and its other fields."""
+    """Its kwargs and its other fields, which Triton launches with where both name one."""
     config = a(file, data, dict, path)
     given = a(file, config.get("kwargs", {}), dict, f"{path}.kwargs")
     kwargs = {k: setting(file, v, f"{path}.kwargs.{k}", k) for k, v in given.items()}
-    names = [
-        n for n in (*_FIELDS, *(n for n in config if n not in _FIELDS)) if n not in (*_NO_FIELDS, *kwargs)
-    ]
+    names = [n for n in dict.fromkeys((*_FIELDS, *config)) if n not in _NO_FIELDS]
     own = {n: setting(file, config[n], f"{path}.{n}", n) for n in names if config.get(n) is not None}
     if not kwargs and not own:
         raise file.error("the config is empty", path=path)

@@ -162,6 +162,14 @@ def test_fields_of_other_versions_tell_configs_apart_and_say_nothing_where_all_l
     assert "pingpong" not in imported.columns
 
 
+def test_what_a_config_sets_itself_counts_before_its_kwargs(tmp_path: Path) -> None:
+    """As `Config.all_kwargs` of Triton merges them; what the config leaves at null stays the kwargs'."""
+    kwargs = {"BLOCK": 16, "num_warps": 8, "maxnreg": 64}
+    configs = [{"kwargs": kwargs, "num_warps": warps, "maxnreg": None} for warps in (1, 2)]
+    imported = import_logs("triton", tunings(tmp_path, [8, 16], configs=configs), KEYS)
+    assert columns(imported, "num_warps", "maxnreg", "time_ms") == [("1", "64", "1.0"), ("2", "64", "2.0")]
+
+
 def test_meta_parameters_that_are_lists_or_empty_texts(tmp_path: Path) -> None:
     kwargs = ({"TILE": [16, 32], "MODIFIER": ""}, {"TILE": [32, 32], "MODIFIER": ".cg"})
     configs = [{"kwargs": k, "num_warps": 4} for k in kwargs]
