@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import math
+import re
 
 from heurgen.base.errors import EmitError, quoted
 from heurgen.render import text
 from heurgen.render.text import Code
 
-# Words that C++17 or C++20 reserves, and macros that common headers and GNU mode define in lower case or plainly.
+# Words that C++17, C++20 or GNU mode reserves, and macros that common headers and GNU mode define in lower case or
+# plainly; the many of <cstdint>, <cinttypes>, <climits>, <cfloat> and <cmath> are told by their form.
 KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
     "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
     "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
     "int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
     "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template "
-    "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
-    "while xor xor_eq".split()
+    "this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void volatile "
+    "wchar_t while xor xor_eq".split()
 )
 MACROS = frozenset(
     "NULL EOF NAN INFINITY EDOM ERANGE EILSEQ BUFSIZ RAND_MAX linux unix i386 assert errno major minor makedev "
-    "stdin stdout stderr min max near far small interface I".split()
+    "stdin stdout stderr min max near far small interface I DECIMAL_DIG MAXFLOAT math_errhandling".split()
+)
+_SIZES = "(FAST|LEAST)?(8|16|32|64)|MAX|PTR"
+MACRO_FORMS = re.compile(
+    rf"U?INT_?({_SIZES})?_(MAX|MIN|C|WIDTH)"
+    r"|(U?(CHAR|SHRT|LONG|LLONG|LONG_LONG)|SCHAR|BOOL|S?SIZE|PTRDIFF|SIG_ATOMIC|WCHAR|WINT)_(MAX|MIN|WIDTH|BIT)"
+    rf"|(PRI|SCN)[dioxXu]({_SIZES})"
+    r"|(FLT|DBL|LDBL)_[A-Z0-9_]+"
+    r"|M_(E|LOG2E|LOG10E|LN2|LN10|PI|PI_2|PI_4|1_PI|2_PI|2_SQRTPI|SQRT2|SQRT1_2)(l|f(16|32|64|128)?x?)?"
+    r"|FP_(NAN|INFINITE|ZERO|SUBNORMAL|NORMAL|(I|L)LOGB(0|NAN)|FAST_[A-Z]+|INT_[A-Z]+)"
+    r"|(HUGE_VAL|SNAN)_?[FL]?[0-9]*X?|MATH_ERR(NO|EXCEPT)"
 )
 # Words that the header uses for itself inside functions.
 OURS = frozenset(("std", "vendor", "device", "capability", "select", "provenance", "detail", "heurgen"))
@@ -39,7 +51,8 @@ def identifier(name: str) -> Code:
             f"{quoted(name)} cannot be a name in C++, which reserves it",
             hint="names with two underscores, or with one before a capital; rename it in the log",
         )
-    return Code(found + "_") if name in KEYWORDS | MACROS | OURS else found
+    taken = name in KEYWORDS | MACROS | OURS or MACRO_FORMS.fullmatch(name)
+    return Code(found + "_") if taken else found
 
 
 def string(value: str, *, view: bool = False) -> Code:

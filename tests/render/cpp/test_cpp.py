@@ -15,6 +15,7 @@ import pytest
 
 from heurgen import ir
 from heurgen.base.errors import EmitError, HeurgenError
+from heurgen.ir import schema
 from heurgen.render import checksum
 from heurgen.render.cpp import render_cpp
 from heurgen.render.cpp.text import identifier
@@ -192,6 +193,19 @@ def test_select_by_vendor(compiler: str, tmp_path: Path) -> None:
         'static_assert(select("nvidia", "", 1, 1, 4096.0, 64)->BLOCK_M == 16);\n'
         'static_assert(!select("intel", "", 1, 1, 1.0, 1).has_value());\nint main() {}\n',
     )
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_names_that_are_macros_or_words_of_gnu_mode_compile(compiler: str, tmp_path: Path) -> None:
+    text = json.dumps(schema.to_dict(model("listing2")))
+    own = [c.name for c in (*model("listing2").features, *model("listing2").parameters)]
+    for name, other in zip(
+        own, ("M_PI", "INT64_MAX", "UINT8_MAX", "PRIi64", "typeof", "CHAR_BIT"), strict=False
+    ):
+        text = re.sub(rf"\b{name}\b", other, text)
+    (tmp_path / "m.hpp").write_text(render_cpp(schema.from_dict(json.loads(text))))
+    headers = "".join(f"#include <{h}>\n" for h in ("cinttypes", "climits", "cmath", "cstdint"))
+    compiled(compiler, tmp_path, headers + '#include "m.hpp"\nint main() {}\n', "-std=gnu++17")
 
 
 @pytest.mark.slow

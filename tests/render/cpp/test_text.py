@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -26,10 +29,39 @@ def test_comments_are_one_line_without_trigraphs_and_keep_what_they_may() -> Non
     assert comment(12) == "12"
 
 
-@pytest.mark.parametrize("name", ["register", "linux", "std", "select"])
+@pytest.mark.parametrize("name", ["register", "typeof", "linux", "std", "select"])
 def test_names_that_others_own_get_an_underscore(name: str) -> None:
     assert name in KEYWORDS | MACROS | OURS
     assert identifier(name) == f"{name}_"
+
+
+@pytest.mark.parametrize(
+    "name",
+    "INT64_MAX UINT8_MAX INT_FAST16_MIN UINT_LEAST32_WIDTH INTPTR_MAX UINT64_C INT_MAX SIZE_MAX CHAR_BIT "
+    "PRIi64 SCNuFAST8 PRIXPTR FLT_RADIX DBL_MIN_10_EXP M_PI M_2_SQRTPIf64x FP_NAN FP_ILOGB0 HUGE_VALF SNANL".split(),
+)
+def test_macros_that_are_told_by_their_form_get_an_underscore(name: str) -> None:
+    assert identifier(name) == f"{name}_"
+
+
+@pytest.mark.parametrize(
+    "name", "M_PAD M_PI_BLOCKS SEQ_MAX INT8 USE_INT8 FP_MODE PRI64 NUM_C SIZE M_E2".split()
+)
+def test_names_that_only_begin_like_macros_stay(name: str) -> None:
+    assert identifier(name) == name
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_every_macro_of_the_headers_is_known() -> None:
+    """As g++ defines them, but for what the C library drags in beside (endianness, wait())."""
+    headers = "".join(f"#include <{h}>\n" for h in ("cstdint", "cmath", "cinttypes", "cfloat"))
+    command = ["g++", "-std=gnu++17", "-x", "c++", "-dM", "-E", "-"]
+    text = subprocess.run(command, input=headers, capture_output=True, text=True, check=True).stdout
+    macros = {line.split()[1].partition("(")[0] for line in text.splitlines()}
+    library = re.compile(
+        r"_.*|E[A-Z0-9]+|[A-Z]+_(ENDIAN|ORDER)|W[A-Z]+|EXIT_.*|RAND_MAX|MB_CUR_MAX|FD_.*|NFDBITS|LC_.*|[a-z0-9]+"
+    )
+    assert {m for m in macros if not library.fullmatch(m) and identifier(m) == m} == set()
 
 
 def test_other_names_stay_as_they_are_where_cpp_does_not_reserve_them() -> None:
