@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -23,7 +23,7 @@ from heurgen.logs.roles import Guess, guesses_of, whole_config
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
-from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec
+from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec, vendor_problem
 from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit_of
 
 # "16x1024", "(16, 1024)": the sizes of a problem in one text.
@@ -78,8 +78,12 @@ def draft(table: Cells, path: str, said: Said) -> Draft:
     for name in (said.time, *said.features, *said.parameters):
         if name is not None and name not in table.texts:
             raise UsageError(f"no column is named {quoted(name)}", hint=did_you_mean(name, table.texts))
-    if said.wide:
-        return wide_draft(table, path, said.features, said.vendor)
+    table, said, unread = _without_unread_vendors(table, said)
+    found = wide_draft(table, path, said.features, said.vendor) if said.wide else _long(table, path, said)
+    return replace(found, left_out=(*unread, *found.left_out))
+
+
+def _long(table: Cells, path: str, said: Said) -> Draft:
     log, log_remarks = _bookkeeping(table, path, said)
     guesses = guesses_of(table, log)
     repeats = (c for c, g in guesses.items() if g.role == "none" and _is_repeat(c, log.time))
@@ -146,15 +150,9 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         found["time"] = said.time
     if said.vendor in table.texts:
         found["vendor"] = str(said.vendor)
-    for key, names in column_names.BOOKKEEPING.items():
-        fitting = {n: min(map(names.index, s)) for n in table.texts if (s := set(spellings(n)) & set(names))}
-        fitting = {n: place for n, place in fitting.items() if n not in found.values()}
-        if key == "time":
-            fitting = {n: place for n, place in fitting.items() if _holds_times(table.texts[n])}
-        if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
-            fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
-        if fitting and key not in found:
-            found[key] = min(fitting, key=lambda n: (fitting[n], n))
+    for key in column_names.BOOKKEEPING:
+        if key not in found and (column := _by_name(table, key, found.values())) is not None:
+            found[key] = column
     if "time" not in found and (time := _time_column(table)) is not None:
         found["time"] = time
     others = [c for c in table.texts if c not in found.values()]
@@ -187,6 +185,35 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
             'guess: the log has no such column, and needs one; add it, or write { const = "..." }'
         )
     return log, tuple(remarks.items())
+
+
+def _by_name(table: Cells, key: str, taken: Collection[str | None]) -> str | None:
+    """The column of the bookkeeping that is named best for `key`, of those that are not taken."""
+    names = column_names.BOOKKEEPING[key]
+    fitting = {n: min(map(names.index, s)) for n in table.texts if (s := set(spellings(n)) & set(names))}
+    fitting = {n: place for n, place in fitting.items() if n not in taken}
+    if key == "time":
+        fitting = {n: place for n, place in fitting.items() if _holds_times(table.texts[n])}
+    if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
+        fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
+    return min(fitting, key=lambda n: (fitting[n], n), default=None)
+
+
+def _without_unread_vendors(table: Cells, said: Said) -> tuple[Cells, Said, tuple[tuple[str, str], ...]]:
+    """Without a column of vendors that hold no names of any ("NVIDIA"), where something else tells them, and why."""
+    column = said.vendor if said.vendor in table.texts else _by_name(table, "vendor", ())
+    bad = next((t for t in table.texts.get(column or "", ()) if vendor_problem(t) is not None), None)
+    if column is None or bad is None or column in (said.time, *said.features, *said.parameters):
+        return table, said, ()
+    device = _by_name(table, "device", (column,))
+    name = None if said.vendor == column else said.vendor
+    guess = guessed_vendor(table.texts.get(device or "", ()), name)
+    if not guess.constants and not guess.by_name:
+        return table, said, ()
+    texts = {n: t for n, t in table.texts.items() if n != column}
+    codes = {n: c for n, c in table.codes.items() if n != column}
+    why = f"left out: found {quoted(bad)}, expected {vendor_problem(bad)}"
+    return replace(table, texts=texts, codes=codes), replace(said, vendor=name), ((column, why),)
 
 
 def _time_column(table: Cells) -> str | None:

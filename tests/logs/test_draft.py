@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from heurgen.base.errors import HeurgenError, LogError
+from heurgen.base.errors import HeurgenError, LogError, UsageError
 from heurgen.logs.draft import Said, draft_spec
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import parse_spec, read_spec
@@ -231,6 +231,56 @@ def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:
     rows = [{k: v for k, v in r.items() if k not in ("vendor", "device")} for r in matmul()]
     text = draft_spec(write(tmp_path / "a.csv", rows))
     assert 'vendor = "vendor"  # guess: the log has no such column, and needs one; add it, or write ' in text
+
+
+@pytest.mark.parametrize("column", ["vendor", "gpu_vendor"])
+@pytest.mark.parametrize(
+    ("devices", "said", "vendor"),
+    [
+        (
+            ("NVIDIA H200", "NVIDIA A100"),
+            None,
+            '{ const = "nvidia" }  # guess: NVIDIA H200 is of nvidia; confirm',
+        ),
+        (
+            ("NVIDIA H200", "MI300X"),
+            None,
+            '{ from = "device" }  # guess: the names of the devices tell it; confirm',
+        ),
+        (("NVIDIA H200", "X1"), "acme", '{ const = "acme" }  # as said'),
+    ],
+)
+def test_vendors_that_no_spec_takes_make_way_for_what_the_devices_tell(
+    tmp_path: Path, column: str, devices: tuple[str, str], said: str | None, vendor: str
+) -> None:
+    rows = [
+        {column: v, "device": d} | {k: cell for k, cell in r.items() if k not in ("vendor", "device")}
+        for v, d in zip(("NVIDIA", "AMD"), devices, strict=True)
+        for r in matmul()
+    ]
+    path = write(tmp_path / "a.csv", rows)
+    text = draft_spec(path, Said(vendor=said))
+    assert f"\nvendor = {vendor}\n" in text
+    assert (
+        f"#   {column}: left out: found 'NVIDIA', expected a vendor in lower-case letters, digits and underscores, "
+        "such as nvidia\n"
+    ) in text
+    log = read_logs([path], parse_spec(text))
+    assert log.vendors == tuple(
+        sorted({"acme"} if said else {"nvidia", "amd"} if "from" in vendor else {"nvidia"})
+    )
+    if said is None:
+        assert draft_spec(path, Said(vendor=column)) == text
+
+
+def test_vendors_that_no_spec_takes_stay_where_nothing_else_tells_them(tmp_path: Path) -> None:
+    rows = [r | {"vendor": "NVIDIA", "device": "X1"} for r in matmul()]
+    path = write(tmp_path / "a.csv", rows)
+    assert 'vendor = "vendor"  # guess: by its name; confirm' in draft_spec(path)
+    with pytest.raises(UsageError, match="the column 'vendor' has two roles"):
+        draft_spec(
+            write(tmp_path / "b.csv", [r | {"device": "H200"} for r in rows]), Said(features=("M", "vendor"))
+        )
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,14 @@ def test_units_and_decimal_commas_of_wide_tables(tmp_path: Path) -> None:
     )
 
 
+def test_vendors_that_no_spec_takes_are_no_feature(tmp_path: Path) -> None:
+    path, text, spec = drafted(tmp_path, "vendor,gpu,n,old,new\nNVIDIA,H200,8,1,2\nAMD,MI300X,9,2,1\n")
+    assert 'vendor = { from = "device" }  # guess: the names of the devices tell it; confirm' in text
+    assert "#   vendor: left out: found 'NVIDIA', expected a vendor in lower-case letters" in text
+    assert [f.name for f in spec.features] == ["n"]
+    assert read_logs([path], spec).vendors == ("amd", "nvidia")
+
+
 def test_devices_of_two_vendors_tell_them(tmp_path: Path) -> None:
     path, text, spec = drafted(tmp_path, "gpu,n,old,new\nH200,8,1,2\nMI300X,8,2,1\n")
     assert 'vendor = { from = "device" }  # guess: the names of the devices tell it; confirm' in text
