@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.base.figures import Summary, summarise
 from heurgen.ir import Value
 from heurgen.logs.cells import read_cells
 from heurgen.spec.kernel_spec import BOOLS, KernelSpec, cell_value
@@ -63,6 +64,16 @@ def read_defaults(
             raise LogError(f"found {quoted(text)}, expected true or false", file=path, row=line, column=name)
     marked = np.array([_MARKS[t] for t in texts] + [False])[cells.codes[name]]
     return Defaults(f"column {name}", _of_rows(np.flatnonzero(marked), log, spec, tables))
+
+
+def summaries(defaults: Defaults, tables: Sequence[CostTable]) -> dict[str, Summary]:
+    """How today's defaults do on the logs, by vendor."""
+    found = {}
+    for table in _whole(tables):
+        columns = defaults.columns[table.vendor]
+        costs = np.where(columns >= 0, table.log_slowdown[np.arange(len(columns)), columns], np.nan)
+        found[table.vendor] = summarise(costs.tolist(), known=table.costs_known)
+    return found
 
 
 def _of_rows(rows: Codes, log: TuningLog, spec: KernelSpec, tables: Sequence[CostTable]) -> dict[str, Ints]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,10 @@ from heurgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from heurgen.audit.defaults import Defaults
     from heurgen.audit.gate import Finding
     from heurgen.audit.score import Score
+    from heurgen.base.figures import Summary
     from heurgen.ir import HeuristicModule
     from heurgen.logs.costs import CostTable
     from heurgen.logs.tuning_log import TuningLog
@@ -108,6 +111,7 @@ def audit(
     as_json: bool,
 ) -> None:
     """Slowdown of a model (JSON) or of a generated module (.py) on logs: figures, a page, a gate for CI."""
+    from heurgen.audit.defaults import read_defaults, summaries
     from heurgen.audit.gate import parse_limits
     from heurgen.audit.score import score
     from heurgen.base.writing import check_outputs
@@ -119,10 +123,12 @@ def audit(
     result = score(module, tables)
     before = None if old is None else score(old, tables)
     note((*log.notes, *result.notes))
+    today = None if (html, defaults) == (None, None) else read_defaults(defaults, logs, log, kernel, tables)
     if html is not None:
-        _write_html(html, module, (kernel, log, tables), result, logs, defaults, old, before)
+        _write_html(html, module, (log, tables), result, today, old, before)
     findings = _findings(module, result, limits, before)
-    _print_audit(module, result, None if limits is None and before is None else findings, as_json)
+    beside = {} if today is None else summaries(today, tables)
+    _print_audit(module, result, beside, None if limits is None and before is None else findings, as_json)
     if findings:
         finish("gates-and-defaults")
 
@@ -130,27 +136,25 @@ def audit(
 def _write_html(
     path: str,
     module: HeuristicModule,
-    read: tuple[KernelSpec, TuningLog, tuple[CostTable, ...]],
+    read: tuple[TuningLog, tuple[CostTable, ...]],
     result: Score,
-    logs: tuple[str, ...],
-    defaults: str | None,
+    today: Defaults | None,
     old: HeuristicModule | None,
     before: Score | None,
 ) -> None:
-    from heurgen.audit.defaults import read_defaults
     from heurgen.audit.diff import diff
     from heurgen.audit.report import render_html
     from heurgen.audit.report.data import Given
     from heurgen.base.writing import write_atomic
 
-    kernel, log, tables = read
+    log, tables = read
     given = Given(
         module,
         tables,
         result,
         log,
         (*result.notes,),
-        read_defaults(defaults, logs, log, kernel, tables),
+        today,
         old,
         before,
         None if old is None else diff(old, module, tables),
@@ -176,8 +180,13 @@ def _findings(
 
 
 def _print_audit(
-    module: HeuristicModule, result: Score, findings: list[Finding] | None, as_json: bool
+    module: HeuristicModule,
+    result: Score,
+    today: Mapping[str, Summary],
+    findings: list[Finding] | None,
+    as_json: bool,
 ) -> None:
+    """`today` is how the defaults that the model replaces do, by vendor; empty where none are known."""
     from heurgen.audit.recorded import to_text, training_data
     from heurgen.base.text import summary_tables
 
@@ -185,11 +194,14 @@ def _print_audit(
         groups = {name: asdict(s) for name, s in result.groups.items()}
         recorded = [training_data(s) for s in module.selectors]
         data = {**asdict(result.overall), "groups": groups, "training": recorded}
+        if today:
+            data["defaults"] = {vendor: asdict(found) for vendor, found in today.items()}
         if findings is not None:
             data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
         print_json(data)
         return
-    say(summary_tables("slowdown", {"all": result.overall, **result.groups}))
+    rows = {"all": result.overall, **result.groups}
+    say(summary_tables("slowdown", rows | {f"today's defaults, {v}": found for v, found in today.items()}))
     for selector in module.selectors:
         if selector.choice:
             say(f"\n{to_text(selector)}")

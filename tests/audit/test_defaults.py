@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from heurgen.audit.defaults import read_defaults
@@ -40,6 +43,25 @@ def test_defaults_by_config_by_column_and_by_themselves(tmp_path: Path) -> None:
     out = tmp_path / "r.html"
     assert run("audit", module, log, "--spec", spec, "--html", out).exit_code == 0
     assert "today’s defaults" in out.read_text()
+    slow = math.exp(float(np.mean(tables[0].log_slowdown[:, by_config.columns["nvidia"][0]])))
+    for words in (("--default", "BLOCK_M=64,num_warps=4"), ("--default", "default"), ("--html", out)):
+        found = run("audit", module, log, "--spec", spec, *words)
+        assert [line.split()[:4] for line in found.stdout.splitlines() if "today" in line] == [
+            ["today's", "defaults,", "nvidia", f"{slow:.4f}"]
+        ]
+    data = json.loads(run("audit", module, log, "--spec", spec, "--default", "default", "--json").stdout)
+    assert data["defaults"]["nvidia"]["geomean_slowdown"] == pytest.approx(slow)
+    assert "defaults" not in json.loads(run("audit", module, log, "--spec", spec, "--json").stdout)
+
+
+def test_a_default_that_was_measured_nowhere_is_an_error_without_a_page_too(tmp_path: Path) -> None:
+    log, spec = logs.write(tmp_path, logs.rows(24, ["nvidia"]))
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    (tmp_path / "m.json").write_text(to_json(module_of(kernel, read, cost_tables(read, kernel))))
+    result = run("audit", tmp_path / "m.json", log, "--spec", spec, "--default", "nonsense=1")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: --default: 'nonsense=1' sets no parameter" in result.stderr
 
 
 @pytest.mark.parametrize(
