@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from heurgen.audit.score import Choice, Score
+from heurgen.audit.score import INVALID, Choice, Score
 from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.base.figures import Summary
 from heurgen.base.text import counted
@@ -137,7 +137,7 @@ def parse_limits(text: str) -> dict[str, float]:
 def check_limits(
     score: Score, limits: Mapping[str, float], parameters: Mapping[str, Sequence[str]]
 ) -> tuple[list[Finding], list[str]]:
-    """The limits that do not hold, and notes on groups whose slowdown the log cannot tell.
+    """The limits that do not hold, and notes on groups with figures that the log cannot tell.
 
     `parameters` names the config's fields per vendor. A limit on a figure that is unknown everywhere fails:
     a gate that checks nothing must not pass.
@@ -145,14 +145,23 @@ def check_limits(
     found: list[Finding] = []
     notes: list[str] = []
     for group, summary in score.groups.items():
-        if summary.invalid_share is None:
-            notes.append(f"{group}: slowdown is unknown (winners only), the limits were not checked there")
-            continue
+        unknown = [name for name in limits if _value(summary, name) is None]
+        if unknown:
+            notes.append(
+                f"{group}: slowdown is unknown (winners only), not checked there: {', '.join(unknown)}"
+            )
         members = [c for c in score.choices if group in (c.vendor, f"{c.vendor} / {c.device}")]
         found += _broken(group, summary, members, limits, parameters)
-    if limits and len(notes) == len(score.groups):
-        found += [Finding("all", name, limit, None, ()) for name, limit in limits.items()]
+    for name, limit in limits.items():
+        if all(_value(summary, name) is None for summary in score.groups.values()):
+            found.append(Finding("all", name, limit, None, ()))
     return _without_repeats(found), notes
+
+
+def _value(summary: Summary, name: str) -> float | None:
+    """A figure to limit, None where it is unknown; where no choice was valid no slowdown is low enough."""
+    value: float | None = getattr(summary, LIMITS[name])
+    return math.inf if value is None and summary.invalid_share == 1.0 else value
 
 
 def _broken(
@@ -164,9 +173,7 @@ def _broken(
 ) -> list[Finding]:
     found = []
     for name, limit in limits.items():
-        value = getattr(summary, LIMITS[name])
-        if value is None and summary.invalid_share == 1.0:
-            value = math.inf  # no choice was valid: no slowdown is low enough
+        value = _value(summary, name)
         if value is None or value <= limit:
             continue
         guilty = [c for c in members if _is_guilty(c, name, limit)]
@@ -178,7 +185,7 @@ def _broken(
 
 def _is_guilty(choice: Choice, name: str, limit: float) -> bool:
     if name == "invalid" or choice.slowdown is None:
-        return choice.slowdown is None
+        return choice.status in INVALID
     return choice.slowdown > limit
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from heurgen.logs.costs import CostTable
 
+# What `Choice.status` says of a choice that was not valid.
+INVALID = ("failed", "unmeasured")
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -215,9 +218,15 @@ def _groups(choices: list[Choice]) -> dict[str, Summary]:
 
 
 def figures(choices: Sequence[Choice]) -> Summary:
-    """The figures over some choices; those of unknown cost count as scenarios alone."""
-    priced = [c for c in choices if c.status != "unknown"]
-    logs = (math.nan if c.slowdown is None else math.log(c.slowdown) for c in priced)
-    agreement = sum(c.chosen == c.best for c in choices) / len(choices) if choices else None
-    found = summarise(logs, known=bool(priced), agreement=agreement)
-    return replace(found, n_scenarios=len(choices))
+    """The figures over some choices: slowdowns over those of known cost, the invalid share over all.
+
+    A choice of unknown cost is none that failed: where winners are all that is known, so is no share, unless choices
+    failed.
+    """
+    n = len(choices)
+    logs = (math.log(c.slowdown) for c in choices if c.slowdown is not None)
+    invalid = sum(c.status in INVALID for c in choices)
+    known = any(c.status != "unknown" for c in choices)
+    agreement = sum(c.chosen == c.best for c in choices) / n if n else None
+    found = summarise(logs, agreement=agreement)
+    return replace(found, n_scenarios=n, invalid_share=invalid / n if known else None)

@@ -99,9 +99,21 @@ def test_a_gate_that_can_check_nothing_fails() -> None:
     winners = score_of(choice(None, status="unknown", vendor="amd"))
     found, notes = check_limits(winners, {"max": 1.5}, PARAMETERS)
     assert [f.to_text() for f in found] == ["all: max is unknown, the limit is 1.5"]
-    assert notes[0] == "amd: slowdown is unknown (winners only), the limits were not checked there"
+    assert notes[0] == "amd: slowdown is unknown (winners only), not checked there: max"
     mixed = score_of(choice(None, status="unknown", vendor="amd"), choice(1.0, 1))
     assert check_limits(mixed, {"max": 1.5}, PARAMETERS)[0] == []
+
+
+def test_choices_of_unknown_cost_are_not_invalid() -> None:
+    winners = score_of(*(choice(None, i, status="unknown") for i in range(9)), choice(None, 9))
+    found, notes = check_limits(winners, {"invalid": 0.05, "max": 1.5}, PARAMETERS)
+    assert [f.to_text() for f in found] == [
+        "nvidia: invalid 0.1000 is above 0.05\n  invalid (failed)  scenario s9: m=9; chose BLOCK_M=16 where "
+        "BLOCK_M=64 won",
+        "all: max is unknown, the limit is 1.5",
+    ]
+    assert notes[0] == "nvidia: slowdown is unknown (winners only), not checked there: max"
+    assert check_limits(winners, {"invalid": 0.1}, PARAMETERS) == ([], [])
 
 
 def test_regressions_beyond_the_noise_of_their_scenario() -> None:

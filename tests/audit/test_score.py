@@ -52,6 +52,17 @@ def test_where_costs_are_unknown_the_agreement_is_left() -> None:
     found = score(module(), (replace(costs(), costs_known=False),))
     assert {c.status for c in found.choices} == {"unknown", "failed"}
     assert found.overall.agreement == 0.5
+    # one choice of four failed; that the others' costs are unknown makes them no failures
+    assert (found.overall.invalid_share, found.overall.geomean_slowdown) == (0.25, None)
+    assert figures(found.choices[:3]).invalid_share is None
+
+
+def test_choices_of_unknown_cost_count_in_the_share_of_invalid_ones() -> None:
+    known = score(module(), (costs(),)).choices
+    unknown = tuple(replace(c, slowdown=None, status="unknown") for c in known[:3])
+    found = figures((*known, *unknown, *unknown, *unknown))
+    assert (found.n_scenarios, found.invalid_share) == (13, 1 / 13)
+    assert found.geomean_slowdown == pytest.approx(1.5 ** (1 / 3))
 
 
 def test_other_vendors_are_left_out_with_a_note() -> None:
