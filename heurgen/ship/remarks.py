@@ -29,8 +29,8 @@ def warnings(selector: Selector) -> Iterator[str]:
         missing = sum(leaf.n_scenarios - (leaf.n_ok or 0) for leaf in bad)
         regions = f"{counted(len(bad), 'region')} of {sum(1 for _ in ir.leaves(selector.tree))}"
         yield (
-            f"{_owner(selector)}: no config covers {regions} whole: what ships there failed or was never measured in "
-            f"{missing} of {counted(sum(leaf.n_scenarios for leaf in bad), 'scenario')}"
+            f"{_owner(selector)}: in {regions} what ships failed or was never measured in {missing} of "
+            f"{counted(sum(leaf.n_scenarios for leaf in bad), 'scenario')}"
         )
     for line in selector.choice.get("devices", ()):
         yield f"{_owner(selector)}: {line}"

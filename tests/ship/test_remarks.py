@@ -24,8 +24,7 @@ TABLE = table([TableColumn("y", "int"), TableColumn("x", "int")], np.array([[1.0
 
 def test_a_region_whose_config_failed_is_warned_of_with_its_share() -> None:
     assert list(warnings(selector())) == [
-        "nvidia: no config covers 1 region of 2 whole: what ships there failed or was never measured in 3 of 4 "
-        "scenarios"
+        "nvidia: in 1 region of 2 what ships failed or was never measured in 3 of 4 scenarios"
     ]
     assert list(warnings(selector(tree=Leaf(0, 4, 1.0, 4)))) == []
     assert list(warnings(selector(tree=Leaf(0, 4)))) == []  # an older model: not known
