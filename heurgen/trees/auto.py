@@ -388,14 +388,15 @@ def smoothed(scored: Sequence[Candidate]) -> list[Candidate]:
     """Every candidate with its held-out costs averaged with those of the next smaller and larger number of configs.
 
     On few scenarios held-out means differ by luck more than by merit, and the least of many is the luckiest. Luck does
-    not spread to the neighbours; merit does. Beyond the largest number every set is that of the largest.
+    not spread to the neighbours; merit does. Beyond the largest number every set is that of the largest. Below the
+    smallest it stands in itself: with one neighbour for two, half its mean would be that of the next, mostly better.
     """
     place = {(c.settings.n_configs, c.settings.price): c for c in scored}
     counts = sorted({count for count, _ in place})
     found = []
     for (count, price), c in place.items():
         i = counts.index(count)
-        around = [place[n, price].cost for n in (*counts, counts[-1])[max(0, i - 1) : i + 2]]
+        around = [place[n, price].cost for n in (counts[0], *counts, counts[-1])[i : i + 3]]
         cost: Floats = np.minimum(around, constants.LEARNER.invalid).sum(axis=0) / len(around)
         found.append(replace(c, cost=cost, mean=_mean(cost)))
     return found
