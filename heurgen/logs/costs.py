@@ -58,7 +58,7 @@ class CostTable:
     scenario      ids, "" where the log has none
     device_name   the device of a device's table; None for a vendor's
     grouped       features that make a group: the spec's, else what `grouped_features` finds; empty: all given ones
-    costs_known   False for winners-only logs: the spec says so, or no scenario has two configs with a time
+    costs_known   False for winners-only logs: the spec says so, or no scenario has two configs that were measured
     pruned        what was not measured lost, says the spec; False where costs are not known
     """
 
@@ -301,7 +301,8 @@ def _table(
     times[np.searchsorted(members, measured.scenario[own]), column] = measured.time[own]
     order, group = _canonical_order(log, spec, measured, members, times, grouped)
     members, times = members[order], times[order]
-    costs_known = not spec.log.winners_only and bool((np.isfinite(times).sum(axis=1) > 1).any())
+    # A failure beside the success tells as much of a config as a time: where one config runs, the others are no losers.
+    costs_known = not spec.log.winners_only and bool(((~np.isnan(times)).sum(axis=1) > 1).any())
     return CostTable(
         kernel=spec.name,
         vendor=vendor,

@@ -207,10 +207,12 @@ def test_one_table_per_vendor_and_per_device(tmp_path: Path) -> None:
     assert tables[3].configs == ((32,), (64,))
 
 
-def test_costs_are_known_once_two_configs_of_a_scenario_have_a_time(tmp_path: Path) -> None:
-    winners = "nvidia,A,0,1,16,ok,2\nnvidia,A,0,1,32,oom,\nnvidia,A,1,2,16,ok,2\nnvidia,A,1,2,16,ok,2\n"
+def test_costs_are_known_once_two_configs_of_a_scenario_were_measured(tmp_path: Path) -> None:
+    winners = "nvidia,A,0,1,16,ok,2\nnvidia,A,1,2,16,ok,2\nnvidia,A,1,2,16,ok,2\n"
     assert not small(tmp_path, winners)[0].costs_known
     assert small(tmp_path, winners + "nvidia,A,1,2,32,ok,2\n")[0].costs_known
+    # one config runs, and the other does not
+    assert small(tmp_path, winners + "nvidia,A,1,2,32,oom,\n")[0].costs_known
 
 
 def test_a_spec_says_that_gaps_lost_where_costs_are_known(tmp_path: Path) -> None:
