@@ -10,14 +10,18 @@ import numpy as np
 
 from heurgen import ir
 from heurgen.audit import recorded
-from heurgen.audit.show import selector_title
+from heurgen.audit.show import config_text, selector_title
 from heurgen.base.errors import printable
 from heurgen.base.text import counted, percent
 from heurgen.ir import Selector
 from heurgen.trees import constants
+from heurgen.trees.passed_over import measured_throughout
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable
+
+# Configs that a line names; the number of the others is told.
+NAMED = 3
 
 
 def warnings(selector: Selector) -> Iterator[str]:
@@ -41,7 +45,8 @@ def warnings(selector: Selector) -> Iterator[str]:
 def to_text(selector: Selector, table: CostTable) -> str:
     """A trained selector in a few lines: its size, the curve of sizes, held-out figures."""
     figures = (*curve(selector), *held_out(selector, table), *device_forms(selector))
-    return "\n".join((selector_title(selector), *grouping(table), *gaps(selector, table), *figures))
+    read = (*grouping(table), *passed_over(table), *gaps(selector, table))
+    return "\n".join((selector_title(selector), *read, *figures))
 
 
 def to_dict(selector: Selector, table: CostTable) -> dict[str, Any]:
@@ -120,10 +125,24 @@ def _share(value: float) -> str:
     return percent(value) if value >= 0.0005 else "under 0.1 %"
 
 
+def passed_over(table: CostTable) -> list[str]:
+    """Which configs training left out, in one line; none where it left out none."""
+    kept, every = measured_throughout(table), np.arange(len(table.configs))
+    left = [config_text(table.parameters, table.configs[i]) for i in np.setdiff1d(every, kept).tolist()]
+    if not left:
+        return []
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    names = printable("; ".join(left[:NAMED]))
+    return [
+        f"  {len(left)} of {counted(len(every), 'config')} left out, which the sweep passed over: {names}{more}"
+    ]
+
+
 def gaps(selector: Selector, table: CostTable) -> list[str]:
     """What cells without a measurement were taken for, in one line; none where there are few."""
     choice = selector.choice
-    share = choice.get("estimated_cells") or choice.get("lost_cells") or float(np.isnan(table.times).mean())
+    missing = float(np.isnan(table.times[:, measured_throughout(table)]).mean())
+    share = choice.get("estimated_cells") or choice.get("lost_cells") or missing
     if "estimated_cells" in choice:
         said = "by chance as it looks: learnt from estimates; figures are of measured choices"
     elif "lost_cells" in choice:

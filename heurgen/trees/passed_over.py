@@ -7,7 +7,9 @@ throughout it, so they are left out.
 
 What tells them: where a config was measured, it was not measured in most of the nearest scenarios. One that does not
 apply to some kind of scenario was measured in its neighbours of the other kinds. And they were passed over together, in
-whole scenarios; in a log of random samples each scenario has a few of them.
+whole scenarios; in a log of random samples each scenario has a few of them. Last, a sweep passes over what its
+shortlist does without: solvers that apply to some categories alone have other neighbours, too, and are the best where
+they apply.
 """
 
 from __future__ import annotations
@@ -30,12 +32,17 @@ FEW, MOST = 0.5, 0.75
 # The mean square, over scenarios, of the share of such configs that was measured, against the square of the mean: 1
 # where it is the same everywhere, 7 where one scenario in seven has all of them.
 TOGETHER = 1.5
+# What the loss of such configs may cost, as a mean log-slowdown over the scenarios where they were measured. Adaptive
+# sweeps replayed on the logs in data/ lose 0.0002 to 0.0021 (`benchmarks/adaptive.py`), ten logs of 60 to 1,000
+# convolutions 0.12 to 0.43 without their solvers of some filters and strides.
+LOSS = 0.03
 
 
 def measured_throughout(table: CostTable) -> Ints:
     """The configs (columns of the table, ascending) that were not passed over: all but in a table with many gaps.
 
-    All, too, where without the others there would be as many gaps, or a scenario would be left without a config.
+    All, too, where without the others there would be as many gaps, a scenario would be left without a config, or what
+    is best would be lost.
     """
     every = np.arange(len(table.configs), dtype=np.int64)
     covered, gaps = np.isfinite(table.log_slowdown), constants.LEARNER.sparse
@@ -49,7 +56,10 @@ def measured_throughout(table: CostTable) -> Ints:
     if (others**2).mean() < TOGETHER * others.mean() ** 2:
         return every
     left = covered[:, kept]
-    return kept if 1 - left.mean() <= gaps and left.any(axis=1).all() else every
+    if 1 - left.mean() > gaps or not left.any(axis=1).all():
+        return every
+    loss = np.where(left, table.log_slowdown[:, kept], np.inf).min(axis=1)
+    return kept if loss[others > 0].mean() <= LOSS else every
 
 
 def _shares(table: CostTable) -> Floats:

@@ -8,7 +8,17 @@ from typing import Any
 
 from heurgen.ir import Leaf, Selector, Split
 from heurgen.logs.costs import TableColumn
-from heurgen.ship.remarks import beyond, curve, device_forms, gaps, grouping, held_out, warnings
+from heurgen.ship.remarks import (
+    beyond,
+    curve,
+    device_forms,
+    gaps,
+    grouping,
+    held_out,
+    passed_over,
+    to_text,
+    warnings,
+)
 from tests.trees.synthetic import np, table
 
 TREE = Split("x", 4, Leaf(0, 6, 1.0, 6), Leaf(0, 4, 2.0, 1))
@@ -33,6 +43,17 @@ def test_a_region_whose_config_failed_is_warned_of_with_its_share() -> None:
 def test_what_devices_disagree_in_is_warned_of_under_the_selectors_name() -> None:
     told = selector({"devices": ["A and B want opposite configs"]}, tree=Leaf(0), device="NVIDIA H200")
     assert list(warnings(told)) == ["nvidia, NVIDIA H200: A and B want opposite configs"]
+
+
+def test_configs_that_a_sweep_passed_over_are_named() -> None:
+    n, times = 56, np.ones((56, 12))
+    times[:, 4:] = np.where(np.arange(n)[:, None] % 7, np.nan, 1.0)
+    swept = table([TableColumn("x", "int")], np.arange(1.0, n + 1)[:, None], times)
+    said = "  8 of 12 configs left out, which the sweep passed over: BLOCK=80; BLOCK=96; BLOCK=112 and 5 more"
+    assert passed_over(swept) == [said]
+    assert said in to_text(selector(), swept).splitlines()
+    assert gaps(selector(), swept) == []  # of what is left all was measured
+    assert passed_over(TABLE) == []
 
 
 def test_what_gaps_were_taken_for_is_told_where_most_cells_are_missing() -> None:

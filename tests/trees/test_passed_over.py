@@ -77,6 +77,15 @@ def test_random_samples_pass_over_nothing() -> None:
         assert len(measured_throughout(table(measured, shapes()))) == 40
 
 
+def test_what_is_best_where_it_was_measured_was_not_passed_over() -> None:
+    """Solvers of one category: its scenarios have neighbours of the other categories."""
+    found = table(adaptive(), shapes())
+    for lead, kept in ((0.02, 8), (0.05, 40)):
+        better = found.log_slowdown.copy()
+        better[::7, :8] = lead
+        assert len(measured_throughout(replace(found, log_slowdown=better))) == kept
+
+
 def test_a_scenario_keeps_a_config() -> None:
     measured = adaptive()
     measured[0, :8] = False
