@@ -95,6 +95,8 @@ def choose(
         return Contest(Candidate("joint", small))
     folds = list(_folds(table, p, r))
     tell = _Steps(progress, (len(r.counts) + 1) * len(folds))
+    if r.compares_rules:
+        limit = _ruled(folds, table, limit, r)
     if r.compares_points:
         limit = replace(limit, lightly=_lighter(folds, table, limit, r))
     scored = _by_counts(folds, table, limit, r, tell)
@@ -258,12 +260,29 @@ def _lighter(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> bo
     Surely: by one standard error of the difference.
     """
 
-    def scored(at: Settings) -> Candidate:
-        fits = (found for fold in folds for found in _joint_fits(fold, table, at, r, r.prices))
-        return _scored("joint", at, [held for settings, held in fits if settings == at])
-
-    usual, light = scored(s), scored(replace(s, lightly=True))
+    usual, light = (_tried(at, folds, table, r) for at in (s, replace(s, lightly=True)))
     return usual.mean + error(light.cost, usual.cost, r.repeats) >= light.mean
+
+
+def _ruled(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> Settings:
+    """These sizes of a sparse table by its rules; with full doubt, or by the rules of other tables, where that is
+    surely better held out.
+
+    Where configs apply to some categories alone, as solvers do, few scenarios of each tell less than doubt does.
+    Surely: by one standard error of the difference.
+    """
+    usual, *others = (
+        _tried(at, folds, table, r) for at in (s, replace(s, doubtful=True), replace(s, dense=True))
+    )
+    other = min(others, key=_rank)
+    surely = other.mean + error(other.cost, usual.cost, r.repeats) < usual.mean
+    return (other if surely else usual).settings
+
+
+def _tried(s: Settings, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
+    """What these settings cost held out; all prices are fitted, which are compared later."""
+    fits = (found for fold in folds for found in _joint_fits(fold, table, s, r, r.prices))
+    return _scored("joint", s, [held for settings, held in fits if settings == s])
 
 
 def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:

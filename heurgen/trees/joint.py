@@ -41,6 +41,8 @@ class Settings:
     `spare_leaves`: leaves that guards may add to `max_leaves` where the problem is `careful`.
     `lightly`: points between are fewer and weigh less.
     `wary`: guards pay no more than the usual price of a leaf.
+    `doubtful`: a leaf of a sparse table pays in full for doubt.
+    `dense`: a sparse table's tree grows by the rules of others.
     """
 
     n_configs: int
@@ -53,6 +55,8 @@ class Settings:
     spare_leaves: int = 0
     lightly: bool = False
     wary: bool = False
+    doubtful: bool = False
+    dense: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +137,10 @@ def leaf_of(p: Problem, tree: Tree) -> Ints:
 
 def prepared(p: Problem, chosen: Ints, r: Regime, s: Settings) -> Problem:
     """The problem with a config set, and points between where the log is small."""
-    c, own = constants.LEARNER, with_configs(replace(p, sparse=r.sparse, careful=r.careful), chosen)
-    if not r.between:
+    c, sparse = constants.LEARNER, r.sparse and not s.dense
+    ruled = replace(p, sparse=sparse, careful=r.careful and not s.dense, doubtful=s.doubtful)
+    own = with_configs(ruled, chosen)
+    if not (r.between or s.dense):
         return own
     if s.lightly:
         return between(own, c.light_neighbours, c.light_weight)

@@ -67,6 +67,7 @@ class Problem:
     weight   float64 [N]     1.0 for a scenario, less for a point between
     grouped  features that make a group; none: all given ones
     sparse   whether many cells are missing, see `coverage.sparse`
+    doubtful  whether a leaf of a sparse table pays in full for doubt, see `priced`
     careful  whether regions are bounded that come near what a config was never covered on, see `guards`
     shared   what follows from `X` alone, found once for all problems of the same rows
     """
@@ -85,6 +86,7 @@ class Problem:
     weight: Floats
     grouped: tuple[str, ...] = ()
     sparse: bool = False
+    doubtful: bool = False
     careful: bool = False
     shared: Shared = field(default_factory=Shared)
 
@@ -253,7 +255,8 @@ def priced(p: Problem) -> Problem:
     leaf's region. A leaf pays `doubt` times the share of all scenarios that its config does not cover: little where a
     leaf has many scenarios that speak for the config.
     """
-    doubt = constants.LEARNER.sparse_doubt if p.sparse else constants.LEARNER.doubt
+    c = constants.LEARNER
+    doubt = c.sparse_doubt if p.sparse and not p.doubtful else c.doubt
     share = 1 - p.covered[p.real].mean(axis=0)
     return replace(p, leaf_price=np.rint(doubt * UNIT * share))
 

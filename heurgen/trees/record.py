@@ -122,6 +122,8 @@ def _described(c: Candidate) -> dict[str, Any]:
     told |= {"by_rows": True} if c.settings.by_rows else {}
     told |= {"lightly": True} if c.settings.lightly else {}
     told |= {"wary": True} if c.settings.wary else {}
+    told |= {"doubtful": True} if c.settings.doubtful else {}
+    told |= {"dense": True} if c.settings.dense else {}
     return told | ({"tail": c.settings.tail} if c.settings.tail else {})
 
 

@@ -32,6 +32,7 @@ class Regime:
     careful      whether regions that come near what a config was never covered on are bounded: in every sparse table,
                  but where a strategy is named in none of few scenarios
     between      whether points between scenarios are added
+    compares_rules   whether rules of other tables are compared with those of a sparse one
     compares_points  whether light points between are compared with the usual ones
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
                  held-out mean to be trusted alone
@@ -56,6 +57,7 @@ class Regime:
     sparse: bool
     careful: bool
     between: bool
+    compares_rules: bool
     compares_points: bool
     few: bool
     usual: int | None
@@ -98,6 +100,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
+        compares_rules=many_missing and few,
         compares_points=between and few and n >= c.trusted,
         few=few,
         usual=_usual(n, counts, options) if few else None,

@@ -265,6 +265,28 @@ def test_more_configs_are_tried_at_limits_that_have_room_for_them(monkeypatch: p
     assert auto._fuller(most, [], t, r) is most
 
 
+def test_a_sparse_table_grows_by_other_rules_where_these_are_surely_better_held_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    none, own = np.zeros(40, dtype=np.int64), Settings(8, 0.03, 8, 24)
+    t = surface(60, 3, 2)
+    r = regime(problem(t), FitOptions())
+    doubtful, dense = replace(own, doubtful=True), replace(own, dense=True)
+    for means, spread, expected in (
+        ({doubtful: 0.04, dense: 0.045}, 0.0, doubtful),
+        ({doubtful: 0.045, dense: 0.04}, 0.0, dense),
+        ({doubtful: 0.05, dense: 0.06}, 0.0, own),
+        ({doubtful: 0.04, dense: 0.06}, 0.1, own),  # by less than its standard error, 0.1 / sqrt(40)
+    ):
+
+        def fits(fold, table, s, r, prices, means=means, spread=spread):  # type: ignore[no-untyped-def]
+            cost = candidate(means.get(s, 0.05), 10, 0.0 if s == own else spread).cost
+            return [(s, auto._Held(cost, none, none, 10, 8))]
+
+        monkeypatch.setattr(auto, "_joint_fits", fits)
+        assert auto._ruled([None], t, own, r) == expected  # type: ignore[list-item]
+
+
 def test_guards_get_the_usual_price_unless_that_is_surely_worse_held_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

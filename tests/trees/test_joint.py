@@ -22,8 +22,9 @@ from heurgen.trees.joint import (
 )
 from heurgen.trees.node import Branch, Cut, Tip, n_leaves, real_cost
 from heurgen.trees.options import FitOptions
-from heurgen.trees.problem import UNIT, problem, with_configs
+from heurgen.trees.problem import UNIT, priced, problem, with_configs
 from heurgen.trees.regime import regime
+from tests.trees.modelled import matmul
 from tests.trees.synthetic import covered_apart, surface, table
 
 SETTINGS = Settings(n_configs=4, price=0.01, depth=4, max_leaves=8)
@@ -102,3 +103,22 @@ def test_points_between_are_added_where_the_regime_says_so_and_fewer_lightly() -
     assert len(p.X) < len(light.X) < len(usual.X)
     assert 0 < light.weight[~light.real].sum() < usual.weight[~usual.real].sum()
     assert prepared(p, chosen, replace(r, between=False), SETTINGS).real.all()
+
+
+def test_settings_give_a_sparse_table_full_doubt_or_the_rules_of_others() -> None:
+    p = problem(matmul(80))
+    r, chosen = regime(p, FitOptions()), np.arange(8)
+    usual, doubtful, dense = (
+        prepared(p, chosen, r, replace(SETTINGS, **also))
+        for also in ({}, {"doubtful": True}, {"dense": True})
+    )
+    assert [(q.sparse, q.careful, q.doubtful) for q in (usual, doubtful, dense)] == [
+        (True, True, False),
+        (True, True, True),
+        (False, False, False),
+    ]
+    prices = [priced(q).leaf_price.sum() for q in (usual, doubtful, dense)]
+    assert prices[0] < prices[1] == prices[2]
+    assert usual.real.all()
+    assert doubtful.real.all()
+    assert not dense.real.all()

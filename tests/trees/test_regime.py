@@ -62,6 +62,12 @@ def test_light_points_are_compared_where_scenarios_are_few_but_enough_to_say() -
     assert found == [False, True, True, False]
 
 
+def test_rules_are_compared_where_a_sparse_table_has_few_scenarios() -> None:
+    few, many = problem(matmul(150)), problem(matmul(600))
+    assert [regime(p, FitOptions()).compares_rules for p in (few, many)] == [True, False]
+    assert not regime(problem(surface(150, 3, 2)), FitOptions()).compares_rules
+
+
 def test_more_scenarios_allow_more_leaves_and_depth() -> None:
     small, large = (regime(problem(surface(n, 2, 1)), FitOptions()) for n in (60, 1200))
     assert (small.max_depth, large.max_depth) == (8, 10)
