@@ -103,7 +103,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         compares_rules=many_missing and few,
         compares_points=between and few and n >= c.trusted,
         few=few,
-        usual=_usual(n, counts, options) if few else None,
+        usual=_usual(p, counts, options) if few else None,
         compares_tails=n >= c.trusted and not p.labels_only,
         every_depth=n <= c.every_depth,
         widens=n <= c.abundant and options.prefer != "small" and not named,
@@ -134,9 +134,14 @@ def _counts(n: int, most: int) -> tuple[int, ...]:
     return (*(k for k in compared if k < most), most)
 
 
-def _usual(n: int, counts: tuple[int, ...], options: FitOptions) -> int | None:
-    named = options.max_configs is not None or options.prefer == "small"
-    return None if named or n >= constants.LEARNER.trusted else min(USUAL, counts[-1])
+def _usual(p: Problem, counts: tuple[int, ...], options: FitOptions) -> int | None:
+    """At least as many as the largest category has values, each of which may want a config of its own: twelve models in
+    60 scenarios, say, are 1.349 with 8 configs and 1.324 with 12.
+    """
+    if options.max_configs is not None or options.prefer == "small" or p.n_real >= constants.LEARNER.trusted:
+        return None
+    values = [len(np.unique(p.X[:, i])) for i, c in enumerate(p.columns) if c.type == "category"]
+    return next((k for k in counts if k >= max(USUAL, *values, 0)), counts[-1])
 
 
 def _leaves(n: int, max_depth: int | None) -> int:

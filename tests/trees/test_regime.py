@@ -81,6 +81,12 @@ def test_the_usual_number_of_configs_is_no_more_than_there_are() -> None:
     assert regime(problem(surface(40, 20, 2)), FitOptions(max_configs=5)).usual is None
 
 
+def test_the_usual_number_of_configs_is_no_less_than_the_largest_category_has_values() -> None:
+    for values, usual in ((3, USUAL), (9, 12), (30, 20)):
+        p = problem(surface(60, 20, 2, categories=values))
+        assert regime(p, FitOptions()).usual == usual
+
+
 def test_tails_are_compared_where_many_scenarios_have_costs() -> None:
     n = constants.LEARNER.trusted
     assert regime(problem(surface(n, 2, 1)), FitOptions()).compares_tails
