@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,17 @@ from heurgen.trees.joint import Fitted, Pool, Settings
 from heurgen.trees.node import n_leaves, tips
 from heurgen.trees.options import FitOptions
 from heurgen.trees.per_parameter import fit_per_parameter
+from heurgen.trees.preference import (
+    Candidate,
+    Held,
+    candidate_of,
+    error,
+    mean_cost,
+    measured,
+    preferred,
+    rank,
+    unseen,
+)
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, groups
 from heurgen.trees.refine import with_max_leaves
 from heurgen.trees.regime import Regime, ruled, spare_leaves, spare_tests
@@ -26,24 +37,6 @@ PARAMETER_DEPTH = 3
 # What `tail=None` compares beside 0, and the mean log-slowdown that a better p95 may cost.
 TAIL, TAIL_LOSS = 1.0, 0.002
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """What cross-validation compares: held-out costs, their mean, and the means of leaves and configs of the fits.
-
-    `cost` is `LEARNER.uncovered` where the choice was invalid; such a choice counts `LEARNER.invalid` in `mean`.
-    `rows` and `chosen` are the table's scenario and config column of each cost, one repeat of the folds after another.
-    """
-
-    strategy: str
-    settings: Settings
-    mean: float = math.nan
-    leaves: float = 0.0
-    configs: float = 0.0
-    cost: Floats = field(default_factory=lambda: np.zeros(0))
-    rows: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    chosen: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,7 @@ class _Fold:
     pool: Pool
     test: Ints
     truth: Floats
-    fitted: dict[tuple[bytes, Settings], list[_Held]] = field(default_factory=dict)
+    fitted: dict[tuple[bytes, Settings], list[Held]] = field(default_factory=dict)
 
 
 def choose(
@@ -147,12 +140,12 @@ def _by_counts(
     scored: list[Candidate] = []
     idle, best = 0, math.inf
     for count in r.counts:
-        found: dict[Settings, list[_Held]] = {}
+        found: dict[Settings, list[Held]] = {}
         for fold in folds:
             for at, held in _joint_fits(fold, table, replace(limit, n_configs=count), r, r.prices):
                 found.setdefault(at, []).append(held)
             tell.step()
-        scored += [_scored("joint", settings, held) for settings, held in found.items()]
+        scored += [candidate_of("joint", settings, held) for settings, held in found.items()]
         now = min(s.mean for s in scored)
         idle, best = (0, now) if now < best else (idle + 1, best)
         if idle >= r.patience:
@@ -192,20 +185,9 @@ def _truth(table: CostTable, p: Problem) -> Floats:
 # --- candidates ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Held:
-    """One fit's costs of held-out rows, the rows and what it chose there, its leaves and configs."""
-
-    cost: Floats
-    rows: Ints
-    chosen: Ints
-    leaves: int
-    configs: int
-
-
 def _joint_fits(
     fold: _Fold, table: CostTable, s: Settings, r: Regime, prices: tuple[float, ...]
-) -> Iterator[tuple[Settings, _Held]]:
+) -> Iterator[tuple[Settings, Held]]:
     """A tree grown once and pruned at every price."""
     chosen = fold.pool.best(s)
     key = chosen.tobytes(), replace(s, n_configs=len(chosen))
@@ -233,18 +215,18 @@ def _or_per_parameter(
         found = fit_per_parameter(fold.part, table, settings, configs, limit.depth)[0]
         tree = with_max_leaves(found.p, found.tree, limit.max_leaves)
         held.append(_held(fold, table, Fitted(found.p, tree)))
-    other = _scored("per-parameter", settings, held)
+    other = candidate_of("per-parameter", settings, held)
     cost = chosen.cost[: len(other.cost)]
-    surely = other.mean + error(other.cost, cost, 1) < _mean(cost) - r.tolerance
+    surely = other.mean + error(other.cost, cost, 1) < mean_cost(cost) - r.tolerance
     return (other if surely else chosen), other
 
 
-def _held(fold: _Fold, table: CostTable, fitted: Fitted) -> _Held:
+def _held(fold: _Fold, table: CostTable, fitted: Fitted) -> Held:
     chosen = held_out_choices(table, fitted, fold.test)
     column = {c: i for i, c in enumerate(fold.part.configs.tolist())}
     at = [column[c] for c in chosen.tolist()]
     used = {tip.config for tip in tips(fitted.tree)}
-    return _Held(fold.truth[np.arange(len(at)), at], fold.test, chosen, n_leaves(fitted.tree), len(used))
+    return Held(fold.truth[np.arange(len(at)), at], fold.test, chosen, n_leaves(fitted.tree), len(used))
 
 
 def held_out_choices(table: CostTable, fitted: Fitted, rows: Ints) -> Ints:
@@ -274,7 +256,7 @@ def _ruled(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> Sett
     usual, *others = (
         _tried(at, folds, table, r) for at in (s, replace(s, doubtful=True), replace(s, dense=True))
     )
-    other = min(others, key=_rank)
+    other = min(others, key=rank)
     surely = other.mean + error(other.cost, usual.cost, r.repeats) < usual.mean
     return (other if surely else usual).settings
 
@@ -282,14 +264,14 @@ def _ruled(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> Sett
 def _tried(s: Settings, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
     """What these settings cost held out; all prices are fitted, which are compared later."""
     fits = (found for fold in folds for found in _joint_fits(fold, table, s, r, r.prices))
-    return _scored("joint", s, [held for settings, held in fits if settings == s])
+    return candidate_of("joint", s, [held for settings, held in fits if settings == s])
 
 
 def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
     """The same sizes with a tail, where that has the better held-out p95 at no loss of the mean beyond TAIL_LOSS."""
     s = replace(chosen.settings, tail=TAIL)
     held = [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))]
-    found = _scored("joint", s, held)
+    found = candidate_of("joint", s, held)
     better = np.quantile(found.cost, 0.95) < np.quantile(chosen.cost, 0.95) - 1e-9
     return found if better and found.mean <= chosen.mean + TAIL_LOSS else chosen
 
@@ -305,7 +287,9 @@ def _warier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) 
     if chosen.settings.price <= c.price or r.n_scenarios > c.abundant:
         return chosen
     s = replace(chosen.settings, wary=True)
-    found = _scored("joint", s, [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))])
+    found = candidate_of(
+        "joint", s, [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))]
+    )
     return found if found.mean <= chosen.mean + error(found.cost, chosen.cost, r.repeats) else chosen
 
 
@@ -329,124 +313,14 @@ def _fuller(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) 
     """
     s = chosen.settings
     more = [replace(s, n_configs=count) for count in r.counts if count > s.n_configs][:2]
-    return min(chosen, _best(more, folds, table, r), key=_rank) if more else chosen
+    return min(chosen, _best(more, folds, table, r), key=rank) if more else chosen
 
 
 def _best(tried: list[Settings], folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
     """The best of what is tried, at any price."""
-    found: dict[Settings, list[_Held]] = {}
+    found: dict[Settings, list[Held]] = {}
     for fold in folds:
         for settings in tried:
             for at, held in _joint_fits(fold, table, settings, r, r.prices):
                 found.setdefault(at, []).append(held)
-    return min((_scored("joint", at, held) for at, held in found.items()), key=_rank)
-
-
-# --- the choice among them ----------------------------------------------------------------------------------
-
-
-def _rank(c: Candidate) -> tuple[float, float]:
-    return c.mean, c.leaves
-
-
-def _scored(strategy: str, settings: Settings, held: list[_Held]) -> Candidate:
-    cost = np.concatenate([h.cost for h in held])
-    leaves, configs = (sum(x) / len(held) for x in ([h.leaves for h in held], [h.configs for h in held]))
-    rows, chosen = np.concatenate([h.rows for h in held]), np.concatenate([h.chosen for h in held])
-    return Candidate(strategy, settings, _mean(cost), leaves, configs, cost, rows, chosen)
-
-
-def _mean(cost: Floats) -> float:
-    """The mean held-out cost, an invalid choice at `LEARNER.invalid`."""
-    return math.fsum(np.minimum(cost, constants.LEARNER.invalid).tolist()) / len(cost)
-
-
-def preferred(scored: Sequence[Candidate], r: Regime) -> Candidate:
-    """The candidate of the sizes that ship."""
-    found = pick(smoothed(scored) if r.few else scored, r.tolerance, r.repeats)
-    found = next(c for c in scored if c.settings == found.settings)
-    return found if r.usual is None else or_usual(found, scored, r.usual, r.repeats)
-
-
-def unseen(
-    chosen: Candidate, first: Candidate, sizes: Sequence[Candidate], tests: Sequence[Ints], r: Regime
-) -> Candidate:
-    """The chosen candidate with held-out costs that had no say in its sizes.
-
-    The least held-out mean of fifty candidates is partly luck, by 0.0004 to 0.005 on few or noisy scenarios. So each
-    fold is answered by the candidate of `sizes` that the other folds prefer; by the chosen one where they prefer
-    `first` as all folds together do. Told so, nine logs of 120 to 400 scenarios were 1.0492, 1.1639 and 1.0040 (means
-    of three of a kind); on some 1,400 new launches each they were 1.0504, 1.1625 and 1.0037.
-
-    tests  the rows that each fold holds out, in the order of the candidates' costs
-    """
-    if chosen.strategy != "joint":
-        return chosen
-    cost, config = chosen.cost.copy(), chosen.chosen.copy()
-    fold = np.repeat(np.arange(len(tests)), [len(rows) for rows in tests])
-    for number, rows in enumerate(tests):
-        others = ~np.isin(chosen.rows, rows)
-        parts = [replace(c, cost=c.cost[others], mean=_mean(c.cost[others])) for c in sizes]
-        settings = preferred(parts, r).settings
-        if settings != first.settings:
-            other = next(c for c in sizes if c.settings == settings)
-            own = fold == number
-            cost[own], config[own] = other.cost[own], other.chosen[own]
-    return replace(chosen, cost=cost, chosen=config)
-
-
-def measured(c: Candidate, table: CostTable) -> Candidate:
-    """The candidate with measured held-out costs in place of estimates: invalid where the choice was not measured."""
-    log = table.log_slowdown[c.rows, c.chosen]
-    return replace(
-        c, cost=np.where(np.isfinite(log), np.rint(log * UNIT) / UNIT, constants.LEARNER.uncovered)
-    )
-
-
-def smoothed(scored: Sequence[Candidate]) -> list[Candidate]:
-    """Every candidate with its held-out costs averaged with those of the next smaller and larger number of configs.
-
-    On few scenarios held-out means differ by luck more than by merit, and the least of many is the luckiest. Luck does
-    not spread to the neighbours; merit does. Beyond the largest number every set is that of the largest. Below the
-    smallest it stands in itself: with one neighbour for two, half its mean would be that of the next, mostly better.
-    """
-    place = {(c.settings.n_configs, c.settings.price): c for c in scored}
-    counts = sorted({count for count, _ in place})
-    found = []
-    for (count, price), c in place.items():
-        i = counts.index(count)
-        around = [place[n, price].cost for n in (counts[0], *counts, counts[-1])[i : i + 3]]
-        cost: Floats = np.minimum(around, constants.LEARNER.invalid).sum(axis=0) / len(around)
-        found.append(replace(c, cost=cost, mean=_mean(cost)))
-    return found
-
-
-def pick(scored: Sequence[Candidate], tolerance: float, n_repeats: int) -> Candidate:
-    """The best held-out mean; or fewer configs and leaves that are surely within the tolerance of it.
-
-    Surely: by one standard error of the difference. Repeats hold the same scenarios out again, so they make
-    the mean steadier but count once in its error.
-    """
-    best = min(scored, key=_rank)
-    near = [c for c in scored if c.mean + error(c.cost, best.cost, n_repeats) <= best.mean + tolerance]
-    return min([*near, best], key=lambda c: (c.settings.n_configs, c.leaves, c.mean))
-
-
-def or_usual(chosen: Candidate, scored: Sequence[Candidate], usual: int, n_repeats: int) -> Candidate:
-    """The candidate of the usual number of configs at the usual price, unless the chosen one is surely better.
-
-    Surely: by two standard errors of the difference. Of thirty candidates the best leads by one of them by luck.
-    """
-    other = next(
-        c for c in scored if (c.settings.n_configs, c.settings.price) == (usual, constants.LEARNER.price)
-    )
-    surely = chosen.mean + 2 * error(chosen.cost, other.cost, n_repeats) < other.mean
-    return chosen if surely else other
-
-
-def error(a: Floats, b: Floats, n_repeats: int) -> float:
-    """Standard error of the mean difference of two candidates' costs on the same held-out scenarios."""
-    invalid = constants.LEARNER.invalid
-    difference = np.minimum(a, invalid) - np.minimum(b, invalid)
-    spread = difference - math.fsum(difference.tolist()) / len(difference)
-    return math.sqrt(math.fsum((spread**2).tolist()) * n_repeats) / len(difference)
+    return min((candidate_of("joint", at, held) for at, held in found.items()), key=rank)

@@ -132,7 +132,7 @@ class Constants:
     min_groups: int = 6
     # From so many scenarios on held-out figures are trusted to choose among many: a tail is compared (a p95 that rests
     # on fewer than five of them is luck), and the number of configs is. Below, 8 ship unless another number is surely
-    # better (see `auto.or_usual`): on parts of 60 to 70 scenarios of nine logs that was as good as the best mean on
+    # better (`preference.or_usual`): on parts of 60 to 70 scenarios of nine logs that was as good as the best mean on
     # average, and on the H200 unified_attention log better: 1.049, not 1.056, on ten divisions of their own.
     # `constants.py trusted 0 100 1_000_000`
     trusted: int = 100

@@ -23,6 +23,7 @@ from heurgen.trees.build import choices
 from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.learn import Decided, fit_decided, refit
 from heurgen.trees.options import FitOptions
+from heurgen.trees.preference import error
 from heurgen.trees.problem import NOT_WINNER, Bools, Floats, Ints
 from heurgen.trees.record import figures
 from heurgen.trees.specialise import specialised
@@ -220,9 +221,7 @@ def _chosen(forms: Sequence[_Form], tolerance: float, repeats: int) -> _Form:
     On devices that hardly differ, whose trees of their own saw other noise, that is the tree for all.
     """
     best = min(forms, key=lambda form: form.mean)
-    return next(
-        f for f in forms if f.mean <= best.mean + max(tolerance, auto.error(f.cost, best.cost, repeats))
-    )
+    return next(f for f in forms if f.mean <= best.mean + max(tolerance, error(f.cost, best.cost, repeats)))
 
 
 # --- what ships ---------------------------------------------------------------------------------------------

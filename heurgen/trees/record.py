@@ -10,7 +10,8 @@ import numpy as np
 from heurgen.base.figures import summarise
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
-from heurgen.trees.auto import Candidate, Contest
+from heurgen.trees.auto import Contest
+from heurgen.trees.preference import Candidate
 from heurgen.trees.problem import Bools, Floats, Problem
 from heurgen.trees.regime import Regime
 

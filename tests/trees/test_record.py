@@ -13,8 +13,8 @@ from heurgen.ir import Selector
 from heurgen.logs.costs import CostTable
 from heurgen.ship.remarks import held_out
 from heurgen.trees import FitOptions, constants, fit
-from heurgen.trees.auto import Candidate
 from heurgen.trees.joint import Settings
+from heurgen.trees.preference import Candidate
 from heurgen.trees.problem import problem
 from heurgen.trees.record import WORST, scenarios, worst
 from tests.trees.synthetic import surface
