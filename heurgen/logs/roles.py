@@ -102,11 +102,14 @@ def _by_name(table: Cells, column: str) -> Guess | None:
 def _by_parents(column: str, values: list[str]) -> Guess | None:
     """A guess from the object that a key lies in: {"config": {"x": 1}}.
 
-    A list's own name speaks last: in {"config": {"block_sizes": [16, 32]}} it stands where a member's name does.
+    The nearest speaks first; but below an object of parameters a list's own name says nothing: in
+    {"config": {"block_sizes": [16, 32]}} it stands where a member's name does.
     """
     above = parents(column)
-    own = above.pop() if above and column.rpartition(".")[2].isdigit() else ""
-    told = ((p, r) for p in (*reversed(above), own) if (r := column_names.role_of_object(p)) is not None)
+    listed = bool(above) and column.rpartition(".")[2].isdigit()
+    if listed and any(column_names.role_of_object(p) == "parameter" for p in above[:-1]):
+        above = above[:-1]
+    told = ((p, r) for p in reversed(above) if (r := column_names.role_of_object(p)) is not None)
     parent, role = next(told, ("", None))
     if role is None:
         return None

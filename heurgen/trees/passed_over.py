@@ -59,7 +59,8 @@ def measured_throughout(table: CostTable) -> Ints:
     if 1 - left.mean() > gaps or not left.any(axis=1).all():
         return every
     loss = np.where(left, table.log_slowdown[:, kept], np.inf).min(axis=1)
-    return kept if loss[others > 0].mean() <= LOSS else every
+    lost = loss[others > 0]  # none where they failed wherever they were measured
+    return kept if not len(lost) or lost.mean() <= LOSS else every
 
 
 def _shares(table: CostTable) -> Floats:

@@ -69,6 +69,17 @@ def why(text: str) -> dict[str, str]:
     return {name: guess.why for name, guess in guesses_of(parse_cells([("t", text)]), LogColumns()).items()}
 
 
+def test_a_list_below_another_object_is_what_its_own_name_says() -> None:
+    """`result` and `measurement` hold everything here, and say nothing of what is named beneath them."""
+    lines = [
+        {"result": {"config": [b, 32], "shape": [m, 2 * m], "time_ms": m + b}}
+        for m in (1, 2)
+        for b in (16, 64)
+    ]
+    found = roles("\n".join(json.dumps(line) for line in lines))
+    assert (found["result.config.0"], found["result.shape.1"]) == ("parameter", "feature")
+
+
 def test_a_list_is_what_the_object_around_it_is() -> None:
     """`block_sizes` and `sizes` end in a word for features, and alone they are taken for some."""
     lines = [

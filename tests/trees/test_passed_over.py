@@ -54,6 +54,15 @@ def test_of_an_adaptive_sweep_the_shortlist_is_left() -> None:
     assert measured_throughout(replace(found, costs_known=False)).tolist() == list(range(40))
 
 
+def test_configs_that_failed_wherever_they_were_tried_cost_nothing_to_leave_out() -> None:
+    found = table(adaptive(), shapes())
+    logs = found.log_slowdown.copy()
+    logs[::7, 8:] = np.inf
+    failing = replace(found, log_slowdown=logs, times=np.exp(logs))
+    with np.errstate(all="raise"):
+        assert measured_throughout(failing).tolist() == list(range(8))
+
+
 def test_configs_of_another_kind_of_scenario_were_not_passed_over() -> None:
     X = shapes()
     measured = adaptive()

@@ -253,12 +253,15 @@ def _shape(kind: str, sizes: Sequence[Sequence[int]]) -> dict[str, str]:
 
 def _layouts(file: Foreign, row: int, kind: str, sizes: Sequence[Sequence[int]], text: str) -> dict[str, str]:
     """How each operand lies in memory: tunings of equal sizes and other strides are other scenarios."""
+    known = (
+        sizes[: 3 if kind in _ADDING else 2] if kind in _MM_NAMES else sizes
+    )  # behind matrices: scales, a bias
+    if _SYMBOL.search(text):  # sizes are printed as numbers, strides are not: "[64*(((s0 + 7)//8)), 1]"
+        return {f"arg{i}_layout": "symbolic" for i in range(len(known))}
     strides = [[s.strip() for s in t.split(",")] for t in re.findall(r"[\[(]([^\[\]()]+)[\])]", text)]
     if [len(t) for t in strides] != [len(t) for t in sizes]:
         raise file.error(f"found the strides {quoted(text)}, expected one of each size above", row=row)
-    if kind in _MM_NAMES:  # behind the matrices stand scales and a bias, or not
-        sizes = sizes[: 3 if kind in _ADDING else 2]
-    layouts = [_layout(*pair) for pair in zip(sizes, strides[: len(sizes)], strict=True)]
+    layouts = [_layout(*pair) for pair in zip(known, strides[: len(known)], strict=True)]
     return {f"arg{i}_layout": cell(file, layout, f"line {row}: strides") for i, layout in enumerate(layouts)}
 
 

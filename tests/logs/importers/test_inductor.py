@@ -170,7 +170,8 @@ def test_printed_products_of_one_shape_and_other_strides_are_other_scenarios(tmp
         ("scaled_mm", "64x16, 16x8, 64x1, , 8", "(16, 1), (1, 16), [1, 1], [], [1]", ("row", "column")),
         ("convolution", "2x3x8x9, 4x3x3x3", "[216, 1, 27, 3], [27, 9, 3, 1]", ("channels_last", "row")),
         ("convolution", "2x3x8, 4x3x3", "[24, 1, 3], [9, 3, 1]", ("column", "row")),
-        ("mm", "64x16, 16x8", "[16, 1], [s0, 1]", ("row", "s0x1")),
+        ("mm", "64x16, 16x8", "[16, 1], [s0, 1]", ("symbolic", "symbolic")),
+        ("addmm", "8, 64x16, 16x8", "[1], [64*(((s0 + 7)//8)), 1], [1, Max(1, s0)]", ("symbolic",) * 3),
         ("mv", "64x16, 16", "[16, 1], [2]", ("row", "2")),
     ],
 )
