@@ -127,7 +127,7 @@ def audit(
     if html is not None:
         _write_html(html, module, (log, tables), result, today, old, before)
     findings = _findings(module, result, limits, before)
-    beside = {} if today is None else summaries(today, tables)
+    beside = {} if today is None else summaries(today, [t for t in tables if t.vendor in module.vendors])
     _print_audit(module, result, beside, None if limits is None and before is None else findings, as_json)
     if findings:
         finish("gates-and-defaults")

@@ -102,7 +102,7 @@ def choose(
     if chosen.strategy == "joint" and options.tail is None and r.compares_tails:
         chosen = _steadier(chosen, folds, table, r)
         scored += [chosen] if chosen.settings.tail else []
-    if r.careful and chosen.strategy == "joint":
+    if r.careful and chosen.strategy == "joint" and not chosen.settings.dense:
         chosen = _warier(chosen, folds, table, r)
     beyond, widened = _beyond(chosen, folds, table, r, options.max_depth is not None), False
     while r.widens and (beyond is not None or widened):

@@ -64,6 +64,18 @@ def test_a_default_that_was_measured_nowhere_is_an_error_without_a_page_too(tmp_
     assert "error: --default: 'nonsense=1' sets no parameter" in result.stderr
 
 
+def test_defaults_are_shown_beside_vendors_of_the_model_alone(tmp_path: Path) -> None:
+    log, spec = logs.write(tmp_path, logs.rows(24, ["nvidia", "amd"]))
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    tables = [t for t in cost_tables(read, kernel) if t.vendor == "nvidia"]
+    (tmp_path / "m.json").write_text(to_json(module_of(kernel, read, tables)))
+    given = ("--default", "BLOCK_M=64,num_warps=4", "--json")
+    result = run("audit", tmp_path / "m.json", log, "--spec", spec, *given)
+    assert result.exit_code == 0, result.stderr
+    assert list(json.loads(result.stdout)["defaults"]) == ["nvidia"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -164,9 +164,14 @@ def _told(headers: Sequence[Header]) -> dict[str, str]:
 
 
 def _folder_device(file: str) -> str | None:
-    """`autoheuristic/NVIDIA_H200/mm.txt` -> "NVIDIA H200", as torch.cuda.get_device_name() says it."""
-    name = os.path.basename(os.path.dirname(os.path.abspath(file))).replace("_", " ").strip()
-    return name if vendor_of(name) and printable(name) == name else None
+    """`autoheuristic/NVIDIA_H200/mm.txt` -> "NVIDIA H200", as torch.cuda.get_device_name() says it.
+
+    Elsewhere too where a name begins as devices' do: `h100_march` is a folder of somebody's own.
+    """
+    above, folder = os.path.split(os.path.dirname(os.path.abspath(file)))
+    name = folder.replace("_", " ").strip()
+    full = os.path.basename(above) == "autoheuristic" or name.startswith(("NVIDIA ", "AMD "))
+    return name if full and vendor_of(name) and printable(name) == name else None
 
 
 def _feature_names(features: Sequence[str], parameters: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -196,6 +196,11 @@ def test_the_folder_tells_the_vendor_too(tmp_path: Path) -> None:
     assert [row[0] for row in import_autoheuristic(files, vendor="nvidia").rows] == ["nvidia", "nvidia"]
 
 
+def test_a_folder_of_somebody_s_own_is_no_device(tmp_path: Path) -> None:
+    imported = import_autoheuristic(in_folders(tmp_path, h100_march=(9, SLOW), nvidia=(9, FAST)))
+    assert {row[1] for row in imported.rows} == {"sm_90 1 B"}
+
+
 def test_folders_that_tell_no_device_are_of_one(tmp_path: Path) -> None:
     imported = import_autoheuristic(in_folders(tmp_path, monday=(9, SLOW), tuesday=(9, FAST)))
     assert {row[1] for row in imported.rows} == {"sm_90 1 B"}

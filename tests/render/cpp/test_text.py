@@ -105,3 +105,8 @@ def test_floats_that_have_no_literal(found: float) -> None:
 def test_values_of_a_config() -> None:
     assert [value(v) for v in (None, True, False)] == ["::std::nullopt", "true", "false"]
     assert value("2d") == '::std::string_view("2d", 2)'
+
+
+@pytest.mark.parametrize("name", ["DBL_BUF", "FLT_ACC", "FP_FAST_MATH", "INT_TILE"])
+def test_names_like_those_of_macros_are_kept(name: str) -> None:
+    assert identifier(name) == name
