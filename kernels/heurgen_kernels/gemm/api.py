@@ -35,7 +35,8 @@ def matmul(
     residual      [M, N], or [..., N] as x, added to the product; may be `out` itself
     gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
                   silu(x @ gate.T) * (x @ up.T), [M, N / 2], with bias [N] added before. Not with a residual
-    out           where the result goes, [M, N] or [M, N / 2], or [..., N] as x; in other memory than x and w
+    out           where the result goes, [M, N] or [M, N / 2], or [..., N] as x; in other memory than x, w and bias, of
+                  which it is checked alone that it begins where neither x nor w does
     config        what to launch, as `gemm.config.Config` says: a named tuple, a mapping or an object of its
                   parameters; what it leaves out takes the defaults there
     heuristics    a generated module, or a callable of the features of `gemm.select.FEATURES`; without it and `config`
