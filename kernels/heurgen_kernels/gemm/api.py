@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ..inference import check_inference
-from .call import Product, check, check_apart, check_tensors, flattened
+from .apart import check_apart
+from .call import Product, check, check_tensors, flattened, result_shape
 from .config import normalise
 from .launch import launch
 from .select import choose
@@ -35,8 +36,8 @@ def matmul(
     residual      [M, N], or [..., N] as x, added to the product; may be `out` itself
     gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
                   silu(x @ gate.T) * (x @ up.T), [M, N / 2], with bias [N] added before. Not with a residual
-    out           where the result goes, [M, N] or [M, N / 2], or [..., N] as x; in other memory than x, w and bias, of
-                  which it is checked alone that it begins where neither x nor w does
+    out           where the result goes, [M, N] or [M, N / 2], or [..., N] as x; shares no memory with an operand, but
+                  may lie between its rows, at the same distance from row to row
     config        what to launch, as `gemm.config.Config` says: a named tuple, a mapping or an object of its
                   parameters; what it leaves out takes the defaults there
     heuristics    a generated module, or a callable of the features of `gemm.select.FEATURES`; without it and `config`
@@ -57,14 +58,13 @@ def matmul(
         shape, wide = x.shape, x.dim() > 2
         if wide:
             x, residual, out = flattened(x, w, residual, out, gated)
+        given = out is not None
         if out is None:
-            width = w.shape[0] // 2 if gated else w.shape[0]
-            rows = x.shape[0] if x.dim() == 2 else 0
-            out = torch.empty((rows, width), dtype=x.dtype, device=x.device)
-        else:
-            check_apart(out, x, w)
+            out = torch.empty(result_shape(x, w, gated), dtype=x.dtype, device=x.device)
         call = Product(x, w, bias, residual, out, gated, w_scale)
         check(call)
+        if given:
+            check_apart(call)
     except AttributeError:
         check_tensors(x=x, w=w, bias=bias, w_scale=w_scale, residual=residual, out=out)
         raise

@@ -25,6 +25,7 @@ class ProductLayout:
     counted       elements that strides of x and the weight and K are counted in for kernels that read through pointers
     scaled        what a scale of the weight is of, see `device/scales.py`
     scale_strides  elements between scales of rows and columns, or of blocks of them; 0 where there is one for all
+    reaches       bytes from the first to the last of out, x, weight, bias, scale and residual; 0 of what is not there
     kind          of products that differ in M, N and K alone, the same
     features      of `select.FEATURES`, in their order
     """
@@ -39,6 +40,7 @@ class ProductLayout:
     device: Device
     scaled: int
     scale_strides: tuple[int, int]
+    reaches: tuple[int, ...]
     kind: tuple[Any, ...]
     features: tuple[Any, ...]
 
@@ -93,8 +95,11 @@ def flattened(
     x: torch.Tensor, w: torch.Tensor, residual: torch.Tensor | None, out: torch.Tensor | None, gated: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
     """x [..., K], residual and out [..., N] as matrices; ValueError where they do not fit together."""
-    rows, size = x.shape[:-1], x.shape[-1]
+    check_tensors(w=w, residual=residual, out=out)
     check_size("x", x)
+    check_weight(w, gated)
+    check_gated(gated, residual)
+    rows, size = x.shape[:-1], x.shape[-1]
     wanted = (*rows, w.shape[0] // 2 if gated else w.shape[0])
     for name, tensor in (("residual", residual), ("out", out)):
         if tensor is not None and tuple(tensor.shape) != wanted:
@@ -116,11 +121,11 @@ def check_tensors(**tensors: object) -> None:
             raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor")
 
 
-def check_apart(out: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> None:
-    """The result does not begin where an operand does, which other programs still read."""
-    if out.data_ptr() in (x.data_ptr(), w.data_ptr()) and out.numel():
-        name = "x" if out.data_ptr() == x.data_ptr() else "w"
-        raise ValueError(f"out begins where {name} does; expected other memory")
+def result_shape(x: torch.Tensor, w: torch.Tensor, gated: bool) -> tuple[int, int]:
+    """[M, N], or [M, N / 2]; nothing of operands that are no matrices, which `check` says."""
+    if x.dim() != 2 or w.dim() != 2:
+        return 0, 0
+    return x.shape[0], w.shape[0] // 2 if gated else w.shape[0]
 
 
 def check_size(name: str, matrix: torch.Tensor) -> None:
@@ -134,28 +139,40 @@ def check_operands(x: torch.Tensor, weight: torch.Tensor, gated: bool) -> None:
         raise ValueError(f"x is {x.dtype}; expected float16 or bfloat16")
     if weight.dtype not in (x.dtype, FP8):
         raise ValueError(f"w is {weight.dtype} and x is {x.dtype}; expected the same type, or {FP8}")
-    for name, tensor, shape in (("x", x, "[M, K]"), ("w", weight, "[N, K]")):
-        if tensor.dim() != 2:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {shape}")
-        check_size(name, tensor)
-        if tensor.stride(1) != 1 and tensor.shape[1] > 1:
-            raise ValueError(
-                f"{name} has strides {tensor.stride()}; expected a row-major matrix, contiguous along K"
-            )
+    check_matrix("x", x, "[M, K]")
+    check_weight(weight, gated)
     if x.shape[1] != weight.shape[1]:
         raise ValueError(f"K is {x.shape[1]} in x and {weight.shape[1]} in w")
+
+
+def check_matrix(name: str, matrix: torch.Tensor, shape: str) -> None:
+    if matrix.dim() != 2:
+        raise ValueError(f"{name} has shape {tuple(matrix.shape)}; expected {shape}")
+    check_size(name, matrix)
+    if matrix.stride(1) != 1 and matrix.shape[1] > 1:
+        raise ValueError(
+            f"{name} has strides {matrix.stride()}; expected a row-major matrix, contiguous along K"
+        )
+
+
+def check_weight(weight: torch.Tensor, gated: bool) -> None:
+    check_matrix("w", weight, "[N, K]")
     if weight.shape[0] == 0 or (gated and weight.shape[0] % 2):
         raise ValueError(
             f"w has {weight.shape[0]} rows; expected {'an even number' if gated else 'at least one'}"
         )
 
 
+def check_gated(gated: bool, residual: torch.Tensor | None) -> None:
+    if gated and residual is not None:
+        raise ValueError("residual is given for a gated product; expected one or the other")
+
+
 def check_rest(call: Product) -> None:
     """bias [N], residual and out [M, N] (gated: out [M, N / 2])."""
     x, weight, bias, residual, out = call.x, call.weight, call.bias, call.residual, call.out
     shape = (x.shape[0], weight.shape[0] // (2 if call.gated else 1))
-    if call.gated and residual is not None:
-        raise ValueError("residual is given for a gated product; expected one or the other")
+    check_gated(call.gated, residual)
     wanted = (("bias", bias, (weight.shape[0],)), ("residual", residual, shape), ("out", out, shape))
     for name, tensor, expected in wanted:
         if tensor is None:
@@ -235,11 +252,20 @@ def layout_of(call: Product, device: Device | None = None) -> ProductLayout:
         all(step % 8 == 0 for step in (*read, *stored)), width % 8 == 0, call.weight.dtype, scaled,
     )  # fmt: skip
     features = (rows, width, size, call.gated, device.processors)
+    reaches = tuple(map(reach, (call.out, call.x, call.weight, call.bias, call.scale, call.residual)))
     return ProductLayout(
         rows, width, size, call.weight.shape[0] // 2 if call.gated else 0, counted, call.x.device,
-        call.x.get_device() if call.x.is_cuda else -1, device, scaled, scale_strides, kind,
-        features,
+        call.x.get_device() if call.x.is_cuda else -1, device, scaled, scale_strides,
+        reaches, kind, features,
     )  # fmt: skip
+
+
+def reach(tensor: torch.Tensor | None) -> int:
+    """Bytes from a tensor's first element to the end of its last."""
+    if tensor is None or not tensor.numel():
+        return 0
+    last: int = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * int(tensor.element_size())
 
 
 def counted_in(lengths: tuple[int, ...]) -> int:

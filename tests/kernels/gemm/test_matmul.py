@@ -1,5 +1,6 @@
 """`matmul` in Triton's interpreter against float64: odd shapes, strides, bias, residual, gate, shared K."""
 
+import numpy as np
 import pytest
 import torch
 from heurgen_kernels.gemm.api import matmul
@@ -239,8 +240,17 @@ WRONG = [
         lambda x, w: matmul(x, w, out=draw(1, 16).expand(4, 16)),
         r"out has strides \(0, 1\); expected a place of its own for each element",
     ),
-    (lambda x, w: matmul(x, w, out=x[:, :16]), r"out begins where x does; expected other memory"),
-    (lambda x, w: matmul(x, w, out=w[:4, :16]), r"out begins where w does; expected other memory"),
+    (lambda x, w: matmul(x, w, out=x[:, :16]), r"out shares memory with x; expected memory of its own"),
+    (lambda x, w: matmul(x, w, out=w[4:8, 8:24]), r"out shares memory with w; expected memory of its own"),
+    (lambda x, w: matmul(x, draw()), r"w has shape \(\); expected \[N, K\]"),
+    (lambda x, w: matmul(x[None], draw()), r"w has shape \(\); expected \[N, K\]"),
+    (lambda x, w: matmul(x[None], w[:0]), r"w has 0 rows; expected at least one"),
+    (lambda x, w: matmul(x[None], w[:0], out=x[None, :, :0]), r"w has 0 rows; expected at least one"),
+    (lambda x, w: matmul(x[None], w, out=np.zeros((1, 4, 16))), r"out is array\(\[\[\[0"),
+    (
+        lambda x, w: matmul(x[None], w, gated=True, residual=draw(1, 4, 16)),
+        r"residual is given for a gated product",
+    ),
     (lambda x, w: matmul(x, w, out=draw(4, 15)), r"out has shape \(4, 15\); expected \(4, 16\)"),
     (
         lambda x, w: matmul(x, w, config={"BLOCK_M": 48}),
