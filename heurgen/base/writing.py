@@ -28,7 +28,7 @@ def write_atomic(path: str | Path, text: str) -> bool:
 
     The temporary file lies in the same folder, so that the last step is a rename. An existing file keeps its
     mode; a link keeps pointing to the file that is replaced. Unchanged bytes are not rewritten. A device or a
-    pipe (/dev/stdout) is written to as it is. A log named LOG.csv.gz is compressed, as readers expect it.
+    pipe (/dev/stdout) is written to as it is. What is named .gz is compressed, as readers expect it.
 
     Returns:
         Whether the file was written.
@@ -64,7 +64,7 @@ def write_all(texts: Mapping[PathLike, str]) -> dict[PathLike, bool]:
 def _encoded(path: str | Path, text: str) -> bytes:
     data = text.encode("utf-8")
     # Without the time of day in it, the same text gives the same bytes.
-    return gzip.compress(data, 6, mtime=0) if str(path).endswith(".csv.gz") else data
+    return gzip.compress(data, 6, mtime=0) if str(path).endswith(".gz") else data
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,8 +256,8 @@ def test_files_that_are_not_there_yet_and_folders_that_are_read(tmp_path: Path) 
     emit.check_outputs([tmp_path / "x\0y"], ["a\0b", "x" * 5000])
 
 
-def test_a_log_that_is_named_so_is_compressed_to_the_same_bytes_always(tmp_path: Path) -> None:
-    log, page = tmp_path / "log.csv.gz", tmp_path / "page.html.gz"
+def test_what_is_named_gz_is_compressed_to_the_same_bytes_always(tmp_path: Path) -> None:
+    log, page = tmp_path / "log.gz", tmp_path / "page.html"
     assert emit.write_all({log: "a,b\n1,\xe9\n", page: TEXT}) == {log: True, page: True}
     assert gzip.decompress(log.read_bytes()).decode() == "a,b\n1,\xe9\n"
     assert log.read_bytes()[4:8] == bytes(4)  # no time of day
