@@ -297,6 +297,30 @@ def test_a_layer_that_is_not_handed_the_cache_of_a_batch_says_so(device):
         ours.paged(torch.nn.Module(), states, states, states, None, scaling=1.0)
 
 
+def test_a_batch_leaves_its_cache_the_update_that_it_had(monkeypatch):
+    """A kept manager hands its cache to what the model's attention is next, which saw a batch's new tokens alone."""
+    monkeypatch.setattr(ours, "layers_update", lambda: True)
+
+    class Pages:
+        def __init__(self):
+            self.layer_to_allocator = {}
+
+        def update(self, key, value, layer_idx, kwargs):
+            return "all tokens"
+
+    class Model(torch.nn.Module):
+        config = hf.LlamaConfig()
+
+        def forward(self, cache):
+            return cache.update("new", "new", 0, {})
+
+    model, cache = ours.continuous(Model()), Pages()
+    with pytest.raises(NotImplementedError, match="compute attention without heurgen"):
+        model(cache=cache)
+    model.config._attn_implementation = "flash_attention_3"
+    assert model(cache=cache) == "all tokens"
+
+
 @pytest.mark.parametrize("name", ["Bloom", "Falcon", "Mpt"])
 def test_continuous_batching_of_models_that_compute_attention_on_their_own(name):
     """Transformers hands them its batch all the same, and each request saw those before it."""

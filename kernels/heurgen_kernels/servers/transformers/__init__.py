@@ -71,7 +71,7 @@ def continuous(model: Any) -> Any:
     if not getattr(model, "_heurgen_batches", False):
         model._heurgen_batches = True
         model.register_forward_pre_hook(_begins, with_kwargs=True)
-        model.register_forward_hook(_ends, always_call=True)
+        model.register_forward_hook(_ends, with_kwargs=True, always_call=True)
     return model
 
 
@@ -85,9 +85,12 @@ def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
         cache.update = partial(_remembered, cache)
 
 
-def _ends(model: Any, args: Any, output: Any) -> None:
+def _ends(model: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
     left, batching.layers = batching.updated - (batching.layers or set()), None
     batching.updated = frozenset()
+    cache: Any = kwargs.get("cache")
+    if hasattr(cache, "layer_to_allocator"):  # a manager that is kept may hand it to other attention next
+        vars(cache).pop("update", None)
     if left and output is not None:
         raise NotImplementedError(
             f"layers {sorted(left)} of generate_batch compute attention without heurgen"
