@@ -76,6 +76,21 @@ def test_models_that_are_served_most_launch_the_kernels(family, device, launches
     assert [call[1]["max_seqlen_q"] for call in launches] == [9, 9, 1, 1]
 
 
+@pytest.mark.parametrize("family", ["Mistral", "Gemma2"])
+def test_decodes_behind_a_window_launch_the_kernels(family, device, launches):
+    """Their cache keeps the window's keys alone, and `sdpa_mask` made a mask that hides none of them."""
+    ours.register()
+    torch.manual_seed(0)
+    model = getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**SMALL))
+    model = model.to(device, torch.float16).eval()
+    (ids,) = (given[None] for given in prompts(device, 15))
+    assert generated(model, "heurgen", ids, max_new_tokens=5) == generated(
+        model, "eager", ids, max_new_tokens=5
+    )
+    assert [call[1]["max_seqlen_q"] for call in launches] == [15] * 2 + [1] * 8
+    assert max(call[1]["max_seqlen_k"] for call in launches) == (16 if family == "Mistral" else 19)
+
+
 def test_compiled_models_launch_the_kernels(model, device, launches):
     """torch.compile followed a launch into Triton's dispatch."""
     model.set_attn_implementation("heurgen")

@@ -169,6 +169,22 @@ def test_no_mask_says_that_the_last_token_sees_every_key():
     assert (added[0, 0] == 0).int().tolist() == [[1, 0], [1, 1]]
 
 
+def test_no_mask_where_keys_are_a_window():
+    """As a sliding cache keeps them: all that the new token sees. A chunk's keys are not all of its own."""
+    window = hf.MistralModel.config_class(sliding_window=4)
+    chunk = hf.Llama4TextModel.config_class(attention_chunk_size=4)
+    given = {"batch_size": 1, "q_length": 1, "kv_length": 4, "q_offset": 9, "local_size": 4}
+    assert masks.mask(config=window, kv_offset=6, **given) is None
+    padding = torch.ones(1, 10, dtype=torch.bool)
+    for more in (
+        {"config": chunk, "kv_offset": 6}, {"config": window, "kv_offset": 5},
+        {"config": window, "kv_offset": 6, "attention_mask": padding},
+        {"config": window, "kv_offset": 6, "allow_is_causal_skip": False},
+        {"config": window, "kv_offset": torch.tensor(6)}, {"config": window, "kv_offset": 5, "kv_length": 5},
+    ):  # fmt: skip
+        assert masks.mask(**{**given, **more}) is not None
+
+
 def test_a_causal_mask_is_made_where_layers_say_that_they_are_not_causal():
     """PaliGemma's prompts see what follows: without token types they do not, and the mask alone says so."""
     config = hf.GemmaModel.config_class(use_bidirectional_attention=True)

@@ -44,7 +44,26 @@ def mask(
     # a causal mask that is skipped would be none.
     both_ways = bool(getattr(config, "use_bidirectional_attention", False))
     skip = allow_is_causal_skip and q_length in (1, kv_length) and not both_ways
+    if skip and q_length == 1 and full_window(**given):
+        return None
     return sdpa_mask(allow_is_causal_skip=skip, **given)
+
+
+def full_window(
+    *, kv_length: int, config: Any, q_offset: Any = None, kv_offset: Any = None, local_size: int | None = None,
+    attention_mask: Any = None, **_: Any,
+) -> bool:  # fmt: skip
+    """Whether the keys of a new token are its sliding window and no more, as its cache keeps them: `sdpa_mask` makes
+    a mask of these, which hides nothing, at every step behind the window. Arguments: a mask function's.
+
+    Not of chunks, which begin anew. A static cache says on the device where it is.
+    """
+    if attention_mask is not None or not (isinstance(q_offset, int) and isinstance(kv_offset, int)):
+        return False
+    if local_size is None or local_size == getattr(config, "attention_chunk_size", None):
+        return False
+    windows = local_size == getattr(config, "sliding_window", None)
+    return windows and kv_length <= local_size and kv_offset + kv_length == q_offset + 1
 
 
 def hands_over(config: Any) -> bool:
