@@ -54,7 +54,7 @@ def check_the_warm_up_knows_recorded_decodes_of_every_layer():
 
 
 def check_the_warm_up_knows_batches_that_layers_make_larger():
-    """Sequences in chunks, tokens that are pooled or drafted, an encoder's tokens."""
+    """Sequences in chunks, tokens that are pooled or drafted, sinks before all others, an encoder's tokens."""
     config = SimpleNamespace(
         scheduler_config=SimpleNamespace(
             max_num_seqs=8, max_num_batched_tokens=64, max_num_encoder_input_tokens=1500
@@ -66,6 +66,7 @@ def check_the_warm_up_knows_batches_that_layers_make_larger():
     assert warm.limits_of([plain, SimpleNamespace()], config) == asked
     over = SimpleNamespace(impl=SimpleNamespace(attn_type="encoder_decoder"))
     assert warm.limits_of([plain, over], config) == asked | {"max_seqlen": 1500}
+    assert warm.limits_of([SimpleNamespace(sink_len=128), plain], config) == asked | {"max_seqlen": 576}
     in_chunks = SimpleNamespace(attention_chunk_size=16)
     assert warm.limits_of([in_chunks, plain], config) == asked | {"max_num_seqs": 20}
     pooling = SimpleNamespace(block_pool_size=4)
@@ -75,7 +76,7 @@ def check_the_warm_up_knows_batches_that_layers_make_larger():
         "max_seqlen": 1792,
     }
     config.speculative_config = SimpleNamespace(num_speculative_tokens=3)
-    assert warm.limits_of([plain], config) == asked | {"max_num_batched_tokens": 88}
+    assert warm.limits_of([plain], config) == asked | {"max_num_batched_tokens": 88, "max_seqlen": 452}
 
 
 def check_the_warm_up_knows_queries_that_see_what_follows_them():

@@ -69,12 +69,17 @@ def after(worker: Any) -> WarmUp | None:
 
 def limits_of(layers: list[Any], config: Any) -> dict[str, int]:
     """The largest batches that attention sees: more than the scheduler's where layers make several sequences of one
-    (local attention in chunks) or tokens of one (Whisper's pooling), where drafts add tokens, and over an encoder's.
+    (local attention in chunks) or tokens of one (Whisper's pooling), where drafts and sinks before all other tokens
+    (openPangu's) add tokens, and over an encoder's.
     """
     scheduler, drafts = config.scheduler_config, config.speculative_config
     seqs, tokens = scheduler.max_num_seqs, scheduler.max_num_batched_tokens
     longest = config.model_config.max_model_len
-    tokens += seqs * ((drafts.num_speculative_tokens or 0) if drafts is not None else 0)
+    if drafts is not None:
+        drafted = drafts.num_speculative_tokens or 0
+        tokens += seqs * drafted
+        longest += drafted + 1  # a draft model's queries (DFlash) are counted behind the longest context
+    longest += max(getattr(layer, "sink_len", 0) for layer in layers)
     chunks = [layer.attention_chunk_size for layer in layers if getattr(layer, "attention_chunk_size", None)]
     if chunks:
         seqs += seqs + tokens // min(chunks)
