@@ -91,6 +91,33 @@ def test_decodes_behind_a_window_launch_the_kernels(family, device, launches):
     assert max(call[1]["max_seqlen_k"] for call in launches) == (16 if family == "Mistral" else 19)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["Mistral", "Gemma2", "GptOss"])
+def test_prompts_longer_than_a_window_and_their_next_tokens_launch_the_kernels(family, device, launches):
+    """Such a mask is known to be the window; so is that of several new tokens behind cached ones, causal."""
+    ours.register()
+    torch.manual_seed(0)
+    experts = {"num_local_experts": 2, "num_experts_per_tok": 1} if family == "GptOss" else {}
+    config = getattr(hf, f"{family}Config")(**SMALL, **experts)
+    model = getattr(hf, f"{family}ForCausalLM")(config).to(device, torch.float16).eval()
+    ids = torch.stack(prompts(device, 40, 40))
+    found = {}
+    for name in ("eager", "heurgen"):
+        model.set_attn_implementation(name)
+        first = model(ids[:, :25], use_cache=True)
+        cache = first.past_key_values
+        parts = [
+            first.logits,
+            *(model(ids[:, a:b], past_key_values=cache).logits for a, b in ((25, 30), (30, 40))),
+        ]
+        found[name] = torch.cat(parts, 1).float()
+    off = torch.linalg.norm(found["heurgen"] - found["eager"]) / torch.linalg.norm(found["eager"])
+    assert off < 0.02
+    assert [call[1]["max_seqlen_q"] for call in launches] == [25, 25, 5, 5, 10, 10]
+    windows = {call[1]["window"] for call in launches}
+    assert windows == ({(15, -1)} if family == "Mistral" else {(15, -1), (-1, -1)})
+
+
 def test_compiled_models_launch_the_kernels(model, device, launches):
     """torch.compile followed a launch into Triton's dispatch."""
     model.set_attn_implementation("heurgen")

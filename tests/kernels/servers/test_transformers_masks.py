@@ -15,6 +15,7 @@ if importlib.util.find_spec("transformers") is None:
 import transformers as hf  # models when they are asked for: they take seconds
 from heurgen_kernels.servers import transformers as ours
 from heurgen_kernels.servers.transformers import masks
+from transformers.masking_utils import sliding_window_causal_mask_function
 
 IDS = torch.randint(3, 99, (2, 12), generator=torch.Generator().manual_seed(3))
 
@@ -183,6 +184,29 @@ def test_no_mask_where_keys_are_a_window():
         {"config": window, "kv_offset": torch.tensor(6)}, {"config": window, "kv_offset": 5, "kv_length": 5},
     ):  # fmt: skip
         assert masks.mask(**{**given, **more}) is not None
+
+
+def test_masks_that_are_causal_and_nothing_else_are_known():
+    """Of as many queries and keys as they were made for, and as they were made."""
+    window = hf.MistralModel.config_class(sliding_window=4)
+    given = {"batch_size": 2, "q_length": 3, "kv_length": 8, "q_offset": 5, "kv_offset": 0, "config": window}
+    query, key = torch.empty(2, 4, 3, 16), torch.empty(2, 2, 8, 16)
+    sliding = sliding_window_causal_mask_function(4)
+
+    def left(change=lambda mask: mask, **more):
+        return masks.left_of(change(masks.mask(**{**given, **more})), query, key)
+
+    assert left() == -1
+    assert left(local_size=4, mask_function=sliding) == 3
+    assert left(local_size=5) is None  # whose it is nobody says
+    assert left(allow_is_causal_skip=False) is None
+    assert left(attention_mask=torch.ones(2, 8, dtype=torch.bool)) is None
+    assert left(q_offset=4) is None
+    assert left(lambda mask: mask[:, :, :, :8]) is None
+    assert left(lambda mask: mask | mask) is None
+    assert left(q_length=4, q_offset=4) is None  # for other queries
+    assert left(config=hf.Llama4TextModel.config_class(attention_chunk_size=4), local_size=4) is None
+    assert left(config=hf.GemmaModel.config_class(use_bidirectional_attention=True)) is None
 
 
 def test_a_causal_mask_is_made_where_layers_say_that_they_are_not_causal():

@@ -23,7 +23,7 @@ import triton
 
 from ...api import paged_attention
 from ...host.hardware import device_of
-from .masks import batching, causal_mask, chosen_mask, hands_over, mask, packed_mask
+from .masks import batching, causal_mask, chosen_mask, hands_over, left_of, mask, packed_mask
 
 logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
@@ -160,9 +160,12 @@ def attention(
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
         attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
-    reason = why_not(query, key, value, attention_mask, dropout, causal, besides)
+    left = left_of(attention_mask, query, key)
+    reason = why_not(
+        query, key, value, None if left is not None else attention_mask, dropout, causal, besides
+    )
     if reason is None:
-        return _whole(query, key, value, causal, features), None
+        return _whole(query, key, value, left is not None or causal, left, features), None
     _tell(reason)
     if attention_mask is None and causal and 1 < query.shape[2] != key.shape[2]:
         attention_mask = causal_mask(query, key)
@@ -233,7 +236,7 @@ def why_not(
     may change what is computed.
 
     No mask means that a token sees every key, or those up to its own, and the last new one every key (see `mask`):
-    windows are then no longer than that.
+    windows are then no longer than that, but for one that a marked mask says, which is none here.
     """
     size = query.shape[-1]
     if mask is not None:
@@ -267,9 +270,17 @@ def interpreted() -> bool:
 
 @torch.compiler.disable  # a compiled model would be traced into the launch, and fail there
 def _whole(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool, features: dict[str, Any]
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    causal: bool,
+    left: int | None,
+    features: dict[str, Any],
 ) -> torch.Tensor:
-    """A batch whose sequences are equally long: K and V are copied into pages, as one layout for all lengths."""
+    """A batch whose sequences are equally long: K and V are copied into pages, as one layout for all lengths.
+
+    left: keys before its own that a token sees; -1 or None: all.
+    """
     batch, _, new, _ = query.shape
     total, width = key.shape[2], -(-key.shape[2] // PAGE)
     pages = [_in_pages(tensor, width) for tensor in (key, value)]
@@ -278,7 +289,7 @@ def _whole(
     starts = torch.arange(0, batch * new + 1, new, dtype=torch.int32, device=device)
     lens = torch.full((batch,), total, dtype=torch.int32, device=device)
     packed = query.transpose(1, 2).reshape(batch * new, *query.shape[1::2])
-    features = {**features, "window": (-1, -1)}
+    features = {**features, "window": (-1 if left is None else left, -1)}
     out = paged_attention(
         packed, pages[0], pages[1], table, starts, lens, max_seqlen_q=new, max_seqlen_k=total,
         total_seqlen_k=batch * total, causal=causal, **features,

@@ -32,6 +32,8 @@ def mask(
     `sdpa`'s, of bool, and None where the last new token sees every key: those of a static cache that are not there yet
     need one. Models that compute attention on their own add masks to their scores and get `eager`'s. A batch of
     `generate_batch` has its cache, which says what each token sees.
+
+    A mask that is causal, under a window or not, and nothing else is marked so: see `left_of`.
     """
     if batching.layers is not None:
         return None
@@ -43,27 +45,44 @@ def mask(
     # Where a config says that prompts see what follows (PaliGemma), layers say of themselves that they are not causal:
     # a causal mask that is skipped would be none.
     both_ways = bool(getattr(config, "use_bidirectional_attention", False))
-    skip = allow_is_causal_skip and q_length in (1, kv_length) and not both_ways
-    if skip and q_length == 1 and full_window(**given):
-        return None
-    return sdpa_mask(allow_is_causal_skip=skip, **given)
+    plain = allow_is_causal_skip and not both_ways  # the mask function is causal, a window's or a chunk's
+    left = causal_left(**given) if plain else None
+    if left is not None and q_length == 1 and not 0 <= left < kv_length - 1:
+        return None  # where keys are a window `sdpa_mask` makes one that hides nothing, at every step
+    made = sdpa_mask(allow_is_causal_skip=plain and q_length in (1, kv_length), **given)
+    if made is not None and left is not None and not torch.compiler.is_compiling():
+        made.heurgen_left = left
+    return made
 
 
-def full_window(
-    *, kv_length: int, config: Any, q_offset: Any = None, kv_offset: Any = None, local_size: int | None = None,
-    attention_mask: Any = None, **_: Any,
-) -> bool:  # fmt: skip
-    """Whether the keys of a new token are its sliding window and no more, as its cache keeps them: `sdpa_mask` makes
-    a mask of these, which hides nothing, at every step behind the window. Arguments: a mask function's.
+def causal_left(
+    *, q_length: int, kv_length: int, config: Any, q_offset: Any = None, kv_offset: Any = None,
+    local_size: int | None = None, attention_mask: Any = None, **_: Any,
+) -> int | None:  # fmt: skip
+    """Keys before its own that a token sees, -1 for all, where the last new token's is the last key; None where that is
+    not known, or another shape hides some: chunks, which begin anew, and padding. Arguments: a mask function's.
 
-    Not of chunks, which begin anew. A static cache says on the device where it is.
+    A static cache says on the device where it is.
     """
     if attention_mask is not None or not (isinstance(q_offset, int) and isinstance(kv_offset, int)):
-        return False
-    if local_size is None or local_size == getattr(config, "attention_chunk_size", None):
-        return False
-    windows = local_size == getattr(config, "sliding_window", None)
-    return windows and kv_length <= local_size and kv_offset + kv_length == q_offset + 1
+        return None
+    if kv_offset + kv_length != q_offset + q_length:
+        return None
+    if local_size is None:
+        return -1
+    chunk, window = (getattr(config, name, None) for name in ("attention_chunk_size", "sliding_window"))
+    return local_size - 1 if local_size == window != chunk else None
+
+
+def left_of(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> int | None:
+    """`causal_left` of a mask that `mask` made for as many queries and keys; None of any other: a slice, a sum, a copy
+    lacks the mark.
+    """
+    if mask is None or torch.compiler.is_compiling():
+        return None
+    whole = mask.shape == (query.shape[0], 1, query.shape[2], key.shape[2])
+    left: int | None = getattr(mask, "heurgen_left", None)
+    return left if whole else None
 
 
 def hands_over(config: Any) -> bool:
