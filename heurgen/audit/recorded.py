@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from heurgen import ir
 from heurgen.base.errors import printable
 from heurgen.base.figures import Summary
 from heurgen.base.text import table
+
+if TYPE_CHECKING:
+    from heurgen.logs.tuning_log import TuningLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,25 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
     agreement = float(found["agreement"]) if _is_number(found.get("agreement")) else None
     # The record counts answers: a scenario is one in every repeat.
     return Summary(selector.n_scenarios, agreement=agreement, **figures), _how({**choice, **found})
+
+
+def held_out_by_name(module: ir.HeuristicModule) -> dict[str, Summary]:
+    """The cross-validated figures of every selector that has them, under the names of `Score.groups`."""
+    found = {}
+    for selector in module.selectors:
+        figures, _ = held_out(selector)
+        if figures is None:
+            continue
+        told_of = figures.invalid_share if selector.costs_known else figures.agreement
+        if told_of is not None:  # a record of the mean alone is no row of figures
+            name = selector.vendor if selector.device is None else f"{selector.vendor} / {selector.device}"
+            found[name] = figures
+    return found
+
+
+def is_training_log(module: ir.HeuristicModule, log: TuningLog) -> bool:
+    """Whether the model was trained on exactly this log, so that figures on it flatter."""
+    return module.provenance.get("log_hash") == log.content_hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ def audit(
     """Slowdown of a model (JSON) or of a generated module (.py) on logs: figures, a page, a gate for CI."""
     from heurgen.audit.defaults import read_defaults, summaries
     from heurgen.audit.gate import parse_limits
+    from heurgen.audit.recorded import is_training_log
     from heurgen.audit.score import score
     from heurgen.base.writing import check_outputs
 
@@ -128,7 +129,8 @@ def audit(
         _write_html(html, module, (log, tables), result, today, old, before)
     findings = _findings(module, result, limits, before)
     beside = {} if today is None else summaries(today, [t for t in tables if t.vendor in module.vendors])
-    _print_audit(module, result, beside, None if limits is None and before is None else findings, as_json)
+    told = None if limits is None and before is None else findings
+    _print_audit(module, result, is_training_log(module, log), beside, told, as_json)
     if findings:
         finish("gates-and-defaults")
 
@@ -182,31 +184,46 @@ def _findings(
 def _print_audit(
     module: HeuristicModule,
     result: Score,
+    trained: bool,
     today: Mapping[str, Summary],
     findings: list[Finding] | None,
     as_json: bool,
 ) -> None:
-    """`today` is how the defaults that the model replaces do, by vendor; empty where none are known."""
-    from heurgen.audit.recorded import to_text, training_data
-    from heurgen.base.text import summary_tables
+    """`trained`: the log is the training log; `today` is how the defaults that the model replaces do, by vendor."""
+    from heurgen.audit.recorded import held_out_by_name, to_text, training_data
 
+    held = held_out_by_name(module)
     if as_json:
         groups = {name: asdict(s) for name, s in result.groups.items()}
         recorded = [training_data(s) for s in module.selectors]
         data = {**asdict(result.overall), "groups": groups, "training": recorded}
+        data |= {"on_training_log": trained, "held_out": {name: asdict(s) for name, s in held.items()}}
         if today:
             data["defaults"] = {vendor: asdict(found) for vendor, found in today.items()}
         if findings is not None:
             data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
         print_json(data)
         return
-    rows = {"all": result.overall, **result.groups}
-    say(summary_tables("slowdown", rows | {f"today's defaults, {v}": found for v, found in today.items()}))
+    say(_figures_text(result, trained, held, today))
     for selector in module.selectors:
         if selector.choice:
             say(f"\n{to_text(selector)}")
     for finding in findings or ():
         say(f"\n{finding.to_text()}")
+
+
+def _figures_text(
+    result: Score, trained: bool, held: Mapping[str, Summary], today: Mapping[str, Summary]
+) -> str:
+    """The figures on the log; where it is the training log they flatter, and the held-out ones come first."""
+    from heurgen.base.text import summary_tables
+
+    rows = {"all": result.overall, **result.groups}
+    rows |= {f"today's defaults, {vendor}": found for vendor, found in today.items()}
+    if not trained:
+        return summary_tables("slowdown", rows)
+    first = summary_tables("slowdown, held out", held) if held else "held out: no figure was recorded"
+    return f"{first}\n\n{summary_tables('slowdown, training log', rows)}"
 
 
 @click.command(epilog=examples("heurgen show model.json --vendor nvidia --parameter BLOCK_M"))

@@ -43,15 +43,44 @@ def test_explain_needs_no_vendor_where_there_is_one(tmp_path: Path) -> None:
     assert "choose one with --vendor" in run("explain", model, *values, "--device", "NVIDIA B200").stderr
 
 
+FIGURES = " geomean p95 max within 1.1x invalid scenarios"
+
+
+def headers(text: str) -> list[str]:
+    """The first line of every part of a text, its words one space apart."""
+    return [" ".join(part.splitlines()[0].split()) for part in text.split("\n\n")]
+
+
+def test_held_out_figures_lead_where_the_log_is_the_training_log(made: Path, tmp_path: Path) -> None:
+    spec = made / "kernel.toml"
+    of_model = run("audit", made / "model.json", made / "log.csv", "--spec", spec)
+    assert headers(of_model.stdout)[:2] == [
+        "slowdown, held out" + FIGURES,
+        "slowdown, training log" + FIGURES,
+    ]
+    assert [line.split()[0] for line in of_model.stdout.splitlines()[1:3]] == ["amd", "nvidia"]
+    of_module = run("audit", made / "module.py", made / "log.csv", "--spec", spec)  # does not carry any
+    assert headers(of_module.stdout) == [
+        "held out: no figure was recorded",
+        "slowdown, training log" + FIGURES,
+    ]
+
+    data = json.loads(run("audit", made / "model.json", made / "log.csv", "--spec", spec, "--json").stdout)
+    assert data["on_training_log"]
+    recorded = {s["vendor"]: s["choice"]["held_out"]["geomean_slowdown"] for s in data["training"]}
+    assert {name: s["geomean_slowdown"] for name, s in data["held_out"].items()} == recorded
+
+    other, _ = logs.write(tmp_path, logs.rows(8, ("nvidia",)))
+    words = ("audit", made / "model.json", other, "--spec", spec)
+    assert headers(run(*words).stdout)[0] == "slowdown" + FIGURES
+    assert not json.loads(run(*words, "--json").stdout)["on_training_log"]
+
+
 @pytest.mark.parametrize("artifact", ["model.json", "module.py"])
 def test_audit_prints_slowdowns(made: Path, artifact: str) -> None:
     words = ("audit", made / artifact, made / "log.csv", "--spec", made / "kernel.toml")
     result = run(*words)
     assert result.exit_code == 0
-    assert (
-        result.stdout.splitlines()[0].split()
-        == "slowdown geomean p95 max within 1.1x invalid scenarios".split()
-    )
     data = json.loads(run(*words, "--json").stdout)
     assert set(data["groups"]) == {"amd", "amd / AMD Instinct MI300X", "nvidia", "nvidia / NVIDIA H200"}
     for summary in (data, *data["groups"].values()):
@@ -67,6 +96,8 @@ def test_a_model_and_its_module_score_the_same(made: Path) -> None:
         json.loads(run("audit", made / name, *words).stdout) for name in ("model.json", "module.py")
     )
     assert {s["vendor"] for s in of_model.pop("training") if s["choice"]["alternatives"]} == {"amd", "nvidia"}
+    assert of_model.pop("held_out")
+    assert not of_module.pop("held_out")
     del of_module["training"]  # a module does not carry how it was chosen
     assert of_model == of_module
 

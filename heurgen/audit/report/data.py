@@ -165,7 +165,7 @@ class Given:
 
 def report(given: Given, detail: Detail) -> Page:
     module = given.module
-    same = module.provenance.get("log_hash") == given.log.content_hash
+    same = recorded.is_training_log(module, given.log)
     found = views(module, given.tables, given.score)
     largest = sorted(found, key=lambda v: -len(v.rows))[: detail.sections]
     drawn = [v for v in found if any(v is w for w in largest)]
