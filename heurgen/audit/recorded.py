@@ -133,16 +133,22 @@ def held_out_scenarios(selector: ir.Selector) -> list[float] | None:
 
 
 def held_out_worst(selector: ir.Selector) -> list[HeldOut]:
-    """The worst held-out choices that training recorded, worst first."""
+    """The worst held-out choices that training recorded, worst first.
+
+    Records of single scenarios have fewer places than figures: what reads as the figure's worst is the figure, so that
+    both round to the same text.
+    """
+    figures, _ = held_out(selector)
+    most = None if figures is None else figures.max_slowdown
     found = []
     for item in _record(selector).get("worst") or ():
         if not isinstance(item, Mapping) or type(item.get("scenario")) is not int:
             continue
         chosen, slowdown = item.get("chosen"), item.get("slowdown")
         if isinstance(chosen, list | tuple) and len(chosen) == len(selector.parameters):
-            found.append(
-                HeldOut(item["scenario"], float(slowdown) if _is_number(slowdown) else None, tuple(chosen))
-            )
+            slow = float(slowdown) if _is_number(slowdown) else None
+            slow = most if most is not None and slow == round(most, 4) else slow
+            found.append(HeldOut(item["scenario"], slow, tuple(chosen)))
     return found
 
 

@@ -36,6 +36,17 @@ def test_the_sentence_leads_with_held_out_figures_and_names_the_worst() -> None:
     assert " at " not in other.sentence
 
 
+def test_the_worst_reads_the_same_in_the_sentence_the_figures_and_the_list() -> None:
+    """The record of a scenario has four places: 1.8005, which would be cut to 1.800."""
+    worst = [{"scenario": 5, "slowdown": 1.8005, "chosen": ["2d", 16, 16, 1, 2, 0]}]
+    slow = [1.8005 if i == 5 else 1.01 for i in range(70)]
+    held = {"geomean_slowdown": 1.02, "max_slowdown": 1.800509, "scenarios": slow, "worst": worst}
+    _, view = one_view(held_out=held, folds=5)
+    found = lead(view, FIGURES, True, PLACES)
+    assert "worst 1.801×" in found.sentence
+    assert dict(found.held_out)["worst"] == found.worst[0].slowdown == "1.801×"
+
+
 def test_without_a_record_the_sentence_says_so() -> None:
     _, view = one_view()
     found = lead(view, Summary(70, 1.01, 1.1, 1.2, 1.0, 0.0, 0.5), True, PLACES)
