@@ -118,6 +118,18 @@ def test_winners_only_logs_say_that_slowdown_is_unknown() -> None:
     assert "oracle" not in page.text
 
 
+def test_scenarios_in_which_no_config_succeeded_are_told(tmp_path: Path) -> None:
+    rows = logs.rows(6, ("nvidia",))
+    for row in rows[: len(rows) // 6]:  # the first scenario
+        row[-2:] = ["oom", ""]
+    log, spec = logs.write(tmp_path, rows)
+    assert run("train", log, "--spec", spec, "-o", tmp_path / "model.json").exit_code == 0
+    words = ("audit", tmp_path / "model.json", log, "--spec", spec, "--html", tmp_path / "r.html")
+    assert run(*words).exit_code == 0
+    told = "The given log has 5 scenarios and is the one that the model was trained on. No config succeeded in 1 more"
+    assert told in Page((tmp_path / "r.html").read_text()).text
+
+
 # --- hostile strings --------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from heurgen.audit.report.coverage import Coverage, coverage
 from heurgen.audit.report.devices import Disagreements, disagreements
 from heurgen.audit.report.diagrams import Diagram, joint_diagram
 from heurgen.audit.report.explorer import explorer, held_out_slowdowns, training_rows
-from heurgen.audit.report.facts import log_facts, model_facts
+from heurgen.audit.report.facts import log_facts, model_facts, n_dropped
 from heurgen.audit.report.headline import AGREEMENT, FIGURES, HeadlineRow, cells, curves, headline, series_of
 from heurgen.audit.report.lead import Lead, lead, overall
 from heurgen.audit.report.words import (
@@ -130,6 +130,8 @@ class Page:
     left_out: tuple[str, ...]
     provenance: tuple[tuple[str, str], ...]
     log: tuple[tuple[str, str], ...]
+    n_scenarios: int
+    n_dropped: int
     notes: tuple[str, ...]
     same_log: bool
     diff: Diff | None
@@ -183,6 +185,8 @@ def report(given: Given, detail: Detail) -> Page:
         left_out=tuple(f"{v.vendor} / {v.device}" for v in found if (v.vendor, v.device) not in keys),
         provenance=model_facts(module),
         log=log_facts(given.log, same),
+        n_scenarios=given.log.n_scenarios - n_dropped(given.log),
+        n_dropped=n_dropped(given.log),
         notes=tuple(printable(n) for n in given.notes),
         same_log=same,
         diff=given.diff,

@@ -33,11 +33,18 @@ def _flat(value: Any) -> str:
     return printable(value)
 
 
+def n_dropped(log: TuningLog) -> int:
+    """Scenarios in which no config succeeded: no figure counts them."""
+    return int(log.dropped.sum())
+
+
 def log_facts(log: TuningLog, same: bool) -> tuple[tuple[str, str], ...]:
+    lost = n_dropped(log)
+    more = f", and {lost} in which no config succeeded" if lost else ""
     return (
         ("content hash", f"sha256 {log.content_hash}" + (" (the training log)" if same else "")),
         ("measurements", f"{log.n_measurements}, {log.n_failures} of them failures"),
-        ("scenarios", str(log.n_scenarios)),
+        ("scenarios", f"{log.n_scenarios - lost}{more}"),
         ("configs", str(log.n_configs)),
         ("devices", ", ".join(printable(d) for d in log.devices)),
     )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from heurgen.audit.report.facts import log_facts, model_facts
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import load
+from tests.support import logs
 from tests.support.modules import two_vendors
 
 
@@ -24,3 +29,13 @@ def test_the_log() -> None:
     assert dict(log_facts(log, False))["content hash"] == f"sha256 {log.content_hash}"
     assert found["measurements"] == f"12312, {log.n_failures} of them failures"
     assert (found["scenarios"], found["devices"]) == ("70", "NVIDIA H200")
+
+
+def test_scenarios_in_which_no_config_succeeded_are_told(tmp_path: Path) -> None:
+    rows = logs.rows(6, ("nvidia",))
+    place = {name: i for i, name in enumerate(logs.HEADER)}
+    for row in rows[: len(rows) // 6]:  # the first scenario
+        row[place["status"]], row[place["time_ms"]] = "oom", ""
+    path, spec = logs.write(tmp_path, rows)
+    log = read_logs([path], read_spec(spec))
+    assert dict(log_facts(log, True))["scenarios"] == "5, and 1 in which no config succeeded"
