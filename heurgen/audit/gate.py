@@ -109,7 +109,7 @@ def parse_limits(text: str) -> dict[str, float]:
     """`geomean=1.05,max=1.5,invalid=0` as a mapping.
 
     Raises:
-        UsageError: a name is unknown or given twice, or a limit is no finite number.
+        UsageError: a name is unknown or given twice, or a limit is no ratio, no share.
     """
     limits: dict[str, float] = {}
     for part in text.split(","):
@@ -126,9 +126,12 @@ def parse_limits(text: str) -> dict[str, float]:
             limits[name] = float(number)
         except ValueError:
             limits[name] = math.nan
-        if not math.isfinite(limits[name]) or limits[name] < 0:
+        # geomean=0.05, meant as 5 % above the best, would never hold, and invalid=5, meant as 5 %, always.
+        expected = "a share from 0 to 1" if name == "invalid" else "a ratio from 1 on"
+        fits = 0 <= limits[name] <= 1 if name == "invalid" else 1 <= limits[name] < math.inf
+        if not fits:
             raise UsageError(
-                f"--fail-above: {name} is {quoted(number)}, expected a number that is not negative",
+                f"--fail-above: {name} is {quoted(number)}, expected {expected}",
                 hint="slowdowns are ratios such as 1.05, invalid is a share such as 0.01",
             )
     return limits

@@ -49,16 +49,34 @@ def test_limits_are_parsed() -> None:
         ("mean=1", "--fail-above: 'mean' is no figure to limit (expected geomean, p95, max, invalid, as in "
          "geomean=1.05,invalid=0)"),
         ("max=1,max=2", "--fail-above: max is given twice"),
-        ("max=fast", "--fail-above: max is 'fast', expected a number that is not negative (slowdowns are ratios "
-         "such as 1.05, invalid is a share such as 0.01)"),
-        ("max=nan", "--fail-above: max is 'nan', expected a number that is not negative (slowdowns are ratios "
-         "such as 1.05, invalid is a share such as 0.01)"),
     ],
 )  # fmt: skip
 def test_bad_limits_are_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_limits(text)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(
+            (text, "a ratio from 1 on")
+            for text in ("max=fast", "max=nan", "max=inf", "geomean=0.05", "p95=-1")
+        ),
+        *(
+            (text, "a share from 0 to 1")
+            for text in ("invalid=5", "invalid=-0.1", "invalid=nan", "invalid=1%")
+        ),
+    ],
+)
+def test_limits_that_are_no_ratio_or_share_are_refused(text: str, expected: str) -> None:
+    """A limit in percent would never hold, or always."""
+    name, _, number = text.partition("=")
+    with pytest.raises(UsageError) as error:
+        parse_limits(text)
+    assert error.value.message == f"--fail-above: {name} is '{number}', expected {expected}"
+    assert error.value.hint == "slowdowns are ratios such as 1.05, invalid is a share such as 0.01"
 
 
 def test_a_figure_at_its_limit_passes_and_above_it_fails() -> None:
