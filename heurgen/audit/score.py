@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from heurgen import ir
 from heurgen.base.errors import LogError, ModelError, quoted
 from heurgen.base.figures import Summary, summarise
+from heurgen.base.text import summary_tables
 from heurgen.logs import frame
 
 if TYPE_CHECKING:
@@ -79,6 +80,19 @@ class Score:
         )
 
 
+def to_text(score: Score, trained: bool, held: Mapping[str, Summary], today: Mapping[str, Summary]) -> str:
+    """The figures on a log. trained: it is the training log, where they flatter, and the held-out ones come first.
+
+    held: those, by group; today: how the defaults that the model replaces do, by vendor.
+    """
+    rows = {"all": score.overall, **score.groups}
+    rows |= {f"today's defaults, {vendor}": found for vendor, found in today.items()}
+    if not trained:
+        return summary_tables("slowdown", rows)
+    first = summary_tables("slowdown, held out", held) if held else "held out: no figure was recorded"
+    return f"{first}\n\n{summary_tables('slowdown, training log', rows)}"
+
+
 def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
     """Replay every scenario of the tables (one per vendor) through the module's trees.
 
@@ -105,7 +119,7 @@ def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
 
 def replay(module: ir.HeuristicModule, table: CostTable) -> list[Choice]:
     """The module's choice for every scenario of one vendor's table."""
-    _check_columns(module, table)
+    check_columns(module, (table,))
     devices = sorted(set(table.device))
     routes = {d: _Route(module, module.selector(table.vendor, d), table) for d in devices}
     return [_choice(table, s, routes[table.device[s]]) for s in range(table.n_scenarios)]
@@ -193,12 +207,26 @@ def _key(config: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
     return tuple((type(v).__name__, v) for v in config)
 
 
+def check_columns(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> None:
+    """Whether a module reads features, and sets the parameters, of the tables of vendors that it knows.
+
+    Raises:
+        ModelError: it does not.
+    """
+    for table in tables:
+        if table.vendor in module.vendors:
+            _check_columns(module, table)
+
+
 def _check_columns(module: ir.HeuristicModule, table: CostTable) -> None:
     have = {c.name: c.type for c in table.columns if not c.derived}
     for feature in module.features:
-        if have.get(feature.name) != feature.type:
+        found, name = have.get(feature.name), quoted(feature.name)
+        if found != feature.type:
             raise ModelError(
-                f"reads the {feature.type} feature {quoted(feature.name)}, which the spec does not have",
+                f"reads the {feature.type} feature {name}, which the spec does not have"
+                if found is None
+                else f"reads the {feature.type} feature {name}, which the spec says is {found}",
                 hint="audit with the spec that the model was trained with",
             )
     selector = module.selector(table.vendor)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from heurgen.base.errors import UsageError, printable
+from heurgen.base.text import counted
 from heurgen.cli.common import (
     Command,
     examples,
@@ -53,14 +54,26 @@ def _read_any(path: str) -> HeuristicModule:
         raise ModelError(error.message, file=path, row=error.row, hint=error.hint) from error
 
 
-def _read_log(logs: tuple[str, ...], spec: str) -> tuple[KernelSpec, TuningLog, tuple[CostTable, ...]]:
+def _read_log(
+    logs: tuple[str, ...], spec: str, *models: tuple[str | None, HeuristicModule | None]
+) -> tuple[KernelSpec, TuningLog, tuple[CostTable, ...]]:
+    """The logs; a model that does not fit them is refused by its file's name, since a command may read two."""
+    from heurgen.audit.score import check_columns
+    from heurgen.base.errors import ModelError
     from heurgen.logs.costs import cost_tables
     from heurgen.logs.tuning_log import read_logs
     from heurgen.spec.kernel_spec import read_spec
 
     kernel = read_spec(spec)
     log = read_logs(logs, kernel)
-    return kernel, log, cost_tables(log, kernel)
+    tables = cost_tables(log, kernel)
+    for path, module in models:
+        try:
+            if module is not None:
+                check_columns(module, tables)
+        except ModelError as error:
+            raise ModelError(error.message, file=path, hint=error.hint) from error
+    return kernel, log, tables
 
 
 def _audit_options(command: Command) -> Command:
@@ -120,7 +133,7 @@ def audit(
     check_outputs([html], [model, *logs, spec, baseline])
     limits = parse_limits(fail_above) if fail_above is not None else None
     module, old = _read_any(model), None if baseline is None else _read_any(baseline)
-    kernel, log, tables = _read_log(logs, spec)
+    kernel, log, tables = _read_log(logs, spec, (model, module), (baseline, old))
     result = score(module, tables)
     before = None if old is None else score(old, tables)
     note((*log.notes, *result.notes))
@@ -190,7 +203,9 @@ def _print_audit(
     as_json: bool,
 ) -> None:
     """`trained`: the log is the training log; `today` is how the defaults that the model replaces do, by vendor."""
-    from heurgen.audit.recorded import held_out_by_name, to_text, training_data
+    from heurgen.audit.recorded import held_out_by_name, training_data
+    from heurgen.audit.recorded import to_text as choice_text
+    from heurgen.audit.score import to_text
 
     held = held_out_by_name(module)
     if as_json:
@@ -204,26 +219,12 @@ def _print_audit(
             data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
         print_json(data)
         return
-    say(_figures_text(result, trained, held, today))
+    say(to_text(result, trained, held, today))
     for selector in module.selectors:
         if selector.choice:
-            say(f"\n{to_text(selector)}")
+            say(f"\n{choice_text(selector)}")
     for finding in findings or ():
         say(f"\n{finding.to_text()}")
-
-
-def _figures_text(
-    result: Score, trained: bool, held: Mapping[str, Summary], today: Mapping[str, Summary]
-) -> str:
-    """The figures on the log; where it is the training log they flatter, and the held-out ones come first."""
-    from heurgen.base.text import summary_tables
-
-    rows = {"all": result.overall, **result.groups}
-    rows |= {f"today's defaults, {vendor}": found for vendor, found in today.items()}
-    if not trained:
-        return summary_tables("slowdown", rows)
-    first = summary_tables("slowdown, held out", held) if held else "held out: no figure was recorded"
-    return f"{first}\n\n{summary_tables('slowdown, training log', rows)}"
 
 
 @click.command(epilog=examples("heurgen show model.json --vendor nvidia --parameter BLOCK_M"))
@@ -325,7 +326,7 @@ def diff(
     before, after = _read_any(old), _read_any(new)
     tables = None
     if spec is not None:
-        _, log, tables = _read_log(logs, spec)
+        _, log, tables = _read_log(logs, spec, (old, before), (new, after))
         note(log.notes)
     found = run(before, after, tables)
     if html is not None:
@@ -399,7 +400,7 @@ def advise(
 
     check_outputs([output], [model, *logs, spec, *traffic])
     module = _read_any(model)
-    kernel, log, tables = _read_log(logs, spec)
+    kernel, log, tables = _read_log(logs, spec, (model, module))
     table = _table_of(tables, module, vendor)
     seen = read_traffic(traffic, kernel, table.vendor) if traffic else None
     note((*log.notes, *(seen.notes if seen else ())))
@@ -418,7 +419,7 @@ def advise(
     elif output is None:
         write(text)
     else:
-        say(f"wrote {printable(output)}: {len(found)} scenarios")
+        say(f"wrote {printable(output)}: {counted(len(found), 'scenario')}")
 
 
 def _table_of(tables: tuple[CostTable, ...], module: HeuristicModule, vendor: str | None) -> CostTable:

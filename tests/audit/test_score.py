@@ -76,8 +76,10 @@ def test_other_vendors_are_left_out_with_a_note() -> None:
 
 def test_a_log_of_another_spec_is_refused() -> None:
     columns = (TableColumn("m", "float"), costs().columns[1])
-    with pytest.raises(ModelError, match="reads the int feature 'm', which the spec does not have"):
+    with pytest.raises(ModelError, match="reads the int feature 'm', which the spec says is float"):
         score(module(), (replace(costs(), columns=columns),))
+    with pytest.raises(ModelError, match="reads the int feature 'm', which the spec does not have"):
+        score(module(), (replace(costs(), columns=costs().columns[1:]),))
     with pytest.raises(ModelError, match="sets BLOCK, but the spec has TILE"):
         score(module(), (replace(costs(), parameters=("TILE",)),))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,27 @@ def test_an_edited_module_is_refused(made: Path, tmp_path: Path) -> None:
     result = run("audit", edited, made / "log.csv", "--spec", made / "kernel.toml")
     assert result.exit_code == 2
     assert "checksum" in result.stderr
+
+
+def test_a_model_that_does_not_fit_the_log_is_named(made: Path, tmp_path: Path) -> None:
+    log, spec = logs.write(tmp_path)
+    spec.write_text(logs.SPEC.replace('type = "float"', 'type = "int"'))
+    log.write_text(re.sub(r",0\.\d+,", ",1,", log.read_text()))
+    other = tmp_path / "other.json"
+    assert run("train", log, "--spec", spec, "-o", other, "--strategy", "joint").exit_code == 0
+    told = "reads the int feature 'density', which the spec says is float"
+    given = (made / "log.csv", "--spec", made / "kernel.toml")
+    for words in (
+        ("audit", other, *given),
+        ("audit", made / "model.json", *given, "--baseline", other),
+        ("diff", made / "model.json", other, *given),
+        ("advise", other, *given),
+    ):
+        found = run(*words)
+        assert found.exit_code == 2
+        assert found.stderr.startswith(
+            f"error: {other}: {told} (audit with the spec that the model was trained with)"
+        )
 
 
 def test_show_and_explain(made: Path) -> None:
