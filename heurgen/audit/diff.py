@@ -110,7 +110,9 @@ class Diff:
             name = vendor if device is None else f"{vendor} / {device}"
             head = f"{printable(name)}: {counted(len(group), 'region')} with another config"
             if self.with_log and vendor in self.gains:
+                scenarios = [s for c in self.changes if c.vendor == vendor for s in c.scenarios]
                 head += f"; over all scenarios of the log {_gain_text(self.gains[vendor])}"
+                head += but_for(self.gains[vendor], scenarios)
             lines.append(head)
             listed = [c for c in group if c.scenarios] if self.with_log else group
             for change in listed:
@@ -125,7 +127,8 @@ class Diff:
         lines = [f"  {printable(' and '.join(change.region) or 'every launch')}", f"    {printable(arrows)}"]
         if not self.with_log:
             return lines
-        lines.append(f"    {counted(len(change.scenarios), 'scenario')}, {_gain_text(change.gain)}")
+        gain = f"{_gain_text(change.gain)}{but_for(change.gain, change.scenarios)}"
+        lines.append(f"    {counted(len(change.scenarios), 'scenario')}, {gain}")
         for s in change.scenarios:
             where = " ".join(f"{k}={v}" for k, v in s.features.items())
             name = f"{s.scenario}: " if s.scenario else ""
@@ -308,6 +311,15 @@ def _gain_text(gain: float | None) -> str:
     if abs(gain - 1.0) < 5e-4:
         return "no difference"
     return f"{gain:.3f}x faster" if gain > 1 else f"{1 / gain:.3f}x slower"
+
+
+def but_for(gain: float | None, scenarios: Iterable[ChangedScenario]) -> str:
+    """What a gain does not count: scenarios in which one of the two configs failed or was never measured."""
+    pairs = [(s.old is not None, s.new is not None) for s in scenarios]
+    lost, won = pairs.count((True, False)), pairs.count((False, True))
+    told = [f"{lost} in which the new config is not valid"] * bool(lost)
+    told += [f"{won} in which the old one was not valid"] * bool(won)
+    return f"{': ' if gain is None else ', but for '}{' and '.join(told)}" if told else ""
 
 
 def _value(value: ir.Value) -> str:

@@ -13,13 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heurgen import ir
-from heurgen.audit.diff import diff
+from heurgen.audit.diff import but_for, diff
+from heurgen.audit.report.data import change_row
+from heurgen.audit.report.tables import diff_page
 from heurgen.base.errors import ModelError
 from heurgen.cli import main
 from heurgen.ir.schema import to_json
 from heurgen.logs.costs import cost_tables
 from heurgen.logs.tuning_log import read_logs
+from tests.audit import views
 from tests.audit.learner import LOG, SPEC, load, module_of
+from tests.audit.pages import Page
 from tests.support.modules import two_vendors
 
 
@@ -131,6 +135,30 @@ def test_regions_without_a_scenario_of_the_log_are_counted(tmp_path: Path) -> No
     )
     rest = len(every.changes) - 1
     assert text.endswith(f"\n  no scenario of the log lies in {rest} more regions: --json has them")
+
+
+def test_a_gain_does_not_hide_choices_that_are_no_longer_valid() -> None:
+    """BLOCK 32 is twice as fast in one scenario, and failed in the other that takes it now."""
+    old, new = views.module(ir.Leaf(0, 4, 1.5)), views.module()
+    found = diff(old, new, (views.costs(),))
+    assert found.gains["nvidia"] == pytest.approx(2 ** (1 / 3))
+    told = "1.260x faster, but for 1 in which the new config is not valid\n"
+    assert f"over all scenarios of the log {told}" in found.to_text()
+    assert (
+        "    2 scenarios, 2.000x faster, but for 1 in which the new config is not valid\n" in found.to_text()
+    )
+    back = diff(new, old, (views.costs(),)).to_text()
+    assert "2.000x slower, but for 1 in which the old one was not valid\n" in back
+
+    (none,) = diff(
+        views.module(ir.Leaf(0, 4)), views.module(ir.Split("m", 64, ir.Leaf(0), ir.Leaf(1))), (views.costs(),)
+    ).changes
+    assert but_for(none.gain, none.scenarios) == ": 1 in which the new config is not valid"
+
+    page = Page(diff_page(found)).text
+    assert "1.260× as fast as the baseline, but for 1 in which the new config is not valid." in page
+    assert "2.000× faster, but for 1 in which the new config is not valid" in page
+    assert change_row(found.changes[0]).worse
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from heurgen import ir
 from heurgen.audit import recorded
-from heurgen.audit.diff import Change, Diff
+from heurgen.audit.diff import Change, Diff, but_for
 from heurgen.audit.evidence import View, config_uses, views
 from heurgen.audit.explain import explain
 from heurgen.audit.regions import flags_of
@@ -136,6 +136,7 @@ class Page:
     same_log: bool
     diff: Diff | None
     changes: tuple[ChangeRow, ...]
+    gains: tuple[str, ...]
     devices: Disagreements
     device_maps: tuple[tuple[str, ...], ...]
 
@@ -191,6 +192,7 @@ def report(given: Given, detail: Detail) -> Page:
         same_log=same,
         diff=given.diff,
         changes=() if given.diff is None else tuple(change_row(c) for c in given.diff.changes),
+        gains=gain_lines(given.diff),
         devices=disagreements(module, found),
         device_maps=tuple(_device_maps(sections)),
     )
@@ -323,8 +325,23 @@ def change_row(change: Change) -> ChangeRow:
     where = change.vendor if change.device is None else f"{change.vendor} / {change.device}"
     region = " and ".join(map(pretty, change.region)) or "every launch"
     gain = change.gain
-    worse = gain is not None and gain < 0.9995
-    return ChangeRow(where, region, printable(arrows), len(change.scenarios), _gain(gain), worse)
+    lost = any(s.old is not None and s.new is None for s in change.scenarios)
+    worse = lost or (gain is not None and gain < 0.9995)
+    told = f"{_gain(gain)}{but_for(gain, change.scenarios)}"
+    return ChangeRow(where, region, printable(arrows), len(change.scenarios), told, worse)
+
+
+def gain_lines(diff: Diff | None) -> tuple[str, ...]:
+    """A sentence for every vendor whose gain over the log is known."""
+    if diff is None:
+        return ()
+    found = []
+    for vendor, gain in diff.gains.items():
+        if gain is not None:
+            changed = [s for c in diff.changes if c.vendor == vendor for s in c.scenarios]
+            speed = f"the new model is {gain:.3f}× as fast as the baseline"
+            found.append(f"{vendor}: over all scenarios of the given log {speed}{but_for(gain, changed)}.")
+    return tuple(found)
 
 
 def _gain(gain: float | None) -> str:

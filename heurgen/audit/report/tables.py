@@ -9,7 +9,7 @@ from typing import Any
 
 from heurgen.audit.diff import Diff
 from heurgen.audit.report import page_parts
-from heurgen.audit.report.data import ChangeRow, change_row
+from heurgen.audit.report.data import ChangeRow, change_row, gain_lines
 from heurgen.audit.report.scales import Tick, slowdown_scale
 from heurgen.audit.report.words import share, times
 from heurgen.base.text import counted
@@ -57,12 +57,23 @@ def evaluation_page(evaluations: Sequence[Mapping[str, Any]], notes: Sequence[st
 
 def diff_page(diff: Diff) -> str:
     """The page of `heurgen diff`."""
-    return _page("What changed between two models", diff=diff, changes=[change_row(c) for c in diff.changes])
+    return _page(
+        "What changed between two models",
+        diff=diff,
+        changes=[change_row(c) for c in diff.changes],
+        gains=gain_lines(diff),
+    )
 
 
 def _page(title: str, **data: Any) -> str:
     environment, style, policy = page_parts()
-    empty: dict[str, Any] = {"panels": [], "notes": (), "diff": None, "changes": list[ChangeRow]()}
+    empty: dict[str, Any] = {
+        "panels": [],
+        "notes": (),
+        "diff": None,
+        "changes": list[ChangeRow](),
+        "gains": (),
+    }
     given = empty | data
     given["slowdowns"] = given["diff"] is not None or any(p.lines for p in given["panels"])
     return environment.get_template("tables.html.jinja").render(
