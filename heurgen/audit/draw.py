@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from heurgen import ir
 from heurgen.audit.regions import edge_text, flags_of
-from heurgen.audit.show import chosen_selectors, config_text, evidence_text, literal_text, selector_title
+from heurgen.audit.show import chosen_selectors, config_text, evidence_text, literal_text, tree_title
 from heurgen.base.errors import printable
 from heurgen.ir import passes
 
@@ -30,7 +30,7 @@ def draw(module: ir.HeuristicModule, vendor: str | None = None, parameter: str |
         else:
             values, tree = passes.project(selector, parameter)
             texts = [f"{parameter} = {literal_text(v)}" for v in values]
-        drawn.append(_drawn(selector_title(selector), tree, texts, flags))
+        drawn.append(_drawn(tree_title(selector), tree, texts, flags))
     return drawn
 
 

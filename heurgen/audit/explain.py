@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from heurgen import ir
+from heurgen.audit.recorded import held_out
 from heurgen.base.errors import UsageError, literal, quoted
+from heurgen.base.figures import Summary
 from heurgen.base.text import counted, number_text, rounded, slowdown_text
 
 # Fewer training scenarios than this in a leaf say little.
 FEW = 3
+# Categories of a feature that are listed.
+_LISTED = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A feature beyond what training saw. `seen` is (low, high), or the categories."""
+    """A feature, or the device, beyond what training saw. `seen` is (low, high), or the categories, or the devices."""
 
     feature: str
     value: Any
@@ -61,7 +65,8 @@ class Outside:
 
     def to_text(self) -> str:
         if isinstance(self.value, str):
-            return f"{self.feature} = {self.value!r}, seen {', '.join(self.seen)}"
+            more = f" and {len(self.seen) - _LISTED} more" if len(self.seen) > _LISTED else ""
+            return f"{self.feature} = {self.value!r}, seen {', '.join(self.seen[:_LISTED])}{more}"
         span = " to ".join(map(rounded, self.seen))
         return f"{self.feature} = {feature_text(self.value, self.seen)}, seen {span}"
 
@@ -86,6 +91,7 @@ class Explanation:
     runner_up_n_ok: int | None = None
     unsure: tuple[str, ...] = ()
     shortlist: tuple[dict[str, ir.Value], ...] = ()
+    held_out: Summary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; a number that JSON lacks (NaN, infinities) becomes its name."""
@@ -115,6 +121,7 @@ class Explanation:
                 "unsure": list(self.unsure),
                 "shortlist": list(self.shortlist),
             },
+            "held_out": None if self.held_out is None else asdict(self.held_out),
             "outside_training": [
                 {"feature": o.feature, "value": _plain(o.value), "seen": list(o.seen)} for o in self.outside
             ],
@@ -130,13 +137,22 @@ class Explanation:
         lines = lines or ["no test: every launch gets this config"]
         lines += ["", "config"]
         lines += [f"  {name} = {value!r}" for name, value in self.config.items() if value is not None]
+        lines += ["", *self._held_out()]
         known = "unknown" if self.slowdown is None else slowdown_text(self.slowdown)
         of = f" of {self.n_total}" if self.n_total else ""
         count = f"{self.n_scenarios}{of} training scenarios"
-        lines += ["", f"evidence: {count}, expected slowdown {known}"]
+        lines += [f"evidence: {count}, expected slowdown {known}"]
         lines += self._doubts()
         lines += [f"outside training: {o.to_text()}" for o in self.outside]
         return "\n".join(lines)
+
+    def _held_out(self) -> list[str]:
+        """How launches that training had not seen fared, before what it says of those that it had."""
+        found = self.held_out
+        if found is None or found.geomean_slowdown is None:
+            return []
+        worst = "" if found.max_slowdown is None else f", worst {slowdown_text(found.max_slowdown)}"
+        return [f"held out: {slowdown_text(found.geomean_slowdown)}{worst}, over launches of all leaves"]
 
     def _doubts(self) -> list[str]:
         """What else the leaf's evidence says, where the model recorded it."""
@@ -204,6 +220,8 @@ def explain(
         steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
         node = node.left if held else node.right
     used = ir.tested(selector.tree)
+    measured = (selector.device,) if selector.device is not None else selector.devices
+    elsewhere = device is not None and bool(measured) and device not in measured
     n_total = sum(leaf.n_scenarios for leaf in ir.leaves(selector.tree))
 
     def named(config: ir.Config) -> dict[str, ir.Value]:
@@ -218,7 +236,10 @@ def explain(
         config=named(selector.configs[node.config]),
         n_scenarios=node.n_scenarios,
         slowdown=node.slowdown,
-        outside=tuple(_outside(module, selector, row, used)),
+        outside=(
+            *([Outside("device", device, measured)] if elsewhere else ()),
+            *_outside(module, selector, row, used),
+        ),
         n_total=n_total,
         n_ok=node.n_ok,
         runner_up=None if node.runner_up is None else named(selector.listed[node.runner_up.config]),
@@ -226,6 +247,7 @@ def explain(
         runner_up_n_ok=None if node.runner_up is None else node.runner_up.n_ok,
         unsure=unsure(node) if node.n_ok is not None or (n_total and not node.n_scenarios) else (),
         shortlist=tuple(named(selector.listed[i]) for i in node.shortlist),
+        held_out=held_out(selector)[0] if selector.costs_known else None,
     )
 
 

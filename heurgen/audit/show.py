@@ -6,6 +6,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.audit.explain import test_text
+from heurgen.audit.recorded import held_out
 from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.text import counted, percent, slowdown_text
 from heurgen.ir import passes
@@ -43,11 +44,21 @@ def selector_title(selector: ir.Selector) -> str:
     return f"{name}: {counted(selector.n_scenarios, 'scenario')}, {size}{unknown}"
 
 
+def tree_title(selector: ir.Selector) -> str:
+    """The title of a drawn tree: its leaves tell training's slowdowns, so that the held-out ones come first."""
+    found, _ = held_out(selector)
+    if found is None or found.geomean_slowdown is None or not selector.costs_known:
+        return selector_title(selector)
+    worst = "" if found.max_slowdown is None else f", worst {slowdown_text(found.max_slowdown)}"
+    known = f"{slowdown_text(found.geomean_slowdown)}{worst}"
+    return f"{selector_title(selector)}; held out {known} (in the leaves: training)"
+
+
 def show(module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None) -> str:
     """Every selector's tree as indented text; one parameter's tree where one is named."""
     parts = []
     for selector in chosen_selectors(module, vendor, parameter):
-        lines = [selector_title(selector)]
+        lines = [tree_title(selector)]
         if parameter is None:
             texts = [config_text(selector.parameters, c) for c in selector.configs]
             _lines(selector.tree, texts, 1, lines)

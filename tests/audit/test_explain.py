@@ -31,8 +31,37 @@ def test_every_step_says_how_many_training_scenarios_went_where() -> None:
         "causal <= 0: no, it is True\n"
         "    in training: 2 scenarios, 1.500x went this way; 1 scenario, 1.000x the other\n"
         "\nconfig\n  variant = '2d'\n  BLOCK_M = 64\n"
+        "\nheld out: 1.050x, over launches of all leaves"
         "\nevidence: 2 of 36 training scenarios, expected slowdown 1.500x"
     )
+
+
+def test_held_out_figures_come_before_the_training_evidence() -> None:
+    held = {"geomean_slowdown": 1.3, "max_slowdown": 2.5}
+    module = two_vendors()
+    module = replace(module, selectors=tuple(replace(s, choice={"held_out": held}) for s in module.selectors))
+    found = explain(module, "nvidia", ROW)
+    assert (
+        "\n\nheld out: 1.300x, worst 2.50x, over launches of all leaves\nevidence: 2 of 36" in found.to_text()
+    )
+    assert found.to_dict()["held_out"]["max_slowdown"] == 2.5
+    assert "held out" not in explain(module, "amd", ROW).to_text()  # winners only: no slowdown is known
+    assert explain(two_vendors(), "amd", ROW).to_dict()["held_out"] is None
+
+
+def test_a_device_that_was_not_measured_lies_outside_training() -> None:
+    found = explain(two_vendors(), "nvidia", {**ROW, "num_seqs": 1}, "NVIDIA B200")
+    assert found.to_text().endswith("\noutside training: device = 'NVIDIA B200', seen NVIDIA H200")
+    assert explain(two_vendors(), "nvidia", ROW, "NVIDIA H200").outside == ()
+
+
+def test_of_many_categories_the_first_are_listed() -> None:
+    many = tuple(f"op_{i}" for i in range(300))
+    module = two_vendors()
+    features = tuple(replace(f, values=many) if f.name == "dtype" else f for f in module.features)
+    nvidia = replace(module.selectors[1], tree=ir.Leaf(0, 36, 1.1))
+    (outside,) = explain(replace(module, features=features, selectors=(nvidia,)), "nvidia", ROW).outside
+    assert outside.to_text() == f"dtype = 'fp8', seen {', '.join(many[:12])} and 288 more"
 
 
 def test_winners_only_steps_have_counts_without_slowdowns() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from heurgen.audit.draw import draw
 from heurgen.audit.show import config_text, selector_title, show, show_data
 from heurgen.base.errors import UsageError
 from heurgen.ir.schema import to_json
@@ -23,7 +24,7 @@ amd (AMD Instinct MI300X): 4 scenarios, depth 1, 2 leaves, 2 configs; winners on
   else:
     variant='2d' BLOCK_M=64 waves_per_eu=2  # 2 scenarios"""
 BLOCK_M = """\
-nvidia (NVIDIA H200): 36 scenarios, depth 3, 5 leaves, 3 configs
+nvidia (NVIDIA H200): 36 scenarios, depth 3, 5 leaves, 3 configs; held out 1.050x (in the leaves: training)
   if kv_tokens <= 4096:
     BLOCK_M = 16  # 13 scenarios, 1.044x
   else:
@@ -34,6 +35,17 @@ nvidia (NVIDIA H200): 36 scenarios, depth 3, 5 leaves, 3 configs
         BLOCK_M = 16  # 1 scenario, 1.000x
       else:
         BLOCK_M = 64  # 2 scenarios, 1.500x"""
+
+
+def test_held_out_figures_stand_over_the_training_ones_of_the_leaves() -> None:
+    module = two_vendors()
+    held = {"held_out": {"geomean_slowdown": 1.3, "max_slowdown": 2.5}}
+    module = replace(module, selectors=tuple(replace(s, choice=held) for s in module.selectors))
+    told = "3 configs; held out 1.300x, worst 2.50x (in the leaves: training)"
+    assert show(module, "nvidia").splitlines()[0].endswith(told)
+    (drawn,) = draw(module, "nvidia")
+    assert str(drawn.label).endswith(told)
+    assert show(module, "amd") == AMD  # winners only: no slowdown is known
 
 
 def test_trees_as_indented_text() -> None:
