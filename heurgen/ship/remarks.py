@@ -18,6 +18,7 @@ from heurgen.trees import constants
 from heurgen.trees.passed_over import measured_throughout
 
 if TYPE_CHECKING:
+    from heurgen.base.figures import Summary
     from heurgen.logs.costs import CostTable
 
 # Configs that a line names; the number of the others is told.
@@ -186,12 +187,29 @@ def held_out(selector: Selector, table: CostTable) -> list[str]:
     if found.invalid_share:
         row = ", which the row above counts as slow" if curve(selector) else ""
         text += f", {_share(found.invalid_share)} invalid{row}"
+    text += _beside_curve(selector, found)
     worst = recorded.held_out_worst(selector)[:1]
     for item in worst if selector.n_scenarios == table.n_scenarios else ():
         slow = "invalid" if item.slowdown is None else f"{item.slowdown:.2f}x"
         text += f"; worst: {_scenario(selector, table, item.row)}: {slow}"
     listed = selector.choice.get("shortlist")
     return [text] if listed is None else [text, _shortlist(listed)]
+
+
+def _beside_curve(selector: Selector, found: Summary) -> str:
+    """Why the figure is none of the row above: it is of other trees, or of launches without a say in the sizes."""
+    record = selector.choice.get("held_out")
+    if not isinstance(record, Mapping) or found.geomean_slowdown is None or not curve(selector):
+        return ""
+    strategy, mean = record.get("strategy", "joint"), record.get("mean_log_slowdown")
+    if strategy != "joint":
+        return f", of {strategy} trees (the row above: joint ones)"
+    alike = mean is None or f"{math.exp(mean):.4f}" == f"{found.geomean_slowdown:.4f}"
+    return (
+        ""
+        if alike or found.invalid_share
+        else ", of launches without a say in the sizes (the row above: with one)"
+    )
 
 
 def _shortlist(record: Mapping[str, Any]) -> str:

@@ -117,6 +117,24 @@ def test_the_held_out_line_has_what_is_known_and_names_the_worst() -> None:
     assert held_out(selector(), TABLE) == []
 
 
+def test_a_held_out_figure_that_is_none_of_the_curve_says_why() -> None:
+    rows = [{"max_configs": 3, "leaves": 5, "mean_log_slowdown": math.log(1.2)}]
+
+    def line(**record: object) -> str:
+        told = {"geomean_slowdown": 1.1, "mean_log_slowdown": math.log(1.1), **record}
+        return held_out(selector({"held_out": told, "curve": rows}), TABLE)[0]
+
+    assert line() == "  held out: geomean 1.1000"
+    other = "  held out: geomean 1.1000, of per-parameter trees (the row above: joint ones)"
+    assert line(strategy="per-parameter") == other
+    assert line(strategy="joint", mean_log_slowdown=math.log(1.05)) == (
+        "  held out: geomean 1.1000, of launches without a say in the sizes (the row above: with one)"
+    )
+    assert line(mean_log_slowdown=0.9, invalid_share=0.5).endswith(
+        "50.0 % invalid, which the row above counts as slow"
+    )
+
+
 def test_the_shortlists_best_stands_below() -> None:
     listed = {
         "size": 3, "geomean_slowdown": 1.01, "p95_slowdown": 1.05, "max_slowdown": 1.5, "choice_geomean_slowdown": 1.04,
