@@ -93,11 +93,17 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
 
 
 def held_out_by_name(module: ir.HeuristicModule) -> dict[str, Summary]:
-    """The cross-validated figures of every selector that has them, under the names of `Score.groups`."""
+    """The cross-validated figures of every selector that has them, under the names of `Score.groups`.
+
+    A vendor's selector whose devices all have their own answers for others alone: its figures are of none that was
+    measured.
+    """
     found = {}
+    own = {(s.vendor, s.device) for s in module.selectors if s.device is not None}
     for selector in module.selectors:
         figures, _ = held_out(selector)
-        if figures is None:
+        measured = {(selector.vendor, device) for device in selector.devices}
+        if figures is None or (selector.device is None and measured and measured <= own):
             continue
         told_of = figures.invalid_share if selector.costs_known else figures.agreement
         if told_of is not None:  # a record of the mean alone is no row of figures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from heurgen.audit.recorded import (
     HeldOut,
     blocks,
     held_out,
+    held_out_by_name,
     held_out_scenarios,
     held_out_worst,
     several_repeats,
@@ -145,3 +147,20 @@ def test_the_text_stands_under_the_selectors_name() -> None:
         "    leaves",
         "    3",
     ]
+
+
+def test_held_out_figures_stand_under_the_names_of_the_groups_that_they_are_of() -> None:
+    def one(device: str | None, geomean: float, **fields: Any) -> ir.Selector:
+        held = {"held_out": {"geomean_slowdown": geomean, "invalid_share": 0.0}}
+        return replace(selector(held, **fields), device=device, devices=() if device else ("A", "B"))
+
+    def names(*selectors: ir.Selector) -> list[str]:
+        module = ir.HeuristicModule("k", (ir.Feature("m", "int"),), (ir.Parameter("B", "int"),), selectors)
+        return list(held_out_by_name(module))
+
+    assert names(one(None, 1.2)) == ["nvidia"]
+    assert names(one(None, 1.2), one("A", 1.1)) == ["nvidia", "nvidia / A"]
+    # It answers for devices that were not measured alone.
+    assert names(one(None, 1.2), one("A", 1.1), one("B", 1.3)) == ["nvidia / A", "nvidia / B"]
+    assert names(one(None, 1.2, known=False)) == []  # no agreement was recorded
+    assert names(selector({"held_out": 1.2})) == []  # the mean alone is no row of figures
