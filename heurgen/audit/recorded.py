@@ -147,7 +147,8 @@ def held_out_worst(selector: ir.Selector) -> list[HeldOut]:
     figures, _ = held_out(selector)
     most = None if figures is None else figures.max_slowdown
     found = []
-    for item in _record(selector).get("worst") or ():
+    worst = _record(selector).get("worst")
+    for item in worst if isinstance(worst, list | tuple) else ():
         if not isinstance(item, Mapping) or type(item.get("scenario")) is not int:
             continue
         chosen, slowdown = item.get("chosen"), item.get("slowdown")

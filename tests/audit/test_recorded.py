@@ -112,6 +112,7 @@ def test_scenarios_and_the_worst_are_read_where_they_are_whole() -> None:
         {"held_out": 1.2},
         {"held_out": {"scenarios": [1.0, "x"]}},
         {"held_out": {"scenarios": []}},
+        {"held_out": {"worst": 3, "scenarios": 3}},
     ):
         assert held_out_scenarios(selector(other)) is None
         assert held_out_worst(selector(other)) == []
