@@ -408,7 +408,8 @@ def advise(
     if not found:
         note(
             [
-                "found no scenario to measure: none lies between the measured ones, and no choice there is in doubt"
+                "found no scenario to measure: none lies between the measured ones, and there no choice ties with the "
+                "best, nor could an unmeasured config win"
             ]
         )
     text = to_workload(found, module.kernel, table.vendor)
