@@ -71,7 +71,10 @@ def _strip(
     labels = column.values if column.type == "category" else flags
     scale = category_scale(labels) if labels else number_scale(values.tolist())
     cuts, at = _cuts(view, name), placed(scale, _EDGE, WIDTH - 2 * _EDGE)
-    gaps, told = _category_holes(name, labels, values) if labels else _number_holes(name, scale, values, cuts)
+    if labels:
+        gaps, told = _category_holes(name, labels, values)
+    else:
+        gaps, told = _number_holes(name, scale, values, cuts, 1.0 if column.type == "int" else 0.0)
     unit = f", {feature.unit}" if isinstance(feature, ir.Feature) and feature.unit else ""
     about = feature.expression if isinstance(feature, ir.Derived) else f"{column.type}{unit}"
     strip = Strip(
@@ -133,11 +136,15 @@ def _cuts(view: View, name: str) -> tuple[float, ...]:
 
 
 def _number_holes(
-    name: str, scale: Scale, values: Floats, cuts: tuple[float, ...]
+    name: str, scale: Scale, values: Floats, cuts: tuple[float, ...], step: float
 ) -> tuple[list[tuple[float, float]], list[str]]:
-    """Stretches of the axis without a scenario, the widest first; a threshold inside is said so."""
+    """Stretches of the axis without a scenario, the widest first; a threshold inside is said so.
+
+    step: values so near have none between them, as ints 0 and 1, which lie far apart on a logarithmic axis.
+    """
     distinct = np.unique(values).tolist()
-    gaps = [(a, b) for a, b in pairwise(distinct) if scale.place(b) - scale.place(a) >= _GAP]
+    pairs = ((a, b) for a, b in pairwise(distinct) if b - a > step)
+    gaps = [(a, b) for a, b in pairs if scale.place(b) - scale.place(a) >= _GAP]
     gaps.sort(key=lambda g: scale.place(g[0]) - scale.place(g[1]))
     told = []
     for low, high in gaps:

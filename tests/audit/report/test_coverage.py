@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from heurgen import ir
 from heurgen.audit.report.coverage import coverage
+from heurgen.logs.costs import TableColumn
 from tests.audit.views import TREE, module, view
 
 
@@ -37,6 +40,16 @@ def test_stretches_without_a_scenario_are_told_the_widest_first() -> None:
         "no scenario with 1 < m < 8",
     ]
     assert strip.gaps[0][1] > strip.gaps[1][1]
+
+
+def test_between_neighbouring_ints_no_scenario_is_missing() -> None:
+    """Though 0 and 1 lie far apart on a logarithmic axis. Between floats there is room."""
+    one = view()
+    one.table.X[:, 0] = [0, 1, 2, 40]
+    assert [h.split(";")[0] for h in coverage(module(), one, ()).holes] == ["no scenario with 2 < m < 40"]
+    columns = (TableColumn("m", "float"), *one.table.columns[1:])
+    holes = coverage(module(), replace(one, table=replace(one.table, columns=columns)), ()).holes
+    assert "no scenario with 0 < m < 1" in holes
 
 
 def test_leaves_with_one_scenario_or_none_are_told() -> None:
