@@ -141,7 +141,8 @@ class Explanation:
         known = "unknown" if self.slowdown is None else slowdown_text(self.slowdown)
         of = f" of {self.n_total}" if self.n_total else ""
         count = f"{self.n_scenarios}{of} training scenarios"
-        lines += [f"evidence: {count}, expected slowdown {known}"]
+        recorded = f"{count}, expected slowdown {known}" if self.n_total else "the model records none"
+        lines += [f"evidence: {recorded}"]
         lines += self._doubts()
         lines += [f"outside training: {o.to_text()}" for o in self.outside]
         return "\n".join(lines)

@@ -35,6 +35,11 @@ def training(selector: ir.Selector) -> Summary | None:
     return Summary(n, math.exp(total / n))
 
 
+def is_counted(tree: ir.Node) -> bool:
+    """Whether the leaves carry training's counts: those of a generated module do not, and 0 would be no count."""
+    return any(leaf.n_scenarios for leaf in ir.leaves(tree))
+
+
 # Names under which a selector's record may give the figures of its cross-validation.
 _HELD_OUT = ("held_out", "heldout", "cross_validation", "cv")
 _HELD_OUT_NAMES = tuple(name.replace("_", " ") for name in _HELD_OUT)
@@ -75,7 +80,7 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
     if _is_number(found) and selector.costs_known:
         return Summary(selector.n_scenarios, float(found)), _how(choice)
     if not isinstance(found, Mapping):
-        return None, "training recorded no cross-validation"
+        return None, "no cross-validation is recorded"
     figures = {
         name: next((float(found[k]) for k in keys if _is_number(found.get(k))), None)
         for name, keys in _FIGURES.items()

@@ -65,8 +65,10 @@ heurgen.views.forEach(function (view) {
   }
 
   function evidence(leaf) {
-    var few = leaf.n < FEW ? ", which is few" : "";
-    return leaf.n + (leaf.n === 1 ? " training scenario" : " training scenarios") + " in leaf " + (leaf.leaf + 1) + few +
+    var few = leaf.n !== null && leaf.n < FEW ? ", which is few" : "";
+    var count = leaf.n === null ? "training scenarios not known" :
+      leaf.n + (leaf.n === 1 ? " training scenario" : " training scenarios");
+    return count + " in leaf " + (leaf.leaf + 1) + few +
       (page.costs && leaf.slowdown !== null ? ", expected " + heurgen.times(leaf.slowdown) : "") +
       (page.notes[leaf.leaf] ? "; " + page.notes[leaf.leaf] : "");
   }

@@ -11,14 +11,15 @@
     var button = element("button", "leaf", text ? text + ": " : "");
     button.type = "button";
     button.appendChild(element("b", "", node[0]));
-    button.appendChild(element("small", "", " n " + node[1] + (node[2] === null ? "" : ", " + heurgen.times(node[2]))));
+    var slow = node[2] === null ? "" : ", " + heurgen.times(node[2]);
+    if (node[1] !== null) { button.appendChild(element("small", "", " n " + node[1] + slow)); }
     if (node[3].length) { button.setAttribute("data-l", node[3].join(" ")); }
     return button;
   }
 
   function branch(text, node) {
     var item = element("li");
-    if (typeof node[1] === "number") { item.appendChild(leaf(text, node)); return item; }
+    if (typeof node[1] !== "string") { item.appendChild(leaf(text, node)); return item; }
     item.appendChild(element("span", "", text));
     var sides = element("ul");
     sides.appendChild(branch(node[0], node[2]));

@@ -109,6 +109,8 @@ def test_a_launch_that_ends_where_no_scenario_did_is_unsure() -> None:
     assert explain(module, "nvidia", {"x": 0}).unsure == ()
     assert explain(module, "nvidia", {"x": 1}).unsure == unsure(ir.Leaf(0))
     # A model of which no leaf knows its scenarios says nothing of any.
+    bare = explain(replace(module, selectors=(replace(selector, tree=ir.Leaf(0)),)), "nvidia", {"x": 1})
+    assert bare.to_text().endswith("evidence: the model records none")  # as one made from a module
     told = replace(selector, tree=ir.Split("x", 0, ir.Leaf(0), ir.Leaf(0)))
     assert explain(replace(module, selectors=(told,)), "nvidia", {"x": 1}).unsure == ()
 

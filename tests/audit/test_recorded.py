@@ -69,7 +69,7 @@ def test_held_out_figures_under_their_names_of_then_and_now() -> None:
     number, how = held_out(selector({"heldout": 1.25}))
     assert number is not None
     assert (number.geomean_slowdown, how) == (1.25, "recorded by training")
-    assert held_out(selector({"held_out": "often"})) == (None, "training recorded no cross-validation")
+    assert held_out(selector({"held_out": "often"})) == (None, "no cross-validation is recorded")
     assert held_out(selector({"held_out": True}))[0] is None
 
 

@@ -9,6 +9,7 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from heurgen.logs.tuning_log import read_logs
 from heurgen.render.python import render_python
 from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import LOG, SPEC, load, module_of
-from tests.audit.pages import Page, given, hostile, large, page_text
+from tests.audit.pages import Page, data_of, given, hostile, large, page_text
 from tests.support import logs
 from tests.support.commands import run
 
@@ -73,12 +74,25 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
+def leaves_of(tree: Any) -> list[dict[str, Any]]:
+    """The leaves of a tree as the page's script has it."""
+    return [tree] if isinstance(tree, dict) else [*leaves_of(tree[3]), *leaves_of(tree[4])]
+
+
 def test_a_generated_module_can_be_reported_too(tmp_path: Path) -> None:
     module = tmp_path / "m.py"
     module.write_text(render_python(given().module))
     out = tmp_path / "r.html"
     assert run("audit", module, LOG, "--spec", SPEC, "--html", out).exit_code == 0
-    assert "The tree that ships" in out.read_text()
+    page = Page(out.read_text())
+    assert "The tree that ships" in page.text
+    # A module does not carry training's counts: none is none, not 0.
+    assert "how many training scenarios ended in a leaf is not known" in page.text
+    assert "0 training scenario" not in page.text
+    assert "train n" not in page.text
+    assert "train again" not in page.text
+    (data,) = data_of(out.read_text())
+    assert {leaf["n"] for leaf in leaves_of(data["tree"])} == {None}
 
 
 def test_two_vendors_categories_and_the_baseline(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from heurgen.audit.advise.candidates import Proposal, between
 from heurgen.audit.advise.rank import NEIGHBOURS, SOFT, Measured, order, priced, promising
 from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, nearest, scale_over
 from heurgen.audit.explain import explain
+from heurgen.audit.recorded import is_counted
 from heurgen.audit.score import config_columns, numbered_leaf, replay
 from heurgen.base.text import counted
 from heurgen.logs import frame
@@ -180,7 +181,7 @@ def _reasons(
     told = [candidate.why]
     outside = explain(work.module, work.table.vendor, candidate.features).outside
     told += [f"{o.feature} lies outside the training range" for o in outside]
-    if leaf.n_scenarios < _SPARSE:
+    if leaf.n_scenarios < _SPARSE and is_counted(work.selector.tree):
         told.append(f"leaf {number + 1} rests on {counted(leaf.n_scenarios, 'scenario')}")
     if work.table.costs_known and regret > 0.02:
         told.append(f"the tree's choice loses {100 * math.expm1(regret):.0f} % among the nearest scenarios")

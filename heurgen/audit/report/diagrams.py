@@ -15,6 +15,7 @@ from typing import Any
 from heurgen import ir
 from heurgen.audit.evidence import LeafEvidence, View, leaf_evidence
 from heurgen.audit.explain import FEW
+from heurgen.audit.recorded import is_counted
 from heurgen.audit.regions import edge_text, leaf_regions
 from heurgen.audit.report.scales import room_of, shortened
 from heurgen.audit.report.words import (
@@ -79,6 +80,7 @@ class Diagram:
     title: str
     constant: str = ""
     n_folded: int = 0
+    counted: bool = True
 
 
 @dataclass(slots=True)
@@ -144,36 +146,37 @@ def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
     notes = leaf_notes(view)
     regions = [" and ".join(conditions(r, flags)) or "every launch" for _, r in leaf_regions(selector.tree)]
     varying, constant = _varying(selector)
+    known = is_counted(selector.tree)
     names = [
         "config",
         *(selector.parameters[i] for i in varying),
-        "train n",
-        *["expected"] * selector.costs_known,
+        *["train n"] * known,
+        *["expected"] * (known and selector.costs_known),
     ]
 
     def cells(row: dict[str, Any]) -> list[str]:
         leaf: ir.Leaf = row["node"]
         config = selector.configs[leaf.config]
         texts = [shortened(value_text(config[i]), _VALUE_LIMIT) for i in varying]
-        slow = [times(leaf.slowdown)] * selector.costs_known
-        return [config_tag(leaf.config), *texts, str(leaf.n_scenarios), *slow]
+        slow = [times(leaf.slowdown)] * (known and selector.costs_known)
+        return [config_tag(leaf.config), *texts, *[str(leaf.n_scenarios)] * known, *slow]
 
     def rest(row: dict[str, Any]) -> dict[str, Any]:
         leaf, second = row["node"], notes[row["leaf"]]
         slow = f", expected {times(leaf.slowdown)}" if leaf.slowdown is not None else ""
+        trained = f"{counted(leaf.n_scenarios, 'training scenario')}{slow}" if known else ""
         return {
             "second": shortened(second, _SECOND_LIMIT),
             "config": leaf.config,
             "tag": config_tag(leaf.config),
             "pairs": config_pairs(selector.parameters, selector.configs[leaf.config]),
             "where": regions[row["leaf"]],
-            "evidence": f"{counted(leaf.n_scenarios, 'training scenario')}{slow}"
-            + (f"; {second}" if second else ""),
+            "evidence": "; ".join(filter(None, (trained, second))),
         }
 
     draft = _collect(selector.tree, flags, limit)
     title = f"Decision tree of {view.vendor}: {len(notes)} leaves"
-    return _laid_out(draft, names, cells, rest, title, constant)
+    return replace(_laid_out(draft, names, cells, rest, title, constant), counted=known)
 
 
 def _varying(selector: ir.Selector) -> tuple[list[int], str]:

@@ -16,6 +16,7 @@ import numpy as np
 from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.evidence import View, column_values, map_columns
+from heurgen.audit.recorded import is_counted
 from heurgen.audit.regions import flags_of
 from heurgen.audit.report.charts import column_scale
 from heurgen.audit.report.coding import SAFE_INT, coded
@@ -109,12 +110,13 @@ def _expression(tree: expr.Expr, module: ir.HeuristicModule) -> Any:
 
 def _tree(tree: ir.Node, names: Sequence[str]) -> Any:
     """Leaves are {leaf, config, n, slowdown}, tests [column, kind, what holds on the left, left, right]."""
-    number = count()
+    number, known = count(), is_counted(tree)
 
     def visit(node: ir.Node) -> Any:
         if isinstance(node, ir.Leaf):
             slow = None if node.slowdown is None else round(node.slowdown, 3)
-            return {"leaf": next(number), "config": node.config, "n": node.n_scenarios, "slowdown": slow}
+            n = node.n_scenarios if known else None
+            return {"leaf": next(number), "config": node.config, "n": n, "slowdown": slow}
         left = visit(node.left)
         return [names.index(node.feature), *_test(node), left, visit(node.right)]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from heurgen import ir
 from heurgen.audit.evidence import View
+from heurgen.audit.recorded import is_counted
 from heurgen.audit.regions import edge_text
 from heurgen.audit.report.scales import shortened
 from heurgen.audit.report.words import pretty, value_text
@@ -21,8 +22,8 @@ from heurgen.ir import passes
 def parameter_trees(view: View, flags: Sequence[str]) -> list[dict[str, Any]]:
     """Per parameter its name and its tree with equal siblings merged.
 
-    A test is [its text where it holds, its text where not, left, right]; a leaf [value, training scenarios, expected
-    slowdown, joint leaves of the log in it].
+    A test is [its text where it holds, its text where not, left, right]; a leaf [value, training
+    scenarios (None: not known), expected slowdown, joint leaves of the log in it].
     """
     found = []
     for name in view.selector.parameters:
@@ -35,12 +36,13 @@ def parameter_trees(view: View, flags: Sequence[str]) -> list[dict[str, Any]]:
 def _tree(
     tree: ir.Node, values: Sequence[str], members: Mapping[int, list[int]], flags: Sequence[str]
 ) -> Any:
-    number = count()
+    number, known = count(), is_counted(tree)
 
     def visit(node: ir.Node) -> list[Any]:
         if isinstance(node, ir.Leaf):
             slow = None if node.slowdown is None else round(node.slowdown, 3)
-            return [values[node.config], node.n_scenarios, slow, members.get(next(number), [])]
+            n = node.n_scenarios if known else None
+            return [values[node.config], n, slow, members.get(next(number), [])]
         texts = [shortened(pretty(edge_text(node, side, flags)), 200) for side in (True, False)]
         left = visit(node.left)
         return [*texts, left, visit(node.right)]

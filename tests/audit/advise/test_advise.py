@@ -9,6 +9,8 @@ from pathlib import Path
 from heurgen.audit.advise import advise
 from heurgen.audit.advise.scale import as_matrix, base_columns
 from heurgen.ir.schema import to_json
+from heurgen.render.python import render_python
+from heurgen.render.reader import read_module
 from tests.audit.learner import LOG, SPEC, h200, load, small
 from tests.support import logs
 from tests.support.commands import run
@@ -29,6 +31,15 @@ def test_advice_is_new_explained_and_within_the_spec() -> None:
         assert advice.reasons
         assert 1 <= len(advice.configs) <= 48
     assert any("between the sides of" in r for a in fresh for r in a.reasons)
+
+
+def test_a_module_does_not_carry_counts_so_that_no_leaf_is_called_sparse() -> None:
+    spec, _, (table,) = load()
+    module = read_module(render_python(h200()))
+    told = [r for a in advise(module, table, spec, 12) for r in a.reasons]
+    assert told
+    assert not any("rests on" in reason for reason in told)
+    assert any("rests on" in r for a in advise(h200(), table, spec, 12) for r in a.reasons)
 
 
 def test_unmeasured_cells_that_could_win_are_named(tmp_path: Path) -> None:
