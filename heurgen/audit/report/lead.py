@@ -39,11 +39,13 @@ class HeldOutWorst:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """`training` are the figures on the training log, which flatter; `note` says what is not known."""
+    """`on_log` are the figures on the given log, which flatter where it is the training log; `note` says what is not
+    known.
+    """
 
     sentence: str
     held_out: Figures
-    training: str
+    on_log: str
     worst: tuple[HeldOutWorst, ...]
     flawless: bool
     note: str
@@ -57,7 +59,7 @@ def lead(view: View, on_log: Summary, same_log: bool, places: Mapping[int, int])
     return Lead(
         sentence=_sentence(view, held, same_log),
         held_out=figures,
-        training=_training(view, on_log, same_log),
+        on_log=_on_log(view, on_log, same_log),
         worst=tuple(_worst(view, same_log, places)),
         flawless=held is not None and (held.max_slowdown or 9.0) < NOTICED and not held.invalid_share,
         # The tree that ships has seen them all: its like, and at times other configs, answered.
@@ -162,14 +164,16 @@ def _held_out_figures(view: View, held: Summary | None) -> Figures:
     )
 
 
-def _training(view: View, on_log: Summary, same_log: bool) -> str:
-    where = "on the training log, which flatters" if same_log else "on the given log"
+def _on_log(view: View, on_log: Summary, same_log: bool) -> str:
     count = counted(on_log.n_scenarios, "scenario")
+    told = f"The given log: {count}, not the training log"
+    if same_log:
+        told = f"Training: {count} on the training log, which flatters"
     if on_log.geomean_slowdown is None:
         agreement = on_log.agreement
-        return f"{count} {where}" + ("" if agreement is None else f": {share(agreement)} the measured winner")
+        return told + ("" if agreement is None else f": {share(agreement)} the measured winner")
     return (
-        f"{count} {where}: geometric mean {times(on_log.geomean_slowdown)}, 95th percentile "
+        f"{told}: geometric mean {times(on_log.geomean_slowdown)}, 95th percentile "
         f"{times(on_log.p95_slowdown)}, worst {times(on_log.max_slowdown)}, within 1.1× {share(on_log.within_1_1)}, "
         f"not valid {share(on_log.invalid_share)}"
     )

@@ -27,7 +27,7 @@ def test_the_sentence_leads_with_held_out_figures_and_names_the_worst() -> None:
     name = str(table.features_of(5)["max_seqlen_q"])
     assert re.match(r"\d+ configs, \d+ leaves; 1\.049× on unseen launches, worst 2\.40× at ", found.sentence)
     assert f"max_seqlen_q {name}" in found.sentence
-    assert "which flatters: geometric mean 1.010×" in found.training
+    assert "which flatters: geometric mean 1.010×" in found.on_log
     # The configs named are those of the folds' trees, of which some may not ship.
     assert found.note.startswith(
         "Each launch answered by a tree learnt without it: 5 folds over scenarios, 8 times"
@@ -37,6 +37,10 @@ def test_the_sentence_leads_with_held_out_figures_and_names_the_worst() -> None:
     # on another log nothing of the training log's scenarios is said
     other = lead(view, Summary(70, 1.01, 1.1, 1.2, 1.0, 0.0, 0.5), False, PLACES)
     assert other.worst == ()
+    assert found.on_log.startswith(
+        "Training: 70 scenarios on the training log, which flatters: geometric mean"
+    )
+    assert other.on_log.startswith("The given log: 70 scenarios, not the training log: geometric mean 1.010×")
     assert " at " not in other.sentence
 
 
@@ -63,7 +67,7 @@ def test_winners_only_models_show_no_slowdown() -> None:
     view = replace(view, selector=replace(view.selector, costs_known=False), slowdown=np.full(70, np.nan))
     found = lead(view, Summary(70, None, None, None, None, None, 0.9), True, PLACES)
     assert "83.0 %" in found.sentence
-    assert not re.search(r"\d×", found.sentence + found.training + str(found.held_out))
+    assert not re.search(r"\d×", found.sentence + found.on_log + str(found.held_out))
 
 
 FIGURES = Summary(70, 1.01, 1.1, 1.2, 1.0, 0.0, 0.5)
