@@ -314,6 +314,7 @@ def diff(
     Of two logs (OLD.csv NEW.csv): in which scenarios the winner changes, as with the timing method.
     """
     from heurgen.audit.diff import diff as run
+    from heurgen.audit.recorded import is_training_log
     from heurgen.base.writing import check_outputs, write_atomic
 
     of_logs = all(path.endswith((".csv", ".csv.gz")) for path in (old, new))
@@ -324,15 +325,17 @@ def diff(
         _diff_logs(old, new, logs, spec, html, as_json)
         return
     before, after = _read_any(old), _read_any(new)
-    tables = None
+    tables, trained = None, False
     if spec is not None:
         _, log, tables = _read_log(logs, spec, (old, before), (new, after))
+        trained = is_training_log(after, log)
         note(log.notes)
+        note([f"{new} was trained on this log: what it gains there flatters"] * trained)
     found = run(before, after, tables)
     if html is not None:
         from heurgen.audit.report.tables import diff_page
 
-        write_atomic(html, diff_page(found))
+        write_atomic(html, diff_page(found, trained))
         note([f"wrote {html}"])
     if as_json:
         print_json(found.to_dict())

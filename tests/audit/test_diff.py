@@ -170,6 +170,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert (result.exit_code, "scenario" in result.stdout) == (0, False)
     data = json.loads(CliRunner().invoke(main, [*words, str(LOG), "--spec", str(SPEC), "--json"]).stdout)
     assert {"vendor", "device", "region", "old", "new", "gain", "scenarios"} == set(data["changes"][0])
+    page = tmp_path / "page.html"
+    told = CliRunner().invoke(main, [*words, str(LOG), "--spec", str(SPEC), "--html", str(page)]).stderr
+    assert f"note: {words[2]} was trained on this log: what it gains there flatters\n" in told
+    assert "the new model, which was trained on it, is " in Page(page.read_text()).text
+    few = tmp_path / "few.csv"
+    few.write_text("".join(LOG.read_text().splitlines(keepends=True)[:1000]))
+    told = CliRunner().invoke(main, [*words, str(few), "--spec", str(SPEC), "--html", str(page)]).stderr
+    assert "trained on" not in told + Page(page.read_text()).text
     bad = CliRunner().invoke(main, [*words, str(LOG)])
     assert bad.exit_code == 2
     assert bad.stderr.splitlines()[0] == "error: logs and --spec go together (give both, or neither)"

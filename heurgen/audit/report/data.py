@@ -192,7 +192,7 @@ def report(given: Given, detail: Detail) -> Page:
         same_log=same,
         diff=given.diff,
         changes=() if given.diff is None else tuple(change_row(c) for c in given.diff.changes),
-        gains=gain_lines(given.diff),
+        gains=gain_lines(given.diff, same),
         devices=disagreements(module, found),
         device_maps=tuple(_device_maps(sections)),
     )
@@ -331,15 +331,15 @@ def change_row(change: Change) -> ChangeRow:
     return ChangeRow(where, region, printable(arrows), len(change.scenarios), told, worse)
 
 
-def gain_lines(diff: Diff | None) -> tuple[str, ...]:
-    """A sentence for every vendor whose gain over the log is known."""
+def gain_lines(diff: Diff | None, trained: bool) -> tuple[str, ...]:
+    """A sentence for every vendor whose gain over the log is known. trained: the log is that of the new model."""
     if diff is None:
         return ()
     found = []
     for vendor, gain in diff.gains.items():
         if gain is not None:
             changed = [s for c in diff.changes if c.vendor == vendor for s in c.scenarios]
-            speed = f"the new model is {gain:.3f}× as fast as the baseline"
+            speed = f"the new model{', which was trained on it,' * trained} is {gain:.3f}× as fast as the baseline"
             found.append(f"{vendor}: over all scenarios of the given log {speed}{but_for(gain, changed)}.")
     return tuple(found)
 

@@ -55,13 +55,13 @@ def evaluation_page(evaluations: Sequence[Mapping[str, Any]], notes: Sequence[st
     return _page("Strategies on scenarios that they were not trained on", panels=panels, notes=notes)
 
 
-def diff_page(diff: Diff) -> str:
-    """The page of `heurgen diff`."""
+def diff_page(diff: Diff, trained: bool = False) -> str:
+    """The page of `heurgen diff`. trained: its log is the one that the new model was trained on."""
     return _page(
         "What changed between two models",
         diff=diff,
         changes=[change_row(c) for c in diff.changes],
-        gains=gain_lines(diff),
+        gains=gain_lines(diff, trained),
     )
 
 
