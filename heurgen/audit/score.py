@@ -85,7 +85,9 @@ def to_text(score: Score, trained: bool, held: Mapping[str, Summary], today: Map
 
     held: those, by group; today: how the defaults that the model replaces do, by vendor.
     """
-    rows = {"all": score.overall, **score.groups}
+    n_known = sum(c.status != "unknown" for c in score.choices)
+    part = 0 < n_known < len(score.choices)  # where a vendor's log holds winners alone
+    rows = {f"all, slowdown known of {n_known}" if part else "all": score.overall, **score.groups}
     rows |= {f"today's defaults, {vendor}": found for vendor, found in today.items()}
     if not trained:
         return summary_tables("slowdown", rows)

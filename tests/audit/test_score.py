@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from heurgen import ir
-from heurgen.audit.score import config_columns, figures, leaf_counts, numbered_leaf, score
+from heurgen.audit.score import Score, config_columns, figures, leaf_counts, numbered_leaf, score, to_text
 from heurgen.base.errors import LogError, ModelError
 from heurgen.logs.costs import TableColumn
 from tests.audit.views import TREE, costs, module
@@ -63,6 +63,15 @@ def test_choices_of_unknown_cost_count_in_the_share_of_invalid_ones() -> None:
     found = figures((*known, *unknown, *unknown, *unknown))
     assert (found.n_scenarios, found.invalid_share) == (13, 1 / 13)
     assert found.geomean_slowdown == pytest.approx(1.5 ** (1 / 3))
+
+
+def test_figures_over_all_say_of_how_many_scenarios_the_slowdown_is_known() -> None:
+    """Where one vendor's log holds winners alone, they are not within 1.1x of anything."""
+    found = score(module(), (costs(),))
+    winners = tuple(replace(c, vendor="amd", slowdown=None, status="unknown") for c in found.choices)
+    every = Score(figures((*found.choices, *winners)), found.groups, (*found.choices, *winners))
+    assert to_text(every, False, {}, {}).splitlines()[1].startswith("all, slowdown known of 4 ")
+    assert to_text(found, False, {}, {}).splitlines()[1].startswith("all  ")
 
 
 def test_other_vendors_are_left_out_with_a_note() -> None:
