@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from heurgen import ir
-from heurgen.audit.recorded import held_out
+from heurgen.audit.recorded import held_out, held_out_text
 from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.figures import Summary
 from heurgen.base.text import counted, number_text, rounded, slowdown_text
@@ -149,11 +149,8 @@ class Explanation:
 
     def _held_out(self) -> list[str]:
         """How launches that training had not seen fared, before what it says of those that it had."""
-        found = self.held_out
-        if found is None or found.geomean_slowdown is None:
-            return []
-        worst = "" if found.max_slowdown is None else f", worst {slowdown_text(found.max_slowdown)}"
-        return [f"held out: {slowdown_text(found.geomean_slowdown)}{worst}, over launches of all leaves"]
+        told = held_out_text(self.held_out)
+        return [f"held out: {told}, over launches of all leaves"] if told else []
 
     def _doubts(self) -> list[str]:
         """What else the leaf's evidence says, where the model recorded it."""

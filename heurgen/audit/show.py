@@ -6,7 +6,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.audit.explain import test_text
-from heurgen.audit.recorded import held_out
+from heurgen.audit.recorded import held_out, held_out_text
 from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.text import counted, percent, slowdown_text
 from heurgen.ir import passes
@@ -46,12 +46,8 @@ def selector_title(selector: ir.Selector) -> str:
 
 def tree_title(selector: ir.Selector) -> str:
     """The title of a drawn tree: its leaves tell training's slowdowns, so that the held-out ones come first."""
-    found, _ = held_out(selector)
-    if found is None or found.geomean_slowdown is None or not selector.costs_known:
-        return selector_title(selector)
-    worst = "" if found.max_slowdown is None else f", worst {slowdown_text(found.max_slowdown)}"
-    known = f"{slowdown_text(found.geomean_slowdown)}{worst}"
-    return f"{selector_title(selector)}; held out {known} (in the leaves: training)"
+    told = held_out_text(held_out(selector)[0]) if selector.costs_known else ""
+    return selector_title(selector) + (f"; held out {told} (in the leaves: training)" if told else "")
 
 
 def show(module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None) -> str:

@@ -16,12 +16,14 @@ from heurgen.audit.recorded import (
     held_out,
     held_out_by_name,
     held_out_scenarios,
+    held_out_text,
     held_out_worst,
     several_repeats,
     to_text,
     told,
     training,
 )
+from heurgen.base.figures import Summary
 
 TREE = ir.Split("m", 4, ir.Leaf(0, 3, 2.0), ir.Leaf(1, 1, 1.0))
 
@@ -165,3 +167,12 @@ def test_held_out_figures_stand_under_the_names_of_the_groups_that_they_are_of()
     assert names(one(None, 1.2), one("A", 1.1), one("B", 1.3)) == ["nvidia / A", "nvidia / B"]
     assert names(one(None, 1.2, known=False)) == []  # no agreement was recorded
     assert names(selector({"held_out": 1.2})) == []  # the mean alone is no row of figures
+
+
+def test_held_out_figures_in_a_line_do_not_hide_choices_that_were_not_valid() -> None:
+    assert (
+        held_out_text(Summary(8, 1.047, None, 2.0, None, 0.375)) == "1.047x, worst 2.00x, not valid on 37.5 %"
+    )
+    assert held_out_text(Summary(8, 1.047, None, None, None, 0.0)) == "1.047x"
+    assert held_out_text(Summary(8, None, None, None, None, 1.0)) == "not valid on 100.0 %"
+    assert held_out_text(None) == ""
