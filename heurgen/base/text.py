@@ -77,10 +77,10 @@ def rounded(value: float | int) -> str:
 
 
 def slowdown_text(value: float, sign: str = "x") -> str:
-    """A slowdown, rounded for people: 1.034x, 2.44x, 12.3x, 1200x."""
+    """A slowdown, rounded for people: 1.034x, 2.44x, 12.3x, 1200x, 3.8e+49x."""
     if value < 10:
         return f"{value:.{3 if value < 2 else 2}f}{sign}"
-    return f"{value:.3g}{sign}" if value < 100 else f"{value:.0f}{sign}"
+    return f"{value:.{'3g' if value < 100 else '0f' if value < 1e6 else '1e'}}{sign}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -162,7 +162,7 @@ var heurgen = (function () {
 
   function times(x) {
     if (x === null || x === undefined) { return "–"; }
-    return (x < 10 ? x.toFixed(x < 2 ? 3 : 2) : x < 100 ? Number(x.toPrecision(3)) : x.toFixed(0)) + "×";
+    return (x < 10 ? x.toFixed(x < 2 ? 3 : 2) : x < 100 ? Number(x.toPrecision(3)) : x < 1e6 ? x.toFixed(0) : x.toExponential(1)) + "×";
   }
 
   // The room of a text, in characters: letters of East Asia are twice as wide.

@@ -61,7 +61,7 @@ def test_a_number_to_read_has_six_figures_but_whole_ones_all(value: float, text:
 @pytest.mark.parametrize(
     ("value", "text"),
     [(1.0344, "1.034x"), (1.99949, "1.999x"), (2.0, "2.00x"), (9.994, "9.99x"), (10.0, "10x"), (12.34, "12.3x"),
-     (100.4, "100x"), (1234.5, "1234x")],
+     (100.4, "100x"), (1234.5, "1234x"), (999999.4, "999999x"), (3.76e49, "3.8e+49x")],
 )  # fmt: skip
 def test_slowdowns_are_rounded_the_more_the_larger_they_are(value: float, text: str) -> None:
     assert slowdown_text(value) == text
