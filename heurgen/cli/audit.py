@@ -142,8 +142,12 @@ def audit(
         _write_html(html, module, (log, tables), result, today, old, before)
     findings = _findings(module, result, limits, before)
     beside = {} if today is None else summaries(today, [t for t in tables if t.vendor in module.vendors])
-    told = None if limits is None and before is None else findings
-    _print_audit(module, result, is_training_log(module, log), beside, told, as_json)
+    told, trained = None if limits is None and before is None else findings, is_training_log(module, log)
+    note(
+        ["the limits are held to figures of the training log, which flatter"]
+        * (trained and limits is not None)
+    )
+    _print_audit(module, result, trained, beside, told, as_json)
     if findings:
         finish("gates-and-defaults")
 

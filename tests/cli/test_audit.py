@@ -71,7 +71,17 @@ def test_held_out_figures_lead_where_the_log_is_the_training_log(made: Path, tmp
     recorded = {s["vendor"]: s["choice"]["held_out"]["geomean_slowdown"] for s in data["training"]}
     assert {name: s["geomean_slowdown"] for name, s in data["held_out"].items()} == recorded
 
+    gate = run("audit", made / "model.json", made / "log.csv", "--spec", spec, "--fail-above", "max=9")
+    flatters = "note: the limits are held to figures of the training log, which flatter\n"
+    assert gate.exit_code == 0
+    assert flatters in gate.stderr
+    assert flatters not in of_model.stderr
+
     other, _ = logs.write(tmp_path, logs.rows(8, ("nvidia",)))
+    assert (
+        flatters
+        not in run("audit", made / "model.json", other, "--spec", spec, "--fail-above", "max=9").stderr
+    )
     words = ("audit", made / "model.json", other, "--spec", spec)
     assert headers(run(*words).stdout)[0] == "slowdown" + FIGURES
     assert not json.loads(run(*words, "--json").stdout)["on_training_log"]
