@@ -120,6 +120,8 @@ def held_out_by_name(module: ir.HeuristicModule) -> dict[str, Summary]:
         measured = {(selector.vendor, device) for device in selector.devices}
         if figures is None or (selector.device is None and measured and measured <= own):
             continue
+        if not selector.costs_known:
+            figures = Summary(figures.n_scenarios, agreement=figures.agreement)
         told_of = figures.invalid_share if selector.costs_known else figures.agreement
         if told_of is not None:  # a record of the mean alone is no row of figures
             name = selector.vendor if selector.device is None else f"{selector.vendor} / {selector.device}"

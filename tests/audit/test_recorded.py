@@ -166,6 +166,11 @@ def test_held_out_figures_stand_under_the_names_of_the_groups_that_they_are_of()
     # It answers for devices that were not measured alone.
     assert names(one(None, 1.2), one("A", 1.1), one("B", 1.3)) == ["nvidia / A", "nvidia / B"]
     assert names(one(None, 1.2, known=False)) == []  # no agreement was recorded
+    agreed = selector({"held_out": {"agreement": 0.5, "invalid_share": 0.0}}, known=False)
+    module = ir.HeuristicModule("k", (ir.Feature("m", "int"),), (ir.Parameter("B", "int"),), (agreed,))
+    assert held_out_by_name(module) == {
+        "nvidia": Summary(4, agreement=0.5)
+    }  # of winners alone no other figure
     assert names(selector({"held_out": 1.2})) == []  # the mean alone is no row of figures
 
 
