@@ -304,7 +304,7 @@ class _Book:
         known = {(str(c["device"].get("vendor")), str(c["device"].get("name"))) for c in cards.values()}
         self.journal = Journal(options.output, self._format, known, options.resume)
         try:
-            self.samples = Samples(options.output)
+            self.samples = Samples(options.output, self._new)
         except BaseException:
             self.journal.close()
             raise

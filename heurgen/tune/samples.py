@@ -40,16 +40,21 @@ Outcome = float | Failure
 class Samples:
     """The launches of measurements under way. Not for two threads at once.
 
+    `new`: the log is new. A file that lies there was left by a log that is gone, which may have been of another
+    kernel: nothing in it counts.
+
     Raises:
         UsageError: the file cannot be written.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, new: bool = False) -> None:
         self.path = log.with_name((log.name.removesuffix(".csv") or log.name) + ".samples")
         self._taken: dict[Measurement, list[Outcome]] = {}
-        self._read()
+        if not new:
+            self._read()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if new else 0)
         try:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            self._file = os.open(self.path, flags, 0o666)
         except OSError as error:
             raise self._trouble(error) from error
         self._size = os.fstat(self._file).st_size

@@ -68,6 +68,25 @@ def test_an_existing_log_is_not_touched(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_launches_of_a_log_that_is_gone_are_in_no_median(tmp_path: Path, resume: bool) -> None:
+    class Stopped(FakeExecutor):
+        def sample(self, configs: Any) -> Any:
+            for _ in super().sample(configs):
+                if len(self.launches) > 20:
+                    raise KeyboardInterrupt
+                yield 1000.0
+
+    path = tmp_path / "log.csv"
+    assert tuned(path, Stopped()).state == "interrupted"
+    assert (tmp_path / "log.samples").exists()
+    for left in (path, tmp_path / "log.card.toml"):
+        left.unlink()
+    tuned(path, resume=resume)
+    tuned(tmp_path / "other.csv")
+    assert path.read_bytes() == (tmp_path / "other.csv").read_bytes()
+
+
 def test_resume_refuses_other_circumstances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.csv"
     tuned(path, budget=4.1)

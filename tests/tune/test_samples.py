@@ -44,6 +44,18 @@ def test_an_end_with_nothing_under_way_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_log_that_is_gone_left_is_forgotten(tmp_path: Path) -> None:
+    kept = Samples(tmp_path / "log.csv")
+    kept.add(ONE, 1.5)
+    kept.close(finished=False)
+    again = Samples(tmp_path / "log.csv", new=True)
+    assert again.taken(ONE) == ()
+    again.add(TWO, 2.0)
+    again.close(finished=False)
+    third = Samples(tmp_path / "log.csv")
+    assert (third.taken(ONE), third.taken(TWO)) == ((), [2.0])
+
+
 def test_a_long_file_is_written_anew_without_what_are_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
