@@ -298,7 +298,10 @@ class _Book:
         self.state: State = "interrupted"
         self.plans: list[AdaptivePlan] = []
         self._new = not options.output.exists()
-        cards = {} if self._new else cards_of(options.output)
+        cards = cards_of(options.output)
+        if self._new and cards:  # the log was deleted, or compressed
+            hint = "remove it where its log is gone, or choose another name"
+            raise UsageError("the card of another log is here", file=next(iter(cards)), hint=hint)
         if not self._new and not cards and not self._holds_no_row():
             raise UsageError("cannot resume without the log's card", file=card_path(options.output))
         known = {(str(c["device"].get("vendor")), str(c["device"].get("name"))) for c in cards.values()}

@@ -87,6 +87,20 @@ def test_launches_of_a_log_that_is_gone_are_in_no_median(tmp_path: Path, resume:
     assert path.read_bytes() == (tmp_path / "other.csv").read_bytes()
 
 
+def test_the_card_of_a_log_that_is_gone_is_not_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    tuned(path)
+    path.rename(tmp_path / "log.csv.gz")  # as who compresses it leaves the card
+    card = (tmp_path / "log.card.toml").read_bytes()
+    with pytest.raises(UsageError) as caught:
+        tuned(path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'log.card.toml'}: the card of another log is here "
+        "(remove it where its log is gone, or choose another name)"
+    )
+    assert not path.exists() and (tmp_path / "log.card.toml").read_bytes() == card
+
+
 def test_resume_refuses_other_circumstances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.csv"
     tuned(path, budget=4.1)
