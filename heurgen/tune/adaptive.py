@@ -291,11 +291,16 @@ def _feature_matrix(
 
 
 def _times(matrix: Matrix) -> Floats:
-    """The first time of every cell [S, C]; NaN where there is none, inf where it failed."""
+    """The first time of every cell [S, C]; NaN where there is none, inf where it failed.
+
+    All of a scenario that was asked for and in which no config applies: it is done.
+    """
     number = {key: i for i, key in enumerate(matrix.configs)}
     times = np.full((len(matrix.everything), len(number)), np.nan)
     for s, scenario in enumerate(matrix.everything):
         tally = matrix.tallies.get(scenario.id)
+        if tally and not tally.launches:
+            times[s] = math.inf
         for key, time in tally.first.items() if tally else ():
             times[s, number[key]] = math.inf if time is None else time
     return times

@@ -18,7 +18,7 @@ from threading import Lock
 
 from heurgen.tune.compilers import CompileJob
 from heurgen.tune.conditions import Conditions
-from heurgen.tune.launches import Tally, launches_of
+from heurgen.tune.launches import Launch, Tally, launches_of
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.resume import LoggedRow, RowFormat
 from heurgen.tune.space import ConfigSpace, config_key
@@ -59,7 +59,7 @@ class Matrix:
         self.everything = sorted(scenarios, key=lambda s: _spread(s.id))
         self.configs = {config_key(c): c for c in space.configs}
         self.class_of = {s.id: target.scenario_class(s) for s in scenarios}
-        full = {s.id: Tally(launches_of(self.configs, space, target, s, device)) for s in self.everything}
+        full = {s.id: Tally(self._launches(s)) for s in self.everything}
         self.full_total = sum(t.total for t in full.values())
         self.scenarios = self.everything if plan is None else []
         self.tallies = full if plan is None else {}
@@ -70,6 +70,7 @@ class Matrix:
         self._strikes: Counter[tuple[str, str]] = Counter()
         self._scores: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
         self._fitted: set[Kernel] = set()
+        self._begun: dict[str, Tally] = {}  # by an adaptive sweep that was stopped before their end
         self._count(rows, format_)
         self._queue = [s for s in self.scenarios if self._unfinished(s)]
         # Cells: pairs of a scenario and a config that applies there; all, and those without a row.
@@ -85,11 +86,15 @@ class Matrix:
         return list(self._queue)
 
     def extend(self) -> bool:
-        """Where the sweep is adaptive, queue what is to be measured next; False where that is nothing."""
+        """Where the sweep is adaptive, queue what is to be measured next; False where that is nothing.
+
+        A scenario in which none of the configs asked for applies gets all that do.
+        """
         more = [] if self._plan is None else self._plan(self)
         for scenario in more:
-            launches = launches_of(self.configs, self.space, self._target, scenario, self.device)
-            tally = self.tallies[scenario.id] = Tally(launches)
+            launches = self._launches(scenario) or self._launches(replace(scenario, configs=()))
+            tally = self._begun.pop(scenario.id, Tally({}))
+            tally = self.tallies[scenario.id] = replace(tally, launches=launches)
             self.total += tally.total
             self.missing += tally.missing
             self.scenarios.append(scenario)
@@ -241,18 +246,26 @@ class Matrix:
         keys: Mapping[tuple[str, ...], str] = {format_.key(c): key for key, c in self.configs.items()}
         here = [r for r in rows if (r.vendor, r.device) == (self.device.vendor, self.device.name)]
         known = {s.id: s for s in self.everything}
-        if self._plan is not None:  # what an adaptive sweep has begun it leaves as it is
+        if self._plan is not None:
             for name in dict.fromkeys(r.scenario for r in here if r.scenario in known):
                 done = {keys[r.config] for r in here if r.scenario == name and r.config in keys}
                 given = replace(known[name], configs=tuple(self.configs[key] for key in sorted(done)))
                 self.scenarios.append(given)
-                launches = launches_of(self.configs, self.space, self._target, given, self.device)
-                self.tallies[name] = Tally(launches)
+                self.tallies[name] = Tally(self._launches(given))
         for row in here:
             if row.scenario in self.tallies and row.config in keys:
                 self.tallies[row.scenario].add(keys[row.config], row.time)
-        for scenario in self.scenarios:
-            self.learn(scenario)
+        for scenario in list(self.scenarios):
+            # Repeats come last in a scenario. Where they lack the plan is to ask for it again, and for the configs
+            # that a sweep which was stopped in it has not reached.
+            if self._plan is not None and self.lacks_repeats(scenario):
+                self.scenarios.remove(scenario)
+                self._begun[scenario.id] = self.tallies.pop(scenario.id)
+            else:
+                self.learn(scenario)
+
+    def _launches(self, scenario: Scenario) -> dict[str, Launch]:
+        return launches_of(self.configs, self.space, self._target, scenario, self.device)
 
 
 def _spread(text: str) -> str:

@@ -123,6 +123,11 @@ def run_tune(
     options = _settled(options)
     target = load_target(BUNDLED.get(options.target, options.target))
     scenarios = _scenarios(options, target)
+    if options.target_slowdown is not None and (named := next((s for s in scenarios if s.configs), None)):
+        hint = "leave the target slowdown out: the configs that are named are measured"
+        raise UsageError(
+            f"a target slowdown chooses the configs, and scenario {quoted(named.id)} names its own", hint=hint
+        )
     space = _space(options, target, scenarios)
     check_columns(target.tunable.features, tuple(checked(space).parameters))
     shard_of(scenarios, options.shard)

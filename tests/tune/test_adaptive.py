@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import csv
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,14 @@ import pytest
 from heurgen.base.errors import UsageError
 from heurgen.logs.costs import TableColumn
 from heurgen.trees import quick
+from heurgen.tune import adaptive
 from heurgen.tune.adaptive import FIRST, SHORTLIST, Planner, gain, narrowed, upper_end
 from heurgen.tune.adaptive import _costs as log_slowdowns
+from heurgen.tune.protocol import Scenario, Settings
 from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
 from heurgen.tune.sweep import Progress
+from heurgen.tune.timing import Method
+from heurgen.tune.workloads import make_scenarios
 from tests.tune import fakes
 from tests.tune.fakes import FakeExecutor
 
@@ -201,3 +207,68 @@ def test_in_a_sweep_that_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "b.csv").read_text().startswith(held)
     with pytest.raises(UsageError, match="the target slowdown must be above 1, found 1"):
         tuned(tmp_path / "c.csv", target_slowdown=1.0)
+
+
+def cells(path: Path) -> set[tuple[str, ...]]:
+    """(scenario, config) of each row."""
+    with path.open(newline="") as file:
+        return {(row[0], *row[6:9]) for row in list(csv.reader(file))[1:]}
+
+
+@pytest.mark.parametrize("stop", [5, 150, 420])
+def test_what_a_stopped_sweep_had_begun_is_measured_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    """The first steps ask for sets of configs: what is left of a scenario's is not lost, nor measured twice."""
+    monkeypatch.setattr(fakes.tunable, "workload", WORKLOAD, raising=False)
+    tuned(tmp_path / "whole.csv", target_slowdown=1.0001)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.phase == "measure" and progress.done > stop:
+            raise KeyboardInterrupt
+
+    assert tuned(tmp_path / "log.csv", interrupt, target_slowdown=1.0001).state == "interrupted"
+    before = (tmp_path / "log.csv").read_text().splitlines()
+    assert tuned(tmp_path / "log.csv", target_slowdown=1.0001, resume=True).missing == 0
+    after = (tmp_path / "log.csv").read_text().splitlines()
+    assert after[: len(before)] == before
+    rows = Counter(
+        tuple(line.split(",")[i] for i in (0, 7, 8, 9)) for line in after
+    )  # its device holds a comma
+    assert max(rows.values()) <= Method().most_repeats
+    sizes = [
+        Counter(Counter(scenario for scenario, *_ in cells(tmp_path / name)).values())
+        for name in ("log.csv", "whole.csv")
+    ]
+    assert sizes[0] == sizes[1]
+
+
+def test_scenarios_in_which_no_config_applies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One has none of the shortlist, but others; one has none at all. Neither keeps the sweep from its end."""
+    monkeypatch.setattr(fakes.tunable, "workload", WORKLOAD, raising=False)
+    monkeypatch.setattr(adaptive.Planner, "_sizes", lambda self: (8, 4))
+    alone = [s.id for s in make_scenarios(WORKLOAD, fakes.tunable.features) if s.features["M"] == 8]
+
+    def applies(config: Settings, scenario: Scenario) -> bool:
+        slow = (config["BLOCK_M"], config["BLOCK_N"], config["num_warps"]) == (16, 256, 4)
+        return slow if scenario.features["M"] == 8 else not slow and scenario.features["M"] != 4096
+
+    monkeypatch.setattr(fakes.tunable, "applies", applies, raising=False)
+    summary = tuned(tmp_path / "log.csv", target_slowdown=1.0001)
+    assert (summary.state, summary.missing) == ("finished", 0)
+    found = {scenario for scenario, *_ in cells(tmp_path / "log.csv")}
+    assert len(alone) == 7
+    assert set(alone) <= found
+
+
+def test_scenarios_that_name_configs_are_refused(tmp_path: Path) -> None:
+    workload = tmp_path / "w.toml"
+    workload.write_text(
+        '[[scenario]]\nid = "x"\nM = 64\nN = 64\ndtype = "f"\n'
+        "configs = [{ BLOCK_M = 16, BLOCK_N = 16, num_warps = 1 }]\n"
+    )
+    with pytest.raises(
+        UsageError, match="a target slowdown chooses the configs, and scenario 'x' names its own"
+    ):
+        tuned(tmp_path / "log.csv", workload=workload, target_slowdown=1.01)
+    assert not (tmp_path / "log.csv").exists()

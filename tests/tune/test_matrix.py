@@ -184,7 +184,16 @@ def test_a_plan_says_what_comes_next() -> None:
     assert asked == [0, 8, 9]
 
 
-def test_what_an_adaptive_sweep_has_begun_it_leaves_as_it_is() -> None:
-    made = matrix([logged(BY_M[64], 1.0), logged(BY_M[64], 2.0, config(32))], plan=lambda made: [])
+def test_what_an_adaptive_sweep_has_finished_it_leaves_as_it_is() -> None:
+    rows = [logged(BY_M[64], 1.0), logged(BY_M[64], 2.0, config(32))] * FEW.repeats
+    made = matrix(rows, plan=lambda made: [])
     assert [s.id for s in made.scenarios] == [BY_M[64].id]
     assert (made.total, made.missing) == (2, 0)
+
+
+def test_what_an_adaptive_sweep_was_stopped_in_is_asked_for_again() -> None:
+    rows = [logged(BY_M[64], 1.0), logged(BY_M[64], 2.0, config(32))]
+    made = matrix(rows, plan=lambda made: [] if made.scenarios else [BY_M[64]])
+    assert [s.id for s in made.scenarios] == [BY_M[64].id]
+    assert made.total - made.missing == 2
+    assert set(made.tallies[BY_M[64].id].pending()).isdisjoint({config(), config(32)})

@@ -98,7 +98,8 @@ def test_the_card_of_a_log_that_is_gone_is_not_taken_over(tmp_path: Path) -> Non
         f"{tmp_path / 'log.card.toml'}: the card of another log is here "
         "(remove it where its log is gone, or choose another name)"
     )
-    assert not path.exists() and (tmp_path / "log.card.toml").read_bytes() == card
+    assert not path.exists()
+    assert (tmp_path / "log.card.toml").read_bytes() == card
 
 
 def test_resume_refuses_other_circumstances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
