@@ -24,7 +24,7 @@ from heurgen.tune.cards import (
     write_card,
 )
 from heurgen.tune.engines import Engine, Executor, LocalEngine, engine_named
-from heurgen.tune.matrix import Matrix, Plan
+from heurgen.tune.matrix import Matrix
 from heurgen.tune.protocol import DeviceInfo, Scenario, Space
 from heurgen.tune.resume import Journal, RowFormat, csv_text
 from heurgen.tune.samples import Samples
@@ -322,28 +322,32 @@ class _Book:
 
         Raises:
             UsageError: its driver, tools or kernel are not those of the card that the log has of it; a scenario names
-                configs, and none of them is in the space.
+                configs, and none of them is in the space; no config applies anywhere.
             SpecError: the space holds no config for its vendor.
         """
         key = (device.vendor, device.name)
         matrix = self._matrices.get(key)
         found = matrix.space if matrix else self._configs(device)
         check_named(self._scenarios, found)
-        self.paths[key] = self._card(device, found)
+        plan = self._plan() if matrix is None else None
         if matrix is None:
             method, rows = self._options.method, self.journal.rows
-            plan = self._plan()
             matrix = Matrix(self._target, found, self._scenarios, device, rows, self._format, method, plan)
-            self._matrices[key] = matrix
+            if not matrix.full_total:
+                hint = "loosen the constraints of the space, and what the tunable says in `applies`"
+                raise UsageError("no config applies in any of the scenarios", hint=hint)
+        self.paths[key] = self._card(device, found)
+        self._matrices[key] = matrix
+        if plan is not None:
+            self.plans.append(plan)
         return matrix
 
-    def _plan(self) -> Plan | None:
+    def _plan(self) -> AdaptivePlan | None:
         if self._options.target_slowdown is None:
             return None
         from heurgen.tune.adaptive import AdaptivePlan
 
-        self.plans.append(AdaptivePlan(self._target.tunable.features, self._options.target_slowdown))
-        return self.plans[-1]
+        return AdaptivePlan(self._target.tunable.features, self._options.target_slowdown)
 
     def tell_conditions(self) -> list[str]:
         """Write what the GPUs told of themselves into their cards; gives a note for each kind that throttled."""

@@ -74,15 +74,10 @@ def space_from(data: Mapping[str, Any]) -> Space:
             values = entry["values"]
             if "vendors" in entry:
                 vendors[name] = entry["vendors"]
-        if not isinstance(values, list):
-            raise SpecError(f"expected a list of values, found {quoted(values)}", column=name)
-        parameters[name] = tuple(values)
-    constraints, limit = data.get("constraints", []), data.get("limit", 0)
-    if not isinstance(constraints, list):
-        raise SpecError(f"constraints must be a list of texts, found {quoted(constraints)}")
-    if type(limit) is not int or limit < 0:
-        raise SpecError(f"limit must be a number of configs, found {quoted(limit)}")
-    return checked(Space(parameters, vendors, tuple(constraints), limit))
+        parameters[name] = tuple(values) if isinstance(values, list) else values
+    constraints = data.get("constraints", ())
+    constraints = tuple(constraints) if isinstance(constraints, list) else constraints
+    return checked(Space(parameters, vendors, constraints, data.get("limit", 0)))
 
 
 def checked(space: Space) -> Space:
@@ -91,7 +86,7 @@ def checked(space: Space) -> Space:
     Raises:
         SpecError: says which parameter or constraint, and what was expected.
     """
-    if not space.parameters:
+    if not isinstance(space.parameters, Mapping) or not space.parameters:
         raise SpecError("the space has no parameters")
     for name, values in space.parameters.items():
         try:
@@ -108,12 +103,18 @@ def checked(space: Space) -> Space:
         if not listed or not all(isinstance(v, str) and VENDOR.fullmatch(v) for v in vendors):
             hint = f"write [{vendors!r}]" if isinstance(vendors, str) and VENDOR.fullmatch(vendors) else None
             raise SpecError(f"expected a list of vendors, found {quoted(vendors)}", column=name, hint=hint)
+    if not isinstance(space.constraints, list | tuple):
+        raise SpecError(f"constraints must be a list of texts, found {quoted(space.constraints)}")
+    if type(space.limit) is not int or space.limit < 0:
+        raise SpecError(f"limit must be a number of configs, found {quoted(space.limit)}")
     for text in space.constraints:
         parse(text)
     return space
 
 
 def _check_values(name: str, values: Sequence[Value]) -> None:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise SpecError(f"expected a list of values, found {quoted(values)}", column=name)
     if not values:
         raise SpecError("a parameter needs at least one value", column=name)
     for value in values:

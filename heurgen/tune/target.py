@@ -9,10 +9,10 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from heurgen.base.errors import HeurgenError, ModelError, UsageError, printable, quoted
 from heurgen.ir import COLUMN_TYPES, check_name
@@ -24,6 +24,8 @@ _REQUIRED = ("name", "features", "space", "workload", "inputs", "launch", "refer
 BOOKKEEPING = ("scenario", "vendor", "device", "status", "time_ms", "reason")
 MAX_REASON = 200
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -34,36 +36,55 @@ class Target:
     file: str | None = None  # of the module that it was found in
 
     def scenario_class(self, scenario: Scenario) -> str:
-        given = getattr(self.tunable, "scenario_class", None)
-        if given is not None:
-            return str(given(scenario))
+        if self._offers("scenario_class"):
+            return self._asked("scenario_class", str, scenario)
         return json.dumps([_compiled_as(scenario.features[k]) for k in self.tunable.features])
 
     def work(self, scenario: Scenario) -> float:
-        given = getattr(self.tunable, "work", None)
-        if given is not None:
-            return float(given(scenario))
+        if self._offers("work"):
+            return self._asked("work", float, scenario)
         numbers = [
             scenario.features[k] for k, kind in self.tunable.features.items() if kind in ("int", "float")
         ]
         return math.prod(max(1.0, abs(float(n))) for n in numbers)
 
     def applies(self, config: Settings, scenario: Scenario) -> bool:
-        given = getattr(self.tunable, "applies", None)
-        return given is None or bool(given(config, scenario))
+        return not self._offers("applies") or self._asked("applies", bool, config, scenario)
 
     def launched(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> Settings:
-        given = getattr(self.tunable, "launched", None)
-        return config if given is None else dict(given(config, scenario, device))
+        if not self._offers("launched"):
+            return config
+        return self._asked("launched", _settings, config, scenario, device)
 
     def fits(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> str | None:
-        given = getattr(self.tunable, "fits", None)
-        reason = None if given is None else given(config, scenario, device)
-        return None if reason is None else str(reason)
+        if not self._offers("fits"):
+            return None
+        return self._asked(
+            "fits", lambda reason: None if reason is None else str(reason), config, scenario, device
+        )
+
+    def _offers(self, part: str) -> bool:
+        return getattr(self.tunable, part, None) is not None
+
+    def _asked(self, part: str, read: Callable[[Any], T], *arguments: Any) -> T:
+        """What an optional part answers; UsageError where a stranger's code raises, or answers something else."""
+        try:
+            return read(getattr(self.tunable, part)(*arguments))
+        except HeurgenError:
+            raise
+        except Exception as error:  # whatever it raises
+            raise UsageError(
+                f"{quoted(part)} of the tunable fails: {first_line(error)}",
+                hint="heurgen.tune.protocol says what it is asked and answers",
+            ) from error
 
     def source_hash(self) -> str:
         """SHA-256 over the bytes of the kernel's files, in the order of their names."""
         paths = getattr(self.tunable, "sources", None) or [self.file]
+        if isinstance(paths, str | os.PathLike) or not all(
+            isinstance(p, str | os.PathLike | None) for p in paths
+        ):
+            raise UsageError(f"the sources of the tunable must be a list of paths, found {quoted(paths)}")
         if paths == [None]:
             raise UsageError(
                 "the tunable's module has no file to hash", hint="give it `sources`, a list of paths"
@@ -115,6 +136,7 @@ def checked_tunable(found: Any, path: str) -> Tunable:
     if not isinstance(found.space, Space) or not isinstance(found.workload, Mapping):
         raise UsageError(f"{quoted(path)} needs a heurgen.tune.protocol.Space and a mapping as workload")
     try:
+        check_name(found.name, "kernel")
         for name, kind in found.features.items():
             check_name(name, "feature")
             if kind not in COLUMN_TYPES:
@@ -146,6 +168,14 @@ def bounded(text: object) -> str:
     line = ascii(printable(text))[1:-1].replace("\\\\", "\\").replace("\\'", "'")
     line = line if len(line) <= MAX_REASON else line[: MAX_REASON - 3] + "..."
     return "'" + line if line[:1] in ("=", "+", "-", "@") else line
+
+
+def _settings(found: Any) -> Settings:
+    """What `launched` gives, which is to be compared and logged as a config is."""
+    settings = dict(found)
+    if odd := [v for v in settings.values() if not (v is None or type(v) in (int, float, bool, str))]:
+        raise TypeError(f"{quoted(odd[0])} is no int, float, bool or text")
+    return settings
 
 
 def _compiled_as(value: int | float | bool | str) -> str:

@@ -287,3 +287,13 @@ def test_named_configs_of_which_none_is_in_the_space(tmp_path: Path, config: str
     with pytest.raises(UsageError, match="scenario 'one' names configs, and none of them is in the space"):
         tuned(tmp_path / "log.csv", workload=workload)
     assert not (tmp_path / "log.csv").exists()
+
+
+@pytest.mark.parametrize("slowdown", [None, 1.01])
+def test_where_no_config_applies_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowdown: float | None
+) -> None:
+    monkeypatch.setattr(fakes.tunable, "applies", lambda config, scenario: False, raising=False)
+    with pytest.raises(UsageError, match="no config applies in any of the scenarios"):
+        tuned(tmp_path / "log.csv", target_slowdown=slowdown)
+    assert list(tmp_path.iterdir()) == []

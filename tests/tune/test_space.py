@@ -125,3 +125,19 @@ def test_nothing_left_and_far_too_much() -> None:
 
 def test_a_parameter_left_out_is_one_that_does_not_apply() -> None:
     assert config_key({"B": 16, "waves": None}) == config_key({"B": 16}) != config_key({"B": 16, "waves": 0})
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (Space({"A": 4}), "column 'A': expected a list of values, found '4'"),  # type: ignore[dict-item]
+        (Space({"A": "ab"}), "column 'A': expected a list of values, found 'ab'"),
+        (Space([("A", (1,))]), "the space has no parameters"),  # type: ignore[arg-type]
+        (Space({"A": (1,)}, constraints="A > 0"), "constraints must be a list of texts, found 'A > 0'"),
+        (Space({"A": (1,)}, limit=-1), "limit must be a number of configs, found '-1'"),
+    ],
+)
+def test_a_space_of_a_tunable_is_checked_as_one_of_a_file(space: Space, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        checked(space)
+    assert str(caught.value) == message

@@ -73,6 +73,7 @@ def test_modules_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.Mo
         ({"features": {}}, "the features of 'p' must be a mapping of names to types"),
         ({"features": {"M": "integer"}}, "feature 'M' has type 'integer' (int, float, bool, category)"),
         ({"features": {"a b": "int"}}, "feature name 'a b' is not an ASCII identifier"),
+        ({"name": 3}, "kernel name '3' is not an ASCII identifier"),
         ({"space": {}}, "'p' needs a heurgen.tune.protocol.Space and a mapping as workload"),
     ],
 )
@@ -107,7 +108,7 @@ def test_what_is_launched() -> None:
     found = target.launched({"A": 2}, Scenario("s", {"M": 3}), DEVICE)
     assert found == {"B": 6 * DEVICE.multiprocessors}
     assert type(found) is dict  # it goes to other processes: a proxy cannot
-    with pytest.raises(TypeError, match="'NoneType' object is not iterable"):
+    with pytest.raises(UsageError, match="'NoneType' object is not iterable"):
         target.launched({}, Scenario("s", {}), DEVICE)
 
 
@@ -128,3 +129,52 @@ def test_reasons_are_one_bounded_harmless_line() -> None:
     assert bounded("=HYPERLINK(1)") == "'=HYPERLINK(1)"
     assert bounded("a\u202eb\u00e9\r\n\x1b[31m") == "a\\u202eb\\xe9\\r\\n\\x1b[31m"
     assert len(bounded("x" * 10_000)) == MAX_REASON
+
+
+SCENARIO = Scenario("s", {"M": 1, "flag": True, "x": 1.0})
+ASKED: dict[str, tuple[Any, ...]] = {
+    "scenario_class": (SCENARIO,),
+    "work": (SCENARIO,),
+    "applies": ({}, SCENARIO),
+    "launched": ({}, SCENARIO, DEVICE),
+    "fits": ({}, SCENARIO, DEVICE),
+}
+
+
+@pytest.mark.parametrize("part", ASKED)
+def test_an_optional_part_that_raises_is_told_by_its_name(part: str) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("M")
+
+    target = Target("x", SimpleNamespace(**{**SOUND, part: broken}))
+    with pytest.raises(UsageError, match=f"'{part}' of the tunable fails: KeyError: 'M'"):
+        getattr(target, part)(*ASKED[part])
+
+
+@pytest.mark.parametrize(
+    ("part", "answer", "message"),
+    [
+        (
+            "work",
+            "much",
+            "'work' of the tunable fails: ValueError: could not convert string to float: 'much'",
+        ),
+        ("launched", None, "'launched' of the tunable fails: TypeError: 'NoneType' object is not iterable"),
+        (
+            "launched",
+            {"A": (1, 2)},
+            "'launched' of the tunable fails: TypeError: '(1, 2)' is no int, float, bool or text",
+        ),
+    ],
+)
+def test_an_optional_part_that_answers_something_else(part: str, answer: Any, message: str) -> None:
+    target = Target("x", SimpleNamespace(**{**SOUND, part: lambda *_: answer}))
+    with pytest.raises(UsageError) as caught:
+        getattr(target, part)(*ASKED[part])
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("sources", ["kernel.py", Path("kernel.py"), [3]])
+def test_sources_are_a_list_of_paths(sources: Any) -> None:
+    with pytest.raises(UsageError, match="the sources of the tunable must be a list of paths, found"):
+        Target("x", SimpleNamespace(**{**SOUND, "sources": sources})).source_hash()
