@@ -194,7 +194,8 @@ def difference(tunable: Any, output: Any, expected: Any) -> str | None:
         return f"the output has shape {tuple(output.shape)}, expected {tuple(expected.shape)}"
     dtype = str(output.dtype)
     default = _FP8_TOLERANCE if "float8" in dtype else _TOLERANCE.get(dtype, 0.0)
-    limit = getattr(tunable, "tolerance", None) or default
+    given = getattr(tunable, "tolerance", None)
+    limit = default if given is None else float(given)
     exact = expected.double()
     norm = float(exact.norm())
     error = float((output.double() - exact).norm()) / (norm if norm > 0 else 1.0)

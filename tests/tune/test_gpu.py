@@ -71,6 +71,9 @@ def test_answers_that_are_wrong_whatever_the_numbers() -> None:
 def test_a_tunable_may_say_what_is_wrong() -> None:
     loose = types.SimpleNamespace(tolerance=0.5)
     assert difference(loose, Tensor([1.4]), Tensor([1.0])) is None
+    exact = types.SimpleNamespace(tolerance=0)
+    assert difference(exact, Tensor([1.0]), Tensor([1.0])) is None
+    assert difference(exact, Tensor([1.001]), Tensor([1.0])) == "relative error 0.001, allowed 0"
     own = types.SimpleNamespace(check=lambda output, expected: None if output == expected else 7)
     assert (difference(own, 1, 1), difference(own, 1, 2)) == (None, "7")
 
