@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -122,6 +123,8 @@ def tune(
     )
     if (verify is None) != (model is None):
         raise UsageError("--verify and --model go together", hint="give both, or neither")
+    if not math.isfinite(max_loss):
+        raise UsageError(f"found --max-loss {max_loss}, expected a number, such as 1.02")
     if verify is not None and model is not None:
         _verify(options, Path(verify), Path(model), max_loss, as_json)
         return

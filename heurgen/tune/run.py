@@ -213,6 +213,7 @@ def run_verify(
 
     Raises:
         HeurgenError: the log, the model, the workload and the space do not belong together, or as `run_tune`.
+        KeyboardInterrupt: Ctrl-C; what was measured is in `options.output`.
     """
     from heurgen.ir.schema import read_model
     from heurgen.tune.verify import verify
@@ -226,6 +227,8 @@ def run_verify(
 
     def measure(scenarios: Sequence[Scenario]) -> None:
         done = run_tune(replace(options, scenarios=tuple(scenarios)), progress, **engine)
+        if done.state == "interrupted":
+            raise KeyboardInterrupt
         if done.state != "finished":
             raise UsageError(f"the sweep is {done.state}", hint="--resume continues it")
 

@@ -198,7 +198,7 @@ def compare(
             if cell not in common:
                 continue
             was = old[cell] / min(a for a, _ in common.values() if a)  # type: ignore[operator]
-            times = {c: t for c, t in new.items() if t is not None}
+            times = {c: t for c, t in new.items() if t is not None and c in old}
             best = min(times, key=lambda c: (times[c], c)) if times else ()
             is_ = times[cell] / times[best] if cell in times else None
             losses.append(Loss(name, device[1], scenario.features, chosen, best, was, is_))

@@ -95,6 +95,10 @@ def test_verify_holds_the_loss_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.exit_code == 1
     assert "note: the selector lost 1.0500x, allowed 1.02" in result.stderr
     assert run(*words, "--max-loss", 1.05).exit_code == 0
+    for limit in ("nan", "inf"):
+        result = run(*words, "--max-loss", limit, "--json")
+        assert result.exit_code == 2
+        assert f"error: found --max-loss {limit}, expected a number" in result.stderr
     data = json.loads(run(*words, "--json").stdout)
     assert (data["lost"], data["allowed"]) == (1.05, 1.02)
     for words in (("--verify", "log.csv"), ("--model", "m.json")):

@@ -13,11 +13,16 @@ from click.testing import CliRunner
 
 from heurgen.base.errors import LogError, UsageError
 from heurgen.cli import main
+from heurgen.ir.schema import read_model
 from heurgen.tune import run
+from heurgen.tune.cards import cards_of
 from heurgen.tune.engines import LocalEngine
 from heurgen.tune.protocol import Settings
+from heurgen.tune.resume import RowFormat
 from heurgen.tune.run import TuneOptions, run_tune, run_verify
 from heurgen.tune.timing import Failure
+from heurgen.tune.verify import compare, read_times
+from heurgen.tune.workloads import make_scenarios
 from tests.tune import fakes
 from tests.tune.fakes import DEVICE, FakeExecutor
 
@@ -134,3 +139,31 @@ def test_what_does_not_belong_together(shipped: tuple[Path, Path], tmp_path: Pat
         run_verify(TuneOptions(TARGET, tmp_path / "new.csv"), other, model, executor=Upgraded(1.0))
     result = CliRunner().invoke(main, ["tune", TARGET, "-o", str(tmp_path / "n.csv"), "--verify", str(log)])
     assert (result.exit_code, "--verify and --model go together" in result.stderr) == (2, True)
+
+
+def test_then_and_now_over_the_same_configs(shipped: tuple[Path, Path]) -> None:
+    """A config that the log has not measured in a scenario may be faster there: that is no loss since."""
+    log, model = shipped
+    module, format_ = read_model(model), RowFormat(("M", "N", "dtype"), tuple(fakes.tunable.space.parameters))
+    scenarios = make_scenarios(WORKLOAD, fakes.tunable.features)
+    before = read_times(log, format_)
+    cards = cards_of(log), cards_of(log)
+    new = ("16", "16", "16", "")
+    now = {key: {**cells, new: 0.5 * min(t for t in cells.values() if t)} for key, cells in before.items()}
+    assert compare(module, scenarios, before, now, format_, cards).lost == 1.0
+    failed = {key: {**cells, new: None} for key, cells in before.items()}
+    assert compare(module, scenarios, failed, now, format_, cards).lost == pytest.approx(2.0)
+
+
+def test_ctrl_c_is_no_error(
+    shipped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Upgraded):
+        def sample(self, configs: Sequence[Settings]) -> Iterable[float | Failure]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "engine_named", lambda *_: LocalEngine(Stopped(1.0)))
+    log, model = map(str, shipped)
+    words = ["tune", TARGET, "-o", str(tmp_path / "n.csv"), "--verify", log, "--model", model]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, "interrupted" in result.stderr) == (130, True)
