@@ -27,8 +27,15 @@ from typing import Any
 from heurgen.machine import Machine as Machine
 from heurgen.machine import machine as machine
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 # Out-of-domain scenarios remembered so that each is written when it is first seen, and not again.
 _REMEMBERED = 4096
+# How often a file is opened for a row that others are renaming it under; then the row is left out.
+_ATTEMPTS = 10
 # co_flags of functions with *args and **kwargs (the inspect module is slow to import).
 _VARARGS, _VARKEYWORDS = 4, 8
 
@@ -103,8 +110,8 @@ def {p}make({p}select, {p}seen, {p}every, {p}bounds, {p}Error):
             {p}inside = {inside}
         except {p}Error:
             {p}inside = False
-        if not {p}inside or not {p}left:
-            if not {p}left:
+        if not {p}inside or {p}left < 1:  # threads that count at once may pass 0
+            if {p}left < 1:
                 {p}left = {p}every
                 {p}seen(({row}), {p}every)
             if not {p}inside:
@@ -150,7 +157,9 @@ def _wrapped(
     space: dict[str, Any] = {}
     exec(compile(text, "<heurgen.runtime.observe>", "exec"), space)
     values = tuple(v for _, v in bounds)
-    made: Callable[..., Any] = space[f"{p}make"](select, _recorder(log), every or -1, values, Exception)
+    made: Callable[..., Any] = space[f"{p}make"](
+        select, _recorder(log), every or float("inf"), values, Exception
+    )
     made.log = log  # type: ignore[attr-defined]
     return made
 
@@ -197,22 +206,39 @@ class TrafficLog:
     def _append(self, line: bytes) -> None:
         # Opened anew for each row: rows are rare, and another process may have renamed the file.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-        handle = os.open(self.path, flags, 0o644)
-        try:
-            size = os.fstat(handle).st_size
-            header = (",".join([*self.names, count_column(self.names)]) + "\n").encode()
-            if size and (size + len(line) > self.max_bytes or not _starts_with(handle, header)):
-                os.replace(self.path, self.path + ".old")
-                os.close(handle)
-                handle = os.open(self.path, flags, 0o644)
+        header = (",".join([*self.names, count_column(self.names)]) + "\n").encode()
+        for _ in range(_ATTEMPTS):
+            handle = os.open(self.path, flags, 0o644)
+            try:
                 size = os.fstat(handle).st_size
-            if not size:
-                line = header + line
-            elif not _ends_a_line(handle, size):
-                line = b"\n" + line  # a power cut tore the last row
-            os.write(handle, line)
-        finally:
-            os.close(handle)
+                if size and (size + len(line) > self.max_bytes or not _starts_with(handle, header)):
+                    self._put_away(handle)
+                    continue
+                if not size:
+                    line = header + line
+                elif not _ends_a_line(handle, size):
+                    line = b"\n" + line  # a power cut tore the last row
+                os.write(handle, line)
+                return
+            finally:
+                os.close(handle)
+
+    def _put_away(self, handle: int) -> None:
+        """Rename the open file to PATH.old, unless another process has done so, or is at it.
+
+        Two that find a file full must not both rename: the second would drop the full file for the new one. Nobody
+        waits for a lock, since a launch would.
+        """
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            except OSError:  # a file system without locks
+                pass
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(self.path), os.fstat(handle)):
+                os.replace(self.path, self.path + ".old")
 
 
 def count_column(names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from heurgen.render.python import render_python
-from heurgen.runtime import observe
+from heurgen.runtime import TrafficLog, observe
 from tests.support.modules import two_vendors
 
 ROW: dict[str, Any] = {"num_seqs": 8, "avg_seqlen_k": 100.0, "dtype": "fp8", "causal": True}
@@ -99,6 +99,59 @@ def test_another_header_begins_a_new_file(heuristics: ModuleType, tmp_path: Path
     assert len(records(path)) == 1
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_of_two_that_find_the_file_full_one_renames_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    """The other one was faster: it has renamed the file, and perhaps begun a new one."""
+    path, old = tmp_path / "t.csv", tmp_path / "t.csv.old"
+    full = "a,count\n" + "1,1\n" * 300
+    path.write_text(full)
+
+    def other(*_: Any) -> None:
+        path.rename(old)
+        if begun:
+            path.write_text("a,count\n2,1\n")
+
+    monkeypatch.setattr("fcntl.flock", other)
+    log = TrafficLog(str(path), ["a"], 1000)
+    log.add([3], 1)
+    assert log.error is None
+    assert old.read_text() == full
+    assert path.read_text() == "a,count\n" + "2,1\n" * begun + "3,1\n"
+
+
+def test_nobody_waits_for_who_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: Any) -> None:
+        raise BlockingIOError
+
+    path = tmp_path / "t.csv"
+    path.write_text("b,count\n1,1\n")
+    monkeypatch.setattr("fcntl.flock", busy)
+    log = TrafficLog(str(path), ["a"], 1000)
+    log.add([3], 1)
+    assert (log.error, path.read_text()) == (None, "b,count\n1,1\n")
+
+
+def test_a_count_that_another_thread_took_past_zero_begins_again(
+    heuristics: ModuleType, tmp_path: Path
+) -> None:
+    watched = observe(heuristics.SELECTORS["nvidia"], sample=0.5, path=tmp_path / "t.csv")
+
+    class Slow(int):
+        """While it is compared, another thread calls the same function."""
+
+        def __ge__(self, low: object) -> bool:
+            watched(**ROW)
+            return True
+
+    watched(**ROW)
+    watched(**{**ROW, "num_seqs": Slow(8)})
+    for _ in range(10):
+        watched(**ROW)
+    assert len(records(tmp_path / "t.csv")) >= 5
+
+
 def test_an_error_ends_the_logging_and_not_the_launch(heuristics: ModuleType, tmp_path: Path) -> None:
     watched: Any = observe(heuristics.SELECTORS["nvidia"], sample=1, path=tmp_path / "missing" / "t.csv")
     assert watched(**ROW) is heuristics.SELECTORS["nvidia"](**ROW)
@@ -125,7 +178,7 @@ def test_bad_arguments(heuristics: ModuleType) -> None:
 WRITER = """
 import sys
 sys.path.insert(0, {root!r})
-from heurgen.runtime import observe
+from heurgen.runtime import TrafficLog, observe
 def select(m): return m
 watched = observe(select, sample=1, path={path!r}, max_bytes=100_000_000, domain={{"m": {{"low": 0, "high": 5}}}})
 print("ready", flush=True)
