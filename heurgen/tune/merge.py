@@ -44,7 +44,8 @@ def merge(logs: Sequence[Path], output: Path) -> Merged:
 
     Raises:
         LogError: a log is none of the tuner's, has other columns, or a scenario with other features.
-        UsageError: a log has no card, or cards disagree on the kernel's source, tools or method.
+        UsageError: a log has no card, or cards disagree on the kernel's source, tools or method; or beside the output
+            is the card of a device that none of the logs has.
     """
     header = _header(logs[0])
     counts: Counter[tuple[str, ...]] = Counter()
@@ -55,6 +56,9 @@ def merge(logs: Sequence[Path], output: Path) -> Merged:
         total += sum(rows.values())
         counts |= rows  # of each line the larger count
     cards = _cards(logs, output)
+    if stale := sorted(set(cards_of(output)) - set(cards)):
+        hint = "remove it where its log is gone, or choose another name"
+        raise UsageError("the card of another log is here", file=stale[0], hint=hint)
     lines = sorted(counts.elements(), key=lambda row: (row[1:3], row[0], row))
     texts = {output: csv_text([header, *lines])} | {path: card_text(card) for path, card in cards.items()}
     write_all(texts)

@@ -100,6 +100,16 @@ def test_devices_keep_their_cards(tmp_path: Path) -> None:
     assert names == {"Fake, GPU": "m.card.toml", "NVIDIA H100": "m.card.nvidia-h100.toml"}
 
 
+def test_the_card_of_a_device_that_is_not_in_it_does_not_stay(tmp_path: Path) -> None:
+    logs = [swept(tmp_path / "a.csv"), swept(tmp_path / "b.csv", device="NVIDIA H100", driver="9.9")]
+    out = merge(logs, tmp_path / "m.csv").log
+    before = out.read_bytes()
+    with pytest.raises(UsageError, match=r"m.card.nvidia-h100.toml: the card of another log is here"):
+        merge(logs[:1], out)
+    assert out.read_bytes() == before
+    assert merge(logs, out).log.read_bytes() == before
+
+
 def test_what_cannot_stand_in_one_log(tmp_path: Path) -> None:
     log, out = swept(tmp_path / "a.csv"), tmp_path / "m.csv"
 
