@@ -139,7 +139,7 @@ def enumerate_configs(space: Space, vendor: str, features: Sequence[str]) -> Con
         SpecError: a constraint reads an unknown name, the product is absurdly large, or nothing is left.
     """
     space = checked(space)
-    present = {n: v for n, v in space.parameters.items() if vendor in space.vendors.get(n, (vendor,))}
+    present = {n: _alike(v) for n, v in space.parameters.items() if vendor in space.vendors.get(n, (vendor,))}
     size = math.prod(len(v) for v in present.values())
     if size > MAX_PRODUCT:
         raise SpecError(f"the space has {size} combinations, expected at most {MAX_PRODUCT}")
@@ -165,9 +165,23 @@ def enumerate_configs(space: Space, vendor: str, features: Sequence[str]) -> Con
     return ConfigSpace(tuple(space.parameters), tuple(configs), tuple(conditions))
 
 
+def _alike(values: Sequence[Value]) -> Sequence[Value]:
+    """(0.5, 1) -> (0.5, 1.0): as the log's reader, and so the selector and what it advises, will have them."""
+    if not any(type(v) is float for v in values):
+        return values
+    return [float(v) if type(v) is int else v for v in values]
+
+
 def config_key(config: Settings) -> str:
-    """Canonical text of a config. A parameter left out is None: TOML, which workloads are written in, has no null."""
-    settings = {name: value for name, value in config.items() if value is not None}
+    """Canonical text of a config. A parameter left out is None: TOML, which workloads are written in, has no null.
+
+    1.0 is 1 there: who names a config in a workload need not know which of them the space has.
+    """
+    settings = {
+        name: int(value) if type(value) is float and value.is_integer() else value
+        for name, value in config.items()
+        if value is not None
+    }
     return json.dumps(settings, sort_keys=True, separators=(",", ":"))
 
 

@@ -141,3 +141,11 @@ def test_a_space_of_a_tunable_is_checked_as_one_of_a_file(space: Space, message:
     with pytest.raises(SpecError) as caught:
         checked(space)
     assert str(caught.value) == message
+
+
+def test_numbers_of_a_parameter_are_of_one_kind() -> None:
+    """Its column in the log is read as floats: a selector answers 1.0, and `advise` writes that into a workload."""
+    found = enumerate_configs(Space({"A": (0.5, 1, None), "B": (1, 2)}), "nvidia", [])
+    assert [(repr(c["A"]), repr(c["B"])) for c in found.configs[2:4]] == [("1.0", "1"), ("1.0", "2")]
+    assert config_key({"A": 1.0, "B": 2}) == config_key({"A": 1, "B": 2.0}) == '{"A":1,"B":2}'
+    assert config_key({"A": 0.5, "B": True}) == '{"A":0.5,"B":true}'
