@@ -7,6 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from heurgen.base.errors import printable, quoted
 
+MAX_LABEL = 200
+
+
+def is_label(text: str) -> bool:
+    """Whether a scenario may be called so: it reads as itself in a log, a workload and a terminal, and is short."""
+    return 0 < len(text) <= MAX_LABEL and text.isprintable() and text == text.strip()
+
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns: the first to the left, the others to the right."""

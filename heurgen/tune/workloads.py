@@ -47,6 +47,7 @@ from random import Random
 from typing import Any
 
 from heurgen.base.errors import SpecError, quoted
+from heurgen.base.text import MAX_LABEL, is_label
 from heurgen.base.toml import read_toml
 from heurgen.ir import ColumnType
 from heurgen.tune.batches import (
@@ -64,7 +65,6 @@ MAX_SCENARIOS = 100_000
 MAX_SEQS = 65_536
 MAX_DRAWN = 20_000_000
 MAX_TOKENS = 1 << 31
-MAX_NAME = 200
 # What a float64, and so a training column, still holds exactly.
 MAX_INT = 1 << 53
 _LIMITS = ("max_query_tokens", "max_tokens", "max_pairs")
@@ -290,15 +290,12 @@ def _is_config(value: Any) -> bool:
 def _name(table: Mapping[str, Any], key: str, default: str) -> str:
     """A scenario's id, or the start of ids: a cell of the log that reads as itself."""
     name = table.get(key, default)
-    sound = (
-        isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
-    )
-    if not sound:
+    if not (isinstance(name, str) and is_label(name)):
         raise SpecError(
-            f"expected 1 to {MAX_NAME} printable characters without spaces around them, found {quoted(name)}",
+            f"expected 1 to {MAX_LABEL} printable characters without spaces around them, found {quoted(name)}",
             column=key,
         )
-    return str(name)
+    return name
 
 
 def _limit(table: Mapping[str, Any], key: str) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 from heurgen.audit.advise import Advice
 from heurgen.base import toml
 from heurgen.base.errors import printable
+from heurgen.base.text import is_label
 
 
 def to_workload(advice: Sequence[Advice], kernel: str, vendor: str) -> str:
@@ -29,8 +30,8 @@ def to_workload(advice: Sequence[Advice], kernel: str, vendor: str) -> str:
 
 
 def _name(item: Advice) -> str:
-    """The id of a measured scenario; of a new one, a name by its content."""
-    if item.scenario:
+    """The id of a measured scenario; of a new one, and where a workload takes no such id, a name by its content."""
+    if is_label(item.scenario):
         return item.scenario
     content = json.dumps(dict(item.features), sort_keys=True)
     return f"advised-{hashlib.sha256(content.encode()).hexdigest()[:10]}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tomllib
 
+import pytest
+
 from heurgen.audit.advise import Advice, advise
 from heurgen.audit.advise.workload import to_workload
 from heurgen.tune.workloads import make_scenarios
@@ -39,4 +41,13 @@ def test_hostile_strings_in_the_workload_stay_strings() -> None:
     evil = 'a"\n[[scenario]]\nid = "x"\u202e\x00'
     text = to_workload([Advice({"dtype": evil, "ok": True}, ({"v": evil},), 1.0, (evil,), evil)], evil, "amd")
     (scenario,) = tomllib.loads(text)["scenario"]
-    assert (scenario["id"], scenario["dtype"], scenario["configs"][0]["v"]) == (evil, evil, evil)
+    assert (scenario["dtype"], scenario["configs"][0]["v"]) == (evil, evil)
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "x" * 201, " x", "\u202e"])
+def test_an_id_that_the_tuner_would_refuse_is_not_written(name: str) -> None:
+    found = [Advice({"M": 8}, ({"v": 1},), 1.0, (), name), Advice({"M": 9}, ({"v": 1},), 1.0, (), "é/1")]
+    data = tomllib.loads(to_workload(found, "k", "amd"))
+    first, second = (s.id for s in make_scenarios(data, {"M": "int"}))
+    assert first.startswith("advised-")
+    assert second == "é/1"
