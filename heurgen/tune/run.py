@@ -154,7 +154,8 @@ def _settled(options: TuneOptions) -> TuneOptions:
     """The options with the method that they ask for.
 
     Raises:
-        UsageError: they contradict each other, the log exists and is not to be resumed, or is to be compressed.
+        UsageError: they contradict each other, the log exists and is not to be resumed, is to be compressed, or is a
+            pipe or a device.
     """
     if options.interpret:
         if options.timing == "graph":
@@ -167,6 +168,8 @@ def _settled(options: TuneOptions) -> TuneOptions:
     if options.output.suffix == ".gz":
         hint = "leave .gz out; gzip -n LOG.csv when the sweep is finished"
         raise UsageError("a sweep adds rows, and cannot to a compressed log", file=options.output, hint=hint)
+    if options.output.exists() and not options.output.is_file():
+        raise UsageError("a sweep adds rows to a file, and this is none", file=options.output)
     if options.output.exists() and not options.resume:
         hint = "--resume continues it; or choose another name"
         raise UsageError("the log exists already", file=options.output, hint=hint)

@@ -115,12 +115,12 @@ def load_target(path: str) -> Target:
         file = getattr(found, "__file__", None)
         for part in attribute.split("."):
             found = getattr(found, part)
+        return Target(path, checked_tunable(found, path), file)
     except HeurgenError:
         raise
-    except Exception as error:  # whatever the import of a stranger's module raises
+    except (Exception, SystemExit) as error:  # whatever the import of a stranger's module raises
         hint = "pip install 'heurgen[kernels]'" if _lacks_torch(error) else None
         raise UsageError(f"cannot load {quoted(path)}: {first_line(error)}", hint=hint) from error
-    return Target(path, checked_tunable(found, path), file)
 
 
 def checked_tunable(found: Any, path: str) -> Tunable:
@@ -185,5 +185,5 @@ def _compiled_as(value: int | float | bool | str) -> str:
     return "float" if type(value) is float else str(value)
 
 
-def _lacks_torch(error: Exception) -> bool:
+def _lacks_torch(error: BaseException) -> bool:
     return isinstance(error, ImportError) and error.name in ("torch", "triton")

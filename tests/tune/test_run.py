@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import tomllib
 from collections import Counter
 from dataclasses import replace
@@ -171,6 +172,15 @@ def test_a_compressed_log_is_refused_before_anything_is_measured(tmp_path: Path,
         "(leave .gz out; gzip -n LOG.csv when the sweep is finished)"
     )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path: Path, resume: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(UsageError, match="a sweep adds rows to a file, and this is none"):
+            tuned(path, resume=resume)
+    assert list(tmp_path.iterdir()) == [tmp_path / "pipe"]
 
 
 def test_a_workload_that_does_not_fit_the_kernel(tmp_path: Path) -> None:

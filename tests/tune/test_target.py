@@ -68,6 +68,27 @@ def test_modules_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        (
+            "class T:\n @property\n def name(self): raise ValueError('late')\ntunable = T()",
+            "ValueError: late",
+        ),
+    ],
+)
+def test_a_module_that_ends_the_program_or_fails_when_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    (tmp_path / "ends_of_test_target.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "ends_of_test_target", raising=False)
+    with pytest.raises(UsageError) as caught:
+        load_target("ends_of_test_target:tunable")
+    assert str(caught.value) == f"cannot load 'ends_of_test_target:tunable': {message}"
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"features": {}}, "the features of 'p' must be a mapping of names to types"),
