@@ -47,9 +47,10 @@ def record(command: Sequence[str], output: Path, *, to_stderr: bool = False) -> 
         environment = {**os.environ, FOLDER: folder, "PYTHONPATH": path}
         try:
             stdout = _STDERR if to_stderr else None
-            status = subprocess.run(command, env=environment, stdout=stdout, check=False).returncode
+            process = subprocess.Popen(command, env=environment, stdout=stdout)
         except OSError as error:
             raise UsageError(f"cannot run {quoted(command[0])}: {error.strerror}") from error
+        status = _ended(process)
         records = [json.loads(line) for f in sorted(Path(folder).glob("*.jsonl")) for line in _lines(f)]
     sweeps = [r for r in records if r["event"] == "sweep"]
     if not sweeps:
@@ -66,6 +67,23 @@ def record(command: Sequence[str], output: Path, *, to_stderr: bool = False) -> 
         kernels = {k: own for k, own in kernels.items() if k not in failed}
     logs = {kernel: _log(kernel, own) for kernel, own in kernels.items()}
     return Recorded(status, logs, _files(list(kernels), output), tuple(notes))
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the program; gives its exit status.
+
+    Ctrl-C is how a server is ended, and reaches it as well: what it has recorded is kept. The second one kills it.
+    """
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        pass
+    try:
+        return process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
 
 
 def _kernels(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

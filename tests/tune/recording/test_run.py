@@ -46,13 +46,17 @@ sys.exit(3)
 """
 
 
-def record(folder: Path, *command: str, output: str = "log.csv") -> subprocess.CompletedProcess[str]:
+def record(
+    folder: Path, *command: str, output: str = "log.csv", **options: Any
+) -> subprocess.CompletedProcess[str]:
     (folder / "bench.py").write_text(BENCH)
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     words = [sys.executable, "-m", "heurgen", "record", "-o", output, "--", *command]
     root = Path(__file__).parents[3]
     environment["PYTHONPATH"] = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False, **options
+    )
 
 
 def test_a_program_is_recorded(tmp_path: Path) -> None:
@@ -165,6 +169,25 @@ def test_kernels_of_one_name_with_other_keys_are_numbered(tmp_path: Path) -> Non
 def test_half_a_line_of_a_program_that_was_killed_is_left_out(tmp_path: Path) -> None:
     whole = line(features={"n": 1})
     assert len(recorded(tmp_path / "log.csv", whole, whole[:40]).logs["k"].rows) == 2
+
+
+SERVER = """
+import os, pathlib, signal, sys, time
+(pathlib.Path(os.environ["HEURGEN_RECORD"]) / "1.jsonl").write_text(sys.argv[1] + "\\n")
+try:
+    os.killpg(0, signal.SIGINT)  # Ctrl-C reaches all processes of the terminal
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(1)  # longer than anybody waits who thinks that it hangs
+    sys.exit(4)
+"""
+
+
+def test_ctrl_c_that_ends_a_server_keeps_what_was_recorded(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(SERVER)
+    done = record(tmp_path, sys.executable, "serve.py", line(), start_new_session=True)
+    assert done.returncode == 4, done.stderr
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
 
 
 def test_a_program_that_tunes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
