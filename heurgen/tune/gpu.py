@@ -22,6 +22,7 @@ from heurgen.tune.target import Target
 FLUSH_BYTES = 1 << 30
 MAX_FLUSHES = 20
 _TOLERANCE = {"torch.bfloat16": 1e-2, "torch.float16": 2e-3, "torch.float32": 1e-3, "torch.float64": 1e-6}
+_TOLERANCE |= {"torch.complex64": 1e-3, "torch.complex128": 1e-6}
 _FP8_TOLERANCE = 6e-2
 
 
@@ -196,9 +197,10 @@ def difference(tunable: Any, output: Any, expected: Any) -> str | None:
     default = _FP8_TOLERANCE if "float8" in dtype else _TOLERANCE.get(dtype, 0.0)
     given = getattr(tunable, "tolerance", None)
     limit = default if given is None else float(given)
-    exact = expected.double()
+    widen = "cdouble" if "complex" in f"{dtype} {expected.dtype}" else "double"
+    exact = getattr(expected, widen)()
     norm = float(exact.norm())
-    error = float((output.double() - exact).norm()) / (norm if norm > 0 else 1.0)
+    error = float((getattr(output, widen)() - exact).norm()) / (norm if norm > 0 else 1.0)
     return None if error <= limit else f"relative error {error:.3g}, allowed {limit:g}"
 
 

@@ -30,7 +30,8 @@ The rest is optional. The tuner looks for an attribute of that name and uses the
     compile         (inputs, config) -> None: compile without launching, in a worker process. Default:
                     `launch` with Triton's launches turned into `warmup` calls; suits `kernel[grid](...)`.
     tolerance       largest relative error ||out - ref|| / ||ref||. Default by the output's dtype: 1e-2 for
-                    bfloat16, 2e-3 for float16, 1e-3 for float32 (Triton multiplies it as tf32), 6e-2 for fp8
+                    bfloat16, 2e-3 for float16, 1e-3 for float32 (Triton multiplies it as tf32) and complex64, 1e-6
+                    for float64 and complex128, 6e-2 for fp8; 0 (exact) for others
     check           (output, expected) -> None or what is wrong; replaces the comparison by norm
     reset           (inputs) -> None: before a checked launch, poison outputs or restore what a launch changed
     sources         paths whose bytes are the kernel; hashed into the card. Default: the module's own file.

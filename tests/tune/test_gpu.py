@@ -68,6 +68,15 @@ def test_answers_that_are_wrong_whatever_the_numbers() -> None:
     assert difference(object(), pair, (Tensor([1.0]), Tensor([1.0]))) == "relative error 1, allowed 0.002"
 
 
+def test_imaginary_parts_count() -> None:
+    torch = pytest.importorskip("torch")
+    right = torch.complex(torch.ones(4), torch.ones(4))
+    assert difference(object(), right * (1 + 1e-4), right) is None
+    wrong = torch.complex(torch.ones(4), -torch.ones(4))
+    assert difference(object(), wrong, right) == "relative error 1.41, allowed 0.001"
+    assert difference(object(), torch.ones(4), right) == "relative error 0.707, allowed 0.001"
+
+
 def test_a_tunable_may_say_what_is_wrong() -> None:
     loose = types.SimpleNamespace(tolerance=0.5)
     assert difference(loose, Tensor([1.4]), Tensor([1.0])) is None
