@@ -321,6 +321,8 @@ class _Book:
             self.samples = Samples(options.output, self._new)
         except BaseException:
             self.journal.close()
+            if self._new:
+                options.output.unlink()
             raise
 
     def admit(self, device: DeviceInfo) -> Matrix:

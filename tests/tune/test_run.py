@@ -88,6 +88,13 @@ def test_launches_of_a_log_that_is_gone_are_in_no_median(tmp_path: Path, resume:
     assert path.read_bytes() == (tmp_path / "other.csv").read_bytes()
 
 
+def test_where_launches_cannot_be_kept_no_empty_log_stays(tmp_path: Path) -> None:
+    (tmp_path / "log.samples").mkdir()
+    with pytest.raises(UsageError, match="cannot keep the sweep's launches"):
+        tuned(tmp_path / "log.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.samples"]
+
+
 def test_the_card_of_a_log_that_is_gone_is_not_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     tuned(path)
