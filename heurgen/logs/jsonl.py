@@ -120,6 +120,9 @@ def _form(line: str, codes_of: CodesOf) -> _Form | None:
         pairs = _DECODER.decode(line)
     except (ValueError, RecursionError):
         return None
+    # The columns of a list or an object have names of their own; the key itself is none.
+    if any(isinstance(value, list) for _, value in pairs):
+        return None
     keys = [key for key, _ in pairs]
     separator = next((s for s in _SEPARATORS if line.count(s) == len(keys) - 1), None)
     if separator is None or len(set(keys)) < len(keys):

@@ -163,3 +163,16 @@ def test_objects_and_lists_are_columns_of_their_own() -> None:
         "sizes.1": ["8", ""],
         "ok": ["true", ""],
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "columns"),
+    [
+        ('{"sizes": [4, 8], "ok": true}', {"sizes.0", "sizes.1", "ok"}),
+        ('{"ok": true, "gpu": {"name": "H200"}}', {"ok", "gpu.name"}),
+        ('{"ok": true, "note": {}}', {"ok"}),
+    ],
+)
+def test_a_key_with_a_list_or_an_object_is_no_column_itself(line: str, columns: set[str]) -> None:
+    """It was one without cells, which `init` drafted and `validate` died of."""
+    assert set(parse_cells([("t", f"{line}\n{line}\n")]).codes) == columns
