@@ -58,14 +58,16 @@ def columns_of(path: str, table: Any) -> dict[str, tuple[list[str], NDArray[np.i
         raise LogError(
             "the frame has no rows" if len(table.columns) else "the frame has no columns", file=path
         )
-    if any(name is not None for name in table.index.names):  # what a groupby leaves is data too
-        table = table.reset_index()
+    named = [name for name in table.index.names if name is not None]
+    if named:  # what a groupby leaves is data too
+        table = table.reset_index(allow_duplicates=True)
     found: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
     for position, name in enumerate(table.columns):
         if not isinstance(name, str) or not name.strip():
             raise LogError(f"column {position} is named {quoted(name)}, expected text", file=path)
         if name in found:
-            raise LogError("two columns of the frame have this name", file=path, column=name)
+            hint = "so has its index: reset_index(drop=True) leaves that out" if name in named else None
+            raise LogError("two columns of the frame have this name", file=path, column=name, hint=hint)
         found[name] = _column(path, name, table.iloc[:, position])
     return found
 

@@ -134,6 +134,14 @@ def test_two_columns_of_one_name() -> None:
     assert str(error.value) == "frame: column 'a': two columns of the frame have this name"
 
 
+def test_an_index_that_is_a_column_too() -> None:
+    """`set_index(drop=False)`: pandas' own ValueError came through."""
+    with pytest.raises(HeurgenError) as error:
+        read_cells([pd.DataFrame({"a": [1]}).set_index("a", drop=False)])
+    hint = "so has its index: reset_index(drop=True) leaves that out"
+    assert str(error.value) == f"frame: column 'a': two columns of the frame have this name ({hint})"
+
+
 def test_what_a_groupby_leaves_is_data() -> None:
     grouped = pd.DataFrame({"k": ["a", "b"], "v": [1.5, 2.0], "flag": [True, False]}).set_index("k")
     cells = read_cells([grouped])
