@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -350,11 +351,16 @@ def _differences(made: Made) -> Iterator[Drift]:
 
 def is_built(path: str | Path) -> bool:
     """Whether a project file, in the file's folder or above it, makes this module: then `build` makes it again."""
-    module = Path(path).absolute()
+    module = _placed(Path(path))
     for folder in module.parents:
         if (folder / PROJECT_FILE).is_file():
             try:
-                return any(h.module.absolute() == module for h in read_project(folder / PROJECT_FILE))
+                return any(_placed(h.module) == module for h in read_project(folder / PROJECT_FILE))
             except SpecError:
                 return False
     return False
+
+
+def _placed(file: Path) -> Path:
+    """The name in the folder that it is really in, whatever `..` and links lead there; itself it may be a link."""
+    return Path(os.path.realpath(file.parent)) / file.name

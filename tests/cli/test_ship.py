@@ -63,6 +63,23 @@ def test_the_header_names_the_command_that_makes_the_module_again(folder: Path) 
 
 
 @pytest.mark.parametrize(
+    ("declared", "emitted"),
+    [("sub/../m.py", "m.py"), ("m.py", "sub/../m.py"), ("m.py", "link/m.py"), ("link/m.py", "m.py")],
+)
+def test_a_module_of_the_project_is_known_by_the_folder_it_is_in(
+    folder: Path, declared: str, emitted: str
+) -> None:
+    """Else `check` finds what `emit` wrote to differ from what `build` writes, by the header alone."""
+    (folder / "sub").mkdir()
+    (folder / "link").symlink_to(folder, target_is_directory=True)
+    (folder / "heurgen.toml").write_text(
+        f'[[heuristic]]\nlogs = ["log.csv"]\nspec = "kernel.toml"\nmodel = "model.json"\nmodule = "{declared}"\n'
+    )
+    run("emit", "model.json", "-o", emitted)
+    assert "# Regenerate: heurgen build heurgen.toml\n" in (folder / "m.py").read_text()
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (
