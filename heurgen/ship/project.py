@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 PROJECT_FILE = "heurgen.toml"
 COMMAND = f"heurgen build {PROJECT_FILE}"
+_LINE_ENDS = (
+    "git turned them into those of Windows? Write `* text eol=lf` in .gitattributes, and run heurgen build"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +228,21 @@ def make(heuristic: Heuristic, proof: Proof | None = None) -> Made:
 
 
 def _proved(heuristic: Heuristic, proof: Proof) -> HeuristicModule | None:
-    """The shipped model, if it is the proof's to the byte."""
+    """The shipped model, if it is the proof's, line ends apart."""
     try:
-        text = read_utf8(heuristic.model, ModelError, schema.MAX_BYTES)
+        text = _model_text(heuristic)
         return schema.from_json(text) if text_hash(text) == proof.model else None
     except ModelError:
         return None
+
+
+def _model_text(heuristic: Heuristic) -> str:
+    """The shipped model, with the line ends that heurgen wrote: git may have given it Windows' own."""
+    return _unix(read_utf8(heuristic.model, ModelError, schema.MAX_BYTES))
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
 def _rendered(module: HeuristicModule, heuristic: Heuristic) -> str:
@@ -250,7 +262,7 @@ def _shipped(heuristic: Heuristic) -> HeuristicModule:
         hint = "restore it, or run heurgen build where its external logs are"
         return ModelError(message, file=heuristic.model, hint=hint)
 
-    if not schema.is_untouched(read_utf8(heuristic.model, ModelError, schema.MAX_BYTES)):
+    if not schema.is_untouched(_model_text(heuristic)):
         raise fail("its checksum does not fit: edited by hand")
     module = schema.read_model(heuristic.model)
     for key, expected in (("log_hash", heuristic.log_hash), ("note", heuristic.note)):
@@ -345,7 +357,9 @@ def _differences(made: Made) -> Iterator[Drift]:
     for file, text in _texts(made):
         if not file.exists():
             yield Drift(file, "is missing; run heurgen build")
-        elif changed := diff(file, text):
+        elif (changed := diff(file, text)) and _unix(file.read_bytes().decode("utf-8", "replace")) == text:
+            yield Drift(file, f"differs in its line ends alone: {_LINE_ENDS}")
+        elif changed:
             yield Drift(file, "differs from what the logs give; run heurgen build", changed)
 
 

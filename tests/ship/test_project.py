@@ -62,6 +62,22 @@ def test_check_passes_after_build(built: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["model.json", "module.py"])
+def test_check_tells_line_ends_of_windows_from_edits(built: Path, name: str) -> None:
+    """git's autocrlf: every line was in the diff, and a model without its logs was called edited by hand."""
+    path, project = built / "out" / name, built / "heurgen.toml"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    result = run("check", project)
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"{path}: differs in its line ends alone: git turned them into those of Windows?")
+    project.write_text(project.read_text() + "external = true\n")
+    (built / "log.csv").unlink()
+    assert run("check", project).stdout == f"{line}\n"
+    assert run("build", project).exit_code == 0
+    assert run("check", project).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["model.json", "module.py"])
 def test_check_finds_an_edit_with_a_diff(built: Path, name: str) -> None:
     path = built / "out" / name
     path.write_text(path.read_text().replace("128", "256"))
