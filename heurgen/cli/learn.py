@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from heurgen.base.errors import EmitError
 from heurgen.cli.common import (
     Command,
     examples,
@@ -21,6 +22,7 @@ from heurgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from heurgen.ir import HeuristicModule
     from heurgen.logs.costs import CostTable
 
 
@@ -132,6 +134,7 @@ def train(
     table_of = {(t.vendor, t.device_name): t for t in tables}
     trained = [(s, table_of[s.vendor, s.device]) for s in module.selectors]
     note(text for selector, _ in trained for text in warnings(selector))
+    note(_no_module(module))
     if as_json:
         data = {
             "kernel": module.kernel,
@@ -145,6 +148,17 @@ def train(
         say(to_text(selector, table))
     for found in suggestions:
         say(found.to_text())
+
+
+def _no_module(module: HeuristicModule) -> list[str]:
+    """Why no Python module can be made of a model, which else nobody would learn before `emit`."""
+    from heurgen.render.python import render_python
+
+    try:
+        render_python(module)
+    except EmitError as error:
+        return [f"emit will refuse to make a Python module of this model: {error}"]
+    return []
 
 
 @click.command(epilog=examples("heurgen evaluate log.csv --spec kernel.toml --folds 5 --repeats 4"))

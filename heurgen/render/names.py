@@ -12,6 +12,8 @@ from heurgen.render.text import identifier, literal
 SHORTLIST = ("shortlist", "SHORTLISTS", "_SHORTLISTS_BY_DEVICE", "_SHORTLISTS_BY_CAPABILITY")
 FIXED = ("annotations", "namedtuple", "Callable", "Config", "select", "SELECTORS", "DOMAIN", "PROVENANCE")
 
+_RENAME = "rename the device in the log, or train with --group-by vendor"
+
 ConfigKey = tuple[tuple[str, ...], tuple[tuple[type, str], ...]]
 
 
@@ -97,7 +99,7 @@ def _prefix(selector: ir.Selector) -> str:
     if not clean:
         raise EmitError(
             f"the device {quoted(selector.device)} has no ASCII letter or digit to name a function after",
-            hint="rename the device in the log, or train with --group-by vendor",
+            hint=_RENAME,
         )
     return clean if clean.startswith(f"{selector.vendor}_") else f"{selector.vendor}_{clean}"
 
@@ -105,10 +107,10 @@ def _prefix(selector: ir.Selector) -> str:
 def _check_clashes(module: ir.HeuristicModule, names: Names) -> None:
     owners: dict[str, str] = dict.fromkeys(FIXED, "every generated module")
 
-    def define(name: str, owner: str) -> None:
+    def define(name: str, owner: str, hint: str | None = None) -> None:
         identifier(name)
         if name in owners:
-            raise EmitError(f"the name {name} is needed by {owners[name]} and by {owner}")
+            raise EmitError(f"the name {name} is needed by {owners[name]} and by {owner}", hint=hint)
         owners[name] = owner
 
     if any(s.device is not None for s in module.selectors):
@@ -124,11 +126,12 @@ def _check_clashes(module: ir.HeuristicModule, names: Names) -> None:
     for selector in module.selectors:
         prefix = names.prefixes[selector.vendor, selector.device]
         owner = selector.vendor if selector.device is None else f"the device {quoted(selector.device)}"
-        define(f"select_{prefix}", f"the selector of {owner}")
+        hint = None if selector.device is None else _RENAME
+        define(f"select_{prefix}", f"the selector of {owner}", hint)
         if names.shortlists:
-            define(f"shortlist_{prefix}", f"the shortlist of {owner}")
+            define(f"shortlist_{prefix}", f"the shortlist of {owner}", hint)
         for parameter in selector.parameters:
-            define(f"{prefix}_{parameter}", f"{parameter} of {owner}")
+            define(f"{prefix}_{parameter}", f"{parameter} of {owner}", hint)
     devices = [s.device for s in module.selectors if s.device is not None]
     if twice := [d for i, d in enumerate(devices) if d in devices[:i]]:
-        raise EmitError(f"the device {quoted(twice[0])} belongs to two vendors")
+        raise EmitError(f"the device {quoted(twice[0])} belongs to two vendors", hint=_RENAME)

@@ -64,3 +64,19 @@ def test_group_by_device(tmp_path: Path) -> None:
     features = {"m": 64, "k": 64, "density": 0.5, "dtype": "float16"}
     select = namespace["select"]
     assert select(vendor="nvidia", device="unheard of", **features) == select(vendor="nvidia", **features)
+
+
+def test_a_model_that_no_module_can_be_made_of_says_so_at_once(tmp_path: Path) -> None:
+    """Devices whose names give one function name: `emit` was the first to say it, after all the training."""
+    one = [[c[0], "X 1", *c[2:]] for c in logs.rows(8, ("nvidia",))]
+    other = [[c[0], "X-1", *c[2:]] for c in logs.rows(8, ("nvidia",), seed=5)]
+    log, spec = logs.write(tmp_path, one + other)
+    words = ("train", log, "--spec", spec, "-o", tmp_path / "model.json")
+    result = run(*words, "--group-by", "device")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == (
+        "note: emit will refuse to make a Python module of this model: the name select_nvidia_x_1 is needed by the "
+        "selector of the device 'X 1' and by the selector of the device 'X-1' (rename the device in the log, or "
+        "train with --group-by vendor)"
+    )
+    assert "emit will refuse" not in run(*words, "--group-by", "vendor").stderr

@@ -242,7 +242,7 @@ def test_names_that_clash() -> None:
     h200, other = replace(nvidia, device="NVIDIA H200"), replace(nvidia, device="H200")
     assert refused(replace(base, selectors=(nvidia, h200, other))) == (
         "the name select_nvidia_h200 is needed by the selector of the device 'NVIDIA H200' and by "
-        "the selector of the device 'H200'"
+        "the selector of the device 'H200' (rename the device in the log, or train with --group-by vendor)"
     )
     both = (nvidia, replace(nvidia, vendor="select"))
     selectors = tuple(replace(s, parameters=("nvidia",)) for s in both)
@@ -271,7 +271,9 @@ def test_a_device_of_two_vendors_and_one_without_a_name() -> None:
     nvidia = base.selectors[0]
     amd = replace(nvidia, vendor="amd")
     twice = (nvidia, amd, replace(nvidia, device="x"), replace(amd, device="x"))
-    assert refused(replace(base, selectors=twice)) == "the device 'x' belongs to two vendors"
+    assert refused(replace(base, selectors=twice)) == (
+        "the device 'x' belongs to two vendors (rename the device in the log, or train with --group-by vendor)"
+    )
     assert refused(replace(base, selectors=(nvidia, replace(nvidia, device="\u00ae")))) == (
         "the device '\xae' has no ASCII letter or digit to name a function after "
         "(rename the device in the log, or train with --group-by vendor)"
