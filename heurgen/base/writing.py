@@ -173,6 +173,17 @@ def check_folder(path: Path) -> None:
         _temporary(there / "any", b"", None).unlink()
 
 
+def check_parents(paths: Iterable[Path]) -> None:
+    """Refuse a file whose folder is not there. To be called before long work.
+
+    Raises:
+        EmitError: as `write_atomic` would, after the work.
+    """
+    for path in paths:
+        with _explaining("write", path):
+            path.parent.stat()
+
+
 def make_folder(path: str | Path) -> None:
     """Make a folder, and those above it, where there is none.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heurgen.base.errors import LogError, ModelError, SpecError, UsageError, quoted
+from heurgen.base.errors import HeurgenError, LogError, ModelError, SpecError, UsageError, quoted
 from heurgen.base.reading import read_utf8
 from heurgen.base.toml import Table, read_toml
-from heurgen.base.writing import check_outputs, write_all
+from heurgen.base.writing import check_outputs, check_parents, write_all
 from heurgen.ir import HeuristicModule, schema
 from heurgen.logs.importers.declared import Declared, import_declared, read_declared
 from heurgen.ship.proofs import Proof, inputs_hash, lock_path, lock_text, model_key, read_proofs, text_hash
@@ -131,10 +132,18 @@ def _read_heuristic(entry: Table, folder: Path) -> Heuristic:
 
 
 def _read_options(entry: Table) -> dict[str, Any]:
+    from heurgen.trees import FitOptions
+
     options: dict[str, Any] = {key: entry.text(key) for key in ("strategy", "prefer") if key in entry}
     numbers = ("max_depth", "max_leaves", "max_configs", "shortlist")
     options |= {key: entry.integer(key) for key in numbers if key in entry}
-    return options | ({"tail": entry.number("tail")} if "tail" in entry else {})
+    options |= {"tail": entry.number("tail")} if "tail" in entry else {}
+    for key, value in options.items():
+        try:
+            FitOptions(**{key: value})
+        except UsageError as error:
+            raise entry.error(error.message, key, error.hint) from error
+    return options
 
 
 def _read_triton(entry: Table) -> tuple[str | None, tuple[str, ...]]:
@@ -300,10 +309,12 @@ def build(
     """
     path = Path(path)
     heuristics, proofs = read_project(path), read_proofs(path)
+    check_parents(file for h in heuristics for file in (h.model, h.module))
     made = []
     for heuristic in heuristics:
         progress(f"{heuristic.model}")
-        made.append(make(heuristic, proofs.get(model_key(heuristic.model, path))))
+        with _named(heuristic):
+            made.append(make(heuristic, proofs.get(model_key(heuristic.model, path))))
     names = {model_key(h.model, path) for h in heuristics}
     proofs = {name: proof for name, proof in proofs.items() if name in names}
     proofs |= {
@@ -312,6 +323,16 @@ def build(
     texts = {file: text for m in made for file, text in _texts(m)}
     written = write_all({**texts, lock_path(path): lock_text(proofs)})
     return [(m, {file: written[file] for file, _ in _texts(m)}) for m in made]
+
+
+@contextmanager
+def _named(heuristic: Heuristic) -> Iterator[None]:
+    """An error that names no file names the module that it keeps from being made, one of many."""
+    try:
+        yield
+    except HeurgenError as error:
+        error.file = error.file or str(heuristic.module)
+        raise
 
 
 def _texts(made: Made) -> list[tuple[Path, str]]:
@@ -340,7 +361,8 @@ def check(path: str | Path, retrain: bool = False) -> tuple[list[Drift], list[st
     proofs = {} if retrain else read_proofs(Path(path))
     for heuristic in read_project(path):
         try:
-            made = make(heuristic, proofs.get(model_key(heuristic.model, Path(path))))
+            with _named(heuristic):
+                made = make(heuristic, proofs.get(model_key(heuristic.model, Path(path))))
         except ModelError as error:
             if not heuristic.unseen:
                 raise

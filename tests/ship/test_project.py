@@ -97,7 +97,7 @@ def test_a_module_of_triton_functions(built: Path) -> None:
     project.write_text(triton + 'parameters = ["BLOCK_N"]\n')
     result = run("build", project)
     assert result.exit_code == 2
-    assert "nvidia has no parameter 'BLOCK_N'" in result.stderr
+    assert "module.py: nvidia has no parameter 'BLOCK_N'" in result.stderr
     assert module.read_bytes() == before
     project.write_text(triton + 'parameters = ["BLOCK_M"]\n')
     assert "module.py: differs" in run("check", project).stdout
@@ -257,6 +257,14 @@ def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
             PROJECT + 'tail = "1"\n',
             ":8: column 'heuristic 1.tail': found '1', expected a finite number",
         ),
+        (
+            PROJECT.replace("= 3", "= 0"),
+            ":7: column 'heuristic 1.max_depth': max_depth must be a whole number of at least 1, found '0'",
+        ),
+        (
+            PROJECT.replace('"joint"', '"best"'),
+            ":6: column 'heuristic 1.strategy': unknown strategy 'best' (one of auto, joint, per-parameter, optimal)",
+        ),
         (PROJECT.replace("= 3", "= 1" + "0" * 5000), ": this is no TOML"),
         ("x = " + "[" * 2000, ": this is no TOML"),
         (PROJECT.replace("out/module.py", "./log.csv"), ": {folder}/log.csv is an input ({folder}/log.csv)"),
@@ -293,7 +301,7 @@ def test_bad_project_files(tmp_path: Path, text: str, message: str) -> None:
     assert str(caught.value).startswith(f"{path}{message.replace('{folder}', str(tmp_path))}")
 
 
-def test_build_writes_nothing_where_a_folder_is_missing(tmp_path: Path) -> None:
+def test_build_writes_nothing_where_a_folder_is_missing(tmp_path: Path, trained: list[str]) -> None:
     logs.write(tmp_path, logs.rows(3, ("nvidia",)))
     (tmp_path / "out").mkdir()
     (tmp_path / "heurgen.toml").write_text(PROJECT.replace("out/module.py", "missing/module.py"))
@@ -301,6 +309,7 @@ def test_build_writes_nothing_where_a_folder_is_missing(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "missing/module.py: cannot write: No such file or directory" in result.stderr
     assert list((tmp_path / "out").iterdir()) == []
+    assert trained == []  # it was told after all the training
 
 
 @pytest.fixture
