@@ -173,15 +173,15 @@ def check_folder(path: Path) -> None:
         _temporary(there / "any", b"", None).unlink()
 
 
-def check_parents(paths: Iterable[Path]) -> None:
-    """Refuse a file whose folder is not there. To be called before long work.
+def check_parents(paths: Iterable[str | Path | None]) -> None:
+    """Refuse a file whose folder is not there. To be called before long work; None stands as in `check_outputs`.
 
     Raises:
         EmitError: as `write_atomic` would, after the work.
     """
-    for path in paths:
+    for path in (p for p in paths if p is not None):
         with _explaining("write", path):
-            path.parent.stat()
+            Path(path).parent.stat()
 
 
 def make_folder(path: str | Path) -> None:

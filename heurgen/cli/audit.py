@@ -128,9 +128,10 @@ def audit(
     from heurgen.audit.gate import parse_limits
     from heurgen.audit.recorded import is_training_log
     from heurgen.audit.score import score
-    from heurgen.base.writing import check_outputs
+    from heurgen.base.writing import check_outputs, check_parents
 
     check_outputs([html], [model, *logs, spec, baseline])
+    check_parents([html])
     limits = parse_limits(fail_above) if fail_above is not None else None
     module, old = _read_any(model), None if baseline is None else _read_any(baseline)
     kernel, log, tables = _read_log(logs, spec, (model, module), (baseline, old))
@@ -319,12 +320,13 @@ def diff(
     """
     from heurgen.audit.diff import diff as run
     from heurgen.audit.recorded import is_training_log
-    from heurgen.base.writing import check_outputs, write_atomic
+    from heurgen.base.writing import check_outputs, check_parents, write_atomic
 
     of_logs = all(path.endswith((".csv", ".csv.gz")) for path in (old, new))
     if not of_logs and bool(logs) != (spec is not None):
         raise UsageError("logs and --spec go together", hint="give both, or neither")
     check_outputs([html], [old, new, *logs, spec])
+    check_parents([html])
     if of_logs:
         _diff_logs(old, new, logs, spec, html, as_json)
         return
@@ -403,9 +405,10 @@ def advise(
     from heurgen.audit.advise import advise as run
     from heurgen.audit.advise.traffic import read_traffic
     from heurgen.audit.advise.workload import to_workload
-    from heurgen.base.writing import check_outputs, write_atomic
+    from heurgen.base.writing import check_outputs, check_parents, write_atomic
 
     check_outputs([output], [model, *logs, spec, *traffic])
+    check_parents([output])
     module = _read_any(model)
     kernel, log, tables = _read_log(logs, spec, (model, module))
     table = _table_of(tables, module, vendor)

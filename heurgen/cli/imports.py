@@ -73,7 +73,7 @@ def _import(
     """`outputs` are the log and the spec."""
     from dataclasses import replace
 
-    from heurgen.base.writing import check_outputs, write_all
+    from heurgen.base.writing import check_outputs, check_parents, write_all
     from heurgen.logs.importers.collect import Options
     from heurgen.logs.importers.common import check_readable
     from heurgen.logs.importers.registry import import_logs, name_pairs
@@ -83,6 +83,7 @@ def _import(
         given[name] = name_pairs(given.get(name) or (), f"--{name}")
     output, write_spec = outputs
     check_outputs(outputs, files)
+    check_parents(outputs)
     imported = import_logs(kind, files, Options(**given, keys=keys))
     log, spec, rows = imported.csv_text(), imported.spec_text(), len(imported.rows)
     imported = replace(imported, rows=())  # a million rows take as much as reading them again

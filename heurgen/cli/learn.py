@@ -35,7 +35,11 @@ def _fit_options(command: Command) -> Command:
             show_default=True,
             help="How trees are learnt.",
         ),
-        click.option("--max-depth", type=click.IntRange(1, 16), help="Deepest tree."),
+        click.option(
+            "--max-depth",
+            type=click.IntRange(1, 16),
+            help="Most tests on a path, but for what answers unknown categories.",
+        ),
         click.option(
             "--max-leaves",
             type=click.IntRange(1),
@@ -102,7 +106,7 @@ def train(
     **options: Any,
 ) -> None:
     """Learn a model: small trees that minimise slowdown."""
-    from heurgen.base.writing import check_outputs, write_atomic
+    from heurgen.base.writing import check_outputs, check_parents, write_atomic
     from heurgen.ir.schema import to_json
     from heurgen.logs.card import read_devices, read_tools
     from heurgen.logs.costs import cost_tables
@@ -114,6 +118,7 @@ def train(
     from heurgen.trees import suggest_derived as suggest
 
     check_outputs([output], [*logs, spec, *card])
+    check_parents([output])
     kernel, tools, devices = read_spec(spec), read_tools(card), read_devices(card)
     log = read_logs(logs, kernel)
     note(log.notes)
@@ -172,13 +177,14 @@ def evaluate(
     logs: tuple[str, ...], spec: str, folds: int, repeats: int, html: str | None, as_json: bool
 ) -> None:
     """Compare strategies on scenarios that they were not trained on."""
-    from heurgen.base.writing import check_outputs, write_atomic
+    from heurgen.base.writing import check_outputs, check_parents, write_atomic
     from heurgen.logs.costs import cost_tables
     from heurgen.logs.tuning_log import read_logs
     from heurgen.spec.kernel_spec import read_spec
     from heurgen.trees import evaluate as run
 
     check_outputs([html], [*logs, spec])
+    check_parents([html])
     kernel = read_spec(spec)
     log = read_logs(logs, kernel)
     note(log.notes)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import logs
 from tests.support.commands import run
 
@@ -80,3 +82,23 @@ def test_a_model_that_no_module_can_be_made_of_says_so_at_once(tmp_path: Path) -
         "train with --group-by vendor)"
     )
     assert "emit will refuse" not in run(*words, "--group-by", "vendor").stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "log.csv", "--spec", "kernel.toml", "-o"),
+        ("evaluate", "log.csv", "--spec", "kernel.toml", "--html"),
+        ("audit", "model.json", "log.csv", "--spec", "kernel.toml", "--html"),
+        ("diff", "model.json", "old.json", "--html"),
+        ("advise", "model.json", "log.csv", "--spec", "kernel.toml", "-o"),
+        ("import", "auto", "log.csv", "-o"),
+    ],
+)
+def test_a_folder_that_is_not_there_is_told_before_the_work(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """`train` gave up its model after minutes. Here nothing else is there either."""
+    output = tmp_path / "missing" / "file"
+    result = run(*words, output)
+    assert result.exit_code == 2
+    said = f"error: {output}: cannot write: No such file or directory (create the folder first)"
+    assert result.stderr.splitlines()[0] == said
