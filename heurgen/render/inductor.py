@@ -29,7 +29,11 @@ from heurgen.render.text import Code, code, prose
 # What PyTorch knows of a product before it chooses; a feature takes the field of its name, or what --map says.
 FIELDS = ("M", "N", "K", "batch", "dtype", "op")
 IMPLEMENTATION = ("template_id", "type", "backend")
-EXTERN = ("aten", "cublas", "hipblas", "hipblaslt", "rocblas", "extern")
+# ATen's own kernels go by their names in what max-autotune prints.
+EXTERN = frozenset(
+    "aten cublas hipblas hipblaslt rocblas extern "
+    "mm mm_dtype addmm bias_addmm bmm bmm_dtype baddbmm _int_mm _scaled_mm".split()
+)
 _SPELLINGS = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 _IMPORTS = (
     "from __future__ import annotations",

@@ -128,6 +128,21 @@ def test_pytorch_makes_its_choices_of_the_answer(inputs: Any) -> None:
 
 
 @needs_torch
+@pytest.mark.parametrize("name", ["mm", "bias_addmm", "_scaled_mm", "bmm_dtype"])
+def test_kernels_of_aten_by_the_names_that_max_autotune_prints(inputs: Any, name: str) -> None:
+    import torch
+
+    selector = ir.Selector("nvidia", ("type",), ((name,),), LEAF(0))
+    source = ir.HeuristicModule(
+        "mm", (ir.Feature("M", "int"),), (ir.Parameter("type", "category"),), (selector,)
+    )
+    choices = loaded(source)["Choices"]()
+    uids = ["aten::mm", "triton::mm"]
+    found = choices.lookup_template_configs(inputs(16, 64, 64, torch.bfloat16), "mm", uids)
+    assert found == {"aten::mm": [{}]}
+
+
+@needs_torch
 def test_many_shapes_through_pytorch(inputs: Any) -> None:
     import torch
 

@@ -52,6 +52,11 @@ _TAKES = re.compile(r"AUTOTUNE (benchmarking )?takes")
 # "s0", and "u0" of a size that the program computes.
 _SYMBOL = re.compile(r"\b[su][0-9]+\b")
 _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=('[^']*'|\"[^\"]*\"|[^,]+)(?:, |$)")
+# Names that end in a number, which every tuning of a program gives anew.
+_NUMBERED = re.compile(r"(triton|decompose_k|contiguous|cutedsl|nv)_(.+)_[0-9]+")
+_SPLIT = re.compile(r"mm_([0-9]+)_split")
+# The templates that a matrix product had first: "triton" alone.
+_PLAIN = ("mm", "bmm")
 _ADDING = ("addmm", "baddbmm")
 _MM_NAMES = ("mm", "addmm", "bmm", "baddbmm", "int_mm", "scaled_mm", "_scaled_mm", "_int_mm")
 
@@ -202,7 +207,7 @@ def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
             features["dtype"] = cell(file, dtypes[1].removeprefix("torch."), f"line {row}: dtypes")
         elif kind and (choice := _CHOICE.search(text)):
             any_choice = True
-            config = _described(file, choice, lines, row)
+            config = _described(file, kind, choice, lines, row)
             time = time_of(file, csv_number(file, choice[2], row, choice[1]), f"line {row}")
             yield kind, features, config, time
     if unread:
@@ -211,27 +216,48 @@ def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
         raise file.error("found no block that max-autotune prints", hint="AUTOTUNE mm(...), then its choices")
 
 
-def _described(file: Foreign, choice: re.Match[str], lines: Sequence[str], row: int) -> dict[str, str]:
+def _described(
+    file: Foreign, kind: str, choice: re.Match[str], lines: Sequence[str], row: int
+) -> dict[str, str]:
     """The config of a choice on line `row` (from 1): its parameters stand behind it, or on the lines below it.
 
     Raises:
         LogError: a template of Triton has none. Its name is numbered anew in every tuning, so that all would be one.
     """
-    said = [choice[3]]
+    said = [choice[3].removeprefix(" CuteDSL template").rstrip(")")]
     while row < len(lines) and (more := _CONTINUED.search(lines[row][:4000])):
         said.append(more[1])
         row += 1
-    triton = choice[1].startswith("triton_")
     fields = (f for s in said for f in _FIELD.finditer(s.strip().rstrip(",")))
     config = {f[1]: f[2].strip("'\" ") for f in fields}
-    if triton and not config:
+    if choice[1].startswith("triton_") and not config:
         raise file.error(
             f"the choice {quoted(choice[1])} names no parameter",
             row=row,
             hint="older versions of torch print names alone; log with TORCHINDUCTOR_MM_LOGGING_FILE",
         )
-    config = {"type": "triton" if triton else choice[1]} | config
-    return {k: v for k, v in config.items() if v != "None"}
+    return {k: v for k, v in (_implementation(kind, choice) | config).items() if v != "None"}
+
+
+def _implementation(kind: str, choice: re.Match[str]) -> dict[str, str]:
+    """`type`, as PyTorch calls the template where the name tells it, without the number of this tuning.
+
+    A product has several templates of Triton, and one set of parameters means another kernel in each.
+    """
+    name, words = choice[1], [w for w in choice[3].split() if "=" not in w]
+    if name.startswith("cutlass_") and words:  # behind it a hash of the code
+        return {"type": "cutlass", "kernel": words[0]}
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered is None:
+        return {"type": "triton" if name.startswith("triton_") else name}
+    maker, template = numbered[1], numbered[2]
+    if maker == "triton":
+        plain = kind not in _MM_NAMES or template in _PLAIN
+        return {"type": "triton" if plain else f"triton::{template}"}
+    if maker == "decompose_k" and (split := _SPLIT.fullmatch(template)):
+        return {"type": maker, "k_split": split[1]}
+    kernel = {"kernel": words[1]} if maker == "nv" and len(words) == 2 else {}
+    return {"type": f"{maker}_{template}"} | kernel
 
 
 def _sizes(file: Foreign, row: int, text: str) -> list[list[int]]:

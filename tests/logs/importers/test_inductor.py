@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from heurgen.base.errors import LogError
 from heurgen.logs.importers.collect import Options
+from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.registry import import_logs
 from heurgen.spec.kernel_spec import parse_spec
 from tests.logs.importers.helpers import (
@@ -142,6 +143,53 @@ def test_what_max_autotune_prints(tmp_path: Path) -> None:
         ("64", "4096", "128", "bfloat16", "mm", "", "0.0312"),
         ("64", "4096", "128", "bfloat16", "triton", "64", "0.0297"),
     ]
+
+
+def printed(*choices: str) -> str:
+    head = "AUTOTUNE mm(64x4096, 4096x128)\nstrides: [4096, 1], [1, 4096]\ndtypes: torch.bfloat16, torch.bfloat16\n"
+    return head + "".join(f"  {c}\n" for c in choices)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "config"),
+    [
+        ("decompose_k_mm_32_split_{}", "k_split=32", {"type": "decompose_k", "k_split": "32"}),
+        ("decompose_k_mm_16_split_{}", "", {"type": "decompose_k", "k_split": "16"}),
+        ("contiguous_addmm_{}", "contiguous addmm", {"type": "contiguous_addmm"}),
+        ("nv_universal_gemm_{}", "nv_universal_gemm tile128", {"type": "nv_universal_gemm", "kernel": "tile128"}),
+        ("cutlass_{}a8", "cutlass3x_sm90 swizzle=2", {"type": "cutlass", "kernel": "cutlass3x_sm90", "swizzle": "2"}),
+        ("cutedsl_gg_{}", "CuteDSL template cutedsl_gg_3 (TILE_M=128, TMA=True)",
+         {"type": "cutedsl_gg", "TILE_M": "128", "TMA": "True"}),
+        ("triton_mm_persistent_tma_{}", "BLOCK_K=64", {"type": "triton::mm_persistent_tma", "BLOCK_K": "64"}),
+        ("triton_bmm_{}", "BLOCK_K=64", {"type": "triton", "BLOCK_K": "64"}),
+        ("_scaled_mm", "", {"type": "_scaled_mm"}),
+    ],
+)  # fmt: skip
+def test_the_number_that_a_tuning_gives_a_choice_is_no_part_of_its_config(
+    tmp_path: Path, name: str, said: str, config: dict[str, str]
+) -> None:
+    other = "triton_mm_9 0.05 ms 50.0% BLOCK_K=32"
+    text = "".join(
+        printed(f"{name.format(i)} 0.01 ms 100.0% {said}", other).replace("64x4096", f"{i}x4096")
+        for i in (1, 2)
+    )
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    found = [
+        {n: v for n, v in zip(imported.columns, row, strict=True) if v and n in parameters(imported)}
+        for row in imported.rows
+        if row[-1] == "0.01"
+    ]
+    assert found == [config, config]
+
+
+def parameters(imported: Imported) -> list[str]:
+    return [p.name for p in parse_spec(imported.spec_text()).parameters]
+
+
+def test_printed_templates_of_equal_parameters_are_two_configs(tmp_path: Path) -> None:
+    text = printed("triton_mm_1 0.2 ms 50% BLOCK_K=64", "triton_mm_persistent_tma_2 0.1 ms 100% BLOCK_K=64")
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    assert columns(imported, "type", "time_ms") == [("triton", "0.2"), ("triton::mm_persistent_tma", "0.1")]
 
 
 def test_printed_products_of_one_shape_and_other_strides_are_other_scenarios(tmp_path: Path) -> None:
