@@ -10,7 +10,7 @@ are comments. A JSON file `<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,10 @@ from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, csv_row
 from heurgen.logs.vendors import vendor_of
 
 _TIMES = ("us", "duration")
-# Of the winner: never the choice itself.
-_RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio tflops bw _tag".split())
+# Of the winner, or for readers: never the choice itself.
+_RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio tflops bw _tag model".split())
+# The end of `_tag` of a row that AITER takes where the winner's library is missing.
+_SECOND = "fallback"
 _PARAMETERS = frozenset(
     "libtype kernelId solidx splitK block_m ksplit run_1stage BV kernelName kernelName1 kernelName2".split()
 )
@@ -106,7 +108,7 @@ def _csv(file: Foreign, options: Options, found: Collected) -> None:
     skipped = 0
     read = [(i, n) for i, n in enumerate(header) if n not in left_out]
     known: dict[str, str] = {}
-    for line, cells in rows:
+    for line, cells in _first_choices(header, rows, found):
         row = {n: known.get(cells[i], "") or _cell(file, cells[i], line, n, known) for i, n in read}
         value = csv_number(file, row[time], line, time)
         if value <= 0 or value == float("inf"):  # AITER writes -1 or inf where nothing ran
@@ -122,6 +124,21 @@ def _csv(file: Foreign, options: Options, found: Collected) -> None:
         )
     if skipped:
         found.notes.append(f"{counted(skipped, 'shape')} without a time left out: nothing ran")
+
+
+def _first_choices(
+    header: list[str], rows: Iterable[tuple[int, list[str]]], found: Collected
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows less those that AITER takes for want of the winner's library: they are of slower configs."""
+    tag = header.index("_tag") if "_tag" in header else None
+    second = 0
+    for line, cells in rows:
+        if tag is not None and cells[tag].strip().endswith(_SECOND):
+            second += 1
+        else:
+            yield line, cells
+    if second:
+        found.notes.append(f"{counted(second, 'row')} left out: for where the winner's library is missing")
 
 
 def _cell(file: Foreign, text: str, line: int, column: str, known: dict[str, str]) -> str:

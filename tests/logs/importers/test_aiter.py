@@ -142,6 +142,28 @@ def test_roles_of_the_columns(tmp_path: Path, name: str) -> None:
     assert list(imported.columns) == expected
 
 
+def test_rows_for_where_the_winner_s_library_is_missing_are_no_winners(tmp_path: Path) -> None:
+    head = "gfx,cu_num,token,kernelName1,us,_tag\n"
+    rows = [f"gfx950,256,{t},{k},{us},{tag}\n" for t in (1, 2) for k, us, tag in FMOE]
+    imported = import_logs("auto", [write(tmp_path, "tuned_fmoe.csv", head + "".join(rows))], Options())
+    assert columns(imported, "token", "kernelName1") == [("1", "a"), ("2", "a")]
+    assert "scenario" not in imported.columns
+    assert "2 rows left out: for where the winner's library is missing" in imported.notes
+    kept = import_logs(
+        "auto", [write(tmp_path, "x_tuned_fmoe.csv", head + rows[0].replace(",\n", ",pinned\n"))], Options()
+    )
+    assert columns(kept, "kernelName1") == [("a",)]
+
+
+FMOE = (("a", 10, ""), ("b", 15, "flydsl_fallback"))
+
+
+def test_the_name_of_a_model_is_no_feature(tmp_path: Path) -> None:
+    text = "model,arch,H,BV,us\nqwen,gfx942,8,16,2.0\nllama,gfx942,16,32,3.0\n"
+    imported = import_logs("auto", [write(tmp_path, "x_tuned.csv", text)], Options())
+    assert imported.columns == ("vendor", "device", "H", "BV", "status", "time_ms")
+
+
 def test_kernels_of_other_kinds_are_other_kernels(tmp_path: Path) -> None:
     for kind in ("gemm", "gemm_of_a_model", "fmoe", "bmm"):
         write(tmp_path, f"a8w8_tuned_{kind}.csv", AITER + f"gfx942,304,{len(kind)},2,3\n")
