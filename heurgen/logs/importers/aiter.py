@@ -18,7 +18,7 @@ from heurgen.base.errors import printable, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import amd_device, device_and_vendor
+from heurgen.logs.importers.devices import amd_device
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, csv_rows, parse_json, time_of
 from heurgen.logs.vendors import vendor_of
 
@@ -115,7 +115,7 @@ def _csv(file: Foreign, options: Options, found: Collected) -> None:
             skipped += 1
             continue
         told, units = _device(file, line, row)
-        device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
+        device, vendor = found.place(file.file, told, options)
         config = {n: row[n] for n in parameters}
         found.add(
             found.scenario(vendor, device, {n: row[n] or "none" for n in features} | units),
@@ -182,7 +182,7 @@ def _json(file: Foreign, options: Options, found: Collected) -> None:
     `any` is for what neither serves; it stands at the smallest such M.
     """
     _, told, shape = _told(file)
-    device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
+    device, vendor = found.place(file.file, told, options)
     data = a(file, parse_json(file), dict, "")
     bounds = _bounds(file, data)
     largest = max((int(k.split("_")[2]) for k in bounds if k.startswith("M_LEQ")), default=0)

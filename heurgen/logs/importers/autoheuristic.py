@@ -28,6 +28,7 @@ from heurgen.logs.importers.common import (
     safe_name,
     sorted_values,
 )
+from heurgen.logs.importers.devices import check_one_place
 from heurgen.logs.importers.foreign import Foreign, read_foreign
 from heurgen.logs.vendors import vendor_of
 from heurgen.spec.draft_toml import Draft, Entry
@@ -68,7 +69,7 @@ def import_autoheuristic(
     Raises:
         LogError: a file is no such log, the files are of different heuristics, or the folder of one alone of two that
             have equal metadata names a device.
-        UsageError: no file, or a vendor or device that cannot be one.
+        UsageError: no file, a vendor or device that cannot be one, or one that is said of several that folders tell.
     """
     if not files:
         raise UsageError("no file to import", hint="name at least one AutoHeuristic log")
@@ -80,6 +81,7 @@ def import_autoheuristic(
     by_file = Codes()
     sources = [f if isinstance(f, Foreign) else read_foreign(f) for f in files]
     headers, notes = _read_all(sources, columns, by_file, device)
+    check_one_place(set(_told(headers).values()), device, vendor)
     named = dict.fromkeys(by_file, device) if device else _devices(headers, notes)
     devices = [named[digest] for digest in by_file]
     choices = [parse_choice(text) for text in columns[CHOICE]]

@@ -19,6 +19,7 @@ from heurgen.logs.importers.common import (
     sorted_rows,
     usable_name,
 )
+from heurgen.logs.importers.devices import check_one_place, device_and_vendor
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.kernel_spec import LogColumns
 
@@ -96,12 +97,23 @@ class Collected:
         self.notes: list[str] = []
         self.noises: list[float] = []
         self.scenarios, self.configs = _Kept(), _Kept()
+        self._told: set[str] = set()
         self._statuses: dict[str, int] = {}
         self._scenario, self._config, self._status = array("q"), array("q"), array("q")
         self._time = array("d")
 
     def __len__(self) -> int:
         return len(self._time)
+
+    def place(self, file: str, told: str | None, options: Options) -> tuple[str, str]:
+        """Device and vendor of what a file holds: as the options say, else as it tells (`told`).
+
+        Raises:
+            UsageError: either is unknown, or no device or vendor name.
+        """
+        if told:
+            self._told.add(told)
+        return device_and_vendor(file, told, options.device, options.vendor)
 
     def scenario(self, vendor: str, device: str, features: Texts) -> int:
         """The number of a scenario, for `add`."""
@@ -121,8 +133,9 @@ class Collected:
 
         Raises:
             LogError: nothing was collected, or a scenario lacks a feature that others have.
-            UsageError: --rename or --const does not fit.
+            UsageError: --rename or --const does not fit, or --device or --vendor would make several one.
         """
+        check_one_place(self._told, options.device, options.vendor)
         if not len(self):
             raise LogError(f"the files hold no measurement that {self.tool} wrote")
         return _assembled(self, options)

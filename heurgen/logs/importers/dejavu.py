@@ -22,7 +22,8 @@ from heurgen.logs.importers.common import (
     sorted_rows,
     usable_name,
 )
-from heurgen.logs.importers.dejavu_cache import Cache, Winner, read_cache
+from heurgen.logs.importers.dejavu_cache import Cache, Winner, read_cache, told_device
+from heurgen.logs.importers.devices import check_one_place
 from heurgen.logs.importers.foreign import Foreign, read_foreign
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.kernel_spec import LogColumns
@@ -79,11 +80,13 @@ def import_dejavu(
 
     Raises:
         LogError: a file is no such cache, or the files are of different kernels.
-        UsageError: no file, a device or vendor that no path tells, or a rename that does not fit.
+        UsageError: no file, a device or vendor that no path tells, one that is said of several, or a rename that does
+            not fit.
     """
     if not files:
         raise UsageError("no file to import", hint="name at least one triton-dejavu cache.json")
     sources = [f if isinstance(f, Foreign) else read_foreign(f) for f in files]
+    check_one_place({told for s in sources if (told := told_device(s.file))}, device, vendor)
     caches, notes = _distinct([read_cache(s, device=device, vendor=vendor) for s in sources])
     caches = _renamed(caches, rename or {})
     _check_same_kernel(caches)

@@ -124,9 +124,7 @@ def _kernel(data: dict[str, Any]) -> str:
 def _device_and_vendor(file: str, device: str | None, vendor: str | None) -> tuple[str, str]:
     parts = PurePath(os.path.abspath(file)).parts
     if device is None:
-        folders = [m.group(1) for part in reversed(parts[:-1]) if (m := _GPU_FOLDER.fullmatch(part))]
-        found = _gpu_in_name(parts[-1]) or (folders[0] if folders else "")
-        device = found.replace("_", " ").strip()
+        device = told_device(file)
         if not device:
             raise UsageError(f"{printable(file)}: the path names no device", hint="say which: --device NAME")
     if not device or printable(device) != device:
@@ -146,6 +144,14 @@ def _device_and_vendor(file: str, device: str | None, vendor: str | None) -> tup
     if problem := vendor_problem(vendor):
         raise UsageError(f"{quoted(vendor)} is no vendor, expected {problem}")
     return device, vendor
+
+
+def told_device(file: str) -> str:
+    """The device that a path names, or ""."""
+    parts = PurePath(os.path.abspath(file)).parts
+    folders = [m.group(1) for part in reversed(parts[:-1]) if (m := _GPU_FOLDER.fullmatch(part))]
+    found = _gpu_in_name(parts[-1]) or (folders[0] if folders else "")
+    return found.replace("_", " ").strip()
 
 
 def _gpu_in_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
 from heurgen.base.errors import UsageError, printable, quoted
@@ -32,6 +33,22 @@ def device_and_vendor(
     if (problem := vendor_problem(vendor)) is not None:
         raise UsageError(f"found the vendor {quoted(vendor)}, expected {problem}")
     return device, vendor
+
+
+def check_one_place(told: Collection[str], device: str | None, vendor: str | None) -> None:
+    """What is said of all files holds for one device: it would make one of those that they tell (`told`).
+
+    Raises:
+        UsageError: a device is said, and they tell several, or a vendor, and they tell devices of several.
+    """
+    vendors = {v for d in told if (v := vendor_of(d)) is not None}
+    for option, said, known in (("--device", device, set(told)), ("--vendor", vendor, vendors)):
+        if said is not None and len(known) > 1:
+            names = ", ".join(map(printable, sorted(known)))
+            raise UsageError(
+                f"the files tell {len(known)} {option[2:]}s ({names}), and {option} would make them one",
+                hint="import them one at a time, and put the logs together: heurgen merge",
+            )
 
 
 def amd_device(architecture: str, compute_units: int | None = None) -> str:

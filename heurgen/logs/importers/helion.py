@@ -21,7 +21,6 @@ from heurgen.base.errors import UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import (
     Foreign,
     a,
@@ -96,7 +95,7 @@ def _measurements(file: Foreign, rows: Any, options: Options, found: Collected) 
     kernels = set()
     hardware = _HARDWARE.fullmatch(file.name)
     told = hardware[1].replace("_", " ") if hardware else None
-    device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
+    device, vendor = found.place(file.file, told, options)
     for line, row in rows:
         if options.kernel not in (None, row["kernel_name"]):
             continue
@@ -134,7 +133,7 @@ def _logs(
         if status in _NOT_RUN or options.kernel not in (None, run.kernel or options.kernel):
             continue
         kernels |= {run.kernel} - {""}
-        device, vendor = device_and_vendor(file.file, run.device or None, options.device, options.vendor)
+        device, vendor = found.place(file.file, run.device or None, options)
         time, good = None, status in ("ok", "success") and row["perf_ms"]
         if good:
             time = time_of(file, csv_number(file, row["perf_ms"], line, "perf_ms"), f"line {line}: perf_ms")

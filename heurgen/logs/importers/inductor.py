@@ -19,7 +19,6 @@ from heurgen.base.errors import UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, setting, time_of
 
 _MM = ("M", "K", "N")
@@ -77,7 +76,7 @@ def import_inductor(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("inductor")
     kinds: set[str] = set()
     for file in files:
-        device, vendor = device_and_vendor(file.file, None, options.device, options.vendor)
+        device, vendor = found.place(file.file, None, options)
         read = _printed(file, found) if _is_printed(file) else _logged(file, found)
         for kind, features, config, time in read:
             if options.kernel in (None, kind):

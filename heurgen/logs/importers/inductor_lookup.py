@@ -15,7 +15,6 @@ from heurgen.base.errors import quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
 
 _KEY = re.compile(
@@ -44,7 +43,7 @@ def import_inductor_lookup(files: Sequence[Foreign], options: Options) -> Import
             if not configs:
                 raise file.error("the key has no config", at=key)
             more += len(configs) > 1
-            device, vendor = device_and_vendor(file.file, match["device"], options.device, options.vendor)
+            device, vendor = found.place(file.file, match["device"], options)
             features = _inputs(file, key, match["inputs"])
             found.add(found.scenario(vendor, device, features), _config(file, key, configs[0]), None)
     if len(ops) > 1:

@@ -12,7 +12,6 @@ from typing import Any
 from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
 
 
@@ -64,7 +63,7 @@ def _line(
         raise file.error(message, row=row, hint="--feature once for each number, in order")
     environment = a(file, data.get("environment", {}), dict, f"line {row}: environment")
     told = cell(file, environment.get("device_name"), f"line {row}: device_name") or None
-    device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
+    device, vendor = found.place(file.file, told, options)
     problem = {n: cell(file, v, f"line {row}: problem_size") for n, v in zip(features, sizes, strict=True)}
     config = {n: setting(file, v, f"line {row}: {n}") for n, v in zip(names, values, strict=True)}
     time = time_of(file, data.get("time"), f"line {row}: time")

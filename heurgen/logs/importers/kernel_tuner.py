@@ -21,7 +21,7 @@ from typing import Any
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import device_and_vendor, device_in
+from heurgen.logs.importers.devices import device_in
 from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, setting, time_of
 
 _MS = {
@@ -82,7 +82,7 @@ def import_kernel_tuner(files: Sequence[Foreign], options: Options) -> Imported:
     found.kernel = kernels[0] if kernels else _name(results, options)
     problems = _problems(results, caches, options, found.notes)
     for run in (*caches, *results):
-        device, vendor = device_and_vendor(run.file.file, run.device, options.device, options.vendor)
+        device, vendor = found.place(run.file.file, run.device, options)
         problem = problems[run.file.file] if run.problem is None else run.problem
         scenario = found.scenario(vendor, device, problem)
         for config, time, status in run.measured:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import amd_device, device_and_vendor
+from heurgen.logs.importers.devices import amd_device
 from heurgen.logs.importers.foreign import Foreign, csv_number, lines, time_of
 
 _NAME = re.compile(
@@ -42,7 +42,7 @@ def import_miopen(files: Sequence[Foreign], options: Options) -> Imported:
         name = _NAME.match(file.name)
         units = (int(name["hex"], 16) if name["hex"] else int(name["units"])) if name else None
         told = amd_device(name[1], units) if name else None
-        device, vendor = device_and_vendor(file.file, told, options.device, options.vendor)
+        device, vendor = found.place(file.file, told, options)
         for row, line in lines(file):
             _line(file, row, line, (vendor, device, units), found)
     return found.imported(options)

@@ -19,7 +19,6 @@ from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.decorator import decorator_keys, split_place
-from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, parse_json, setting, time_of
 
 _ENDING = ".autotune.json"
@@ -68,8 +67,8 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
             f"a Triton cache does not name its key, which holds {', '.join(map(quoted, tunings[0].key))}",
             hint="--keys M,N,K in the decorator's order, or --key-from file.py:function",
         )
-    device, vendor = device_and_vendor(tunings[0].file, None, options.device, options.vendor)
     found = Collected("triton")
+    device, vendor = found.place(tunings[0].file, None, options)
     found.kernel = kernel
     if empty:
         found.notes.append(f"{counted(empty, 'file')} without a timed config left out")

@@ -17,7 +17,6 @@ from heurgen.base.errors import printable, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
 
 _PAIR = re.compile(r"([A-Za-z_]+)=((?:\[[^\]]*\]|[^,\[\]])+|(?<=device_name=))(?:,|$)")
@@ -48,7 +47,7 @@ def import_vllm(files: Sequence[Foreign], options: Options) -> Imported:
         if any_placed and not (device or options.device):
             found.notes.append(f"{printable(file.file)}: left out, it does not say the device")
             continue
-        place = device_and_vendor(file.file, device, options.device, options.vendor)
+        place = found.place(file.file, device, options)
         body = a(file, parse_json(file), dict, "")
         data = {key: config for key, config in body.items() if config is not None}
         blank += len(body) - len(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from heurgen.base.errors import UsageError
-from heurgen.logs.importers.devices import amd_device, device_and_vendor, device_in
+from heurgen.logs.importers.devices import amd_device, check_one_place, device_and_vendor, device_in
 
 
 def test_what_is_said_comes_before_what_was_found() -> None:
@@ -57,3 +57,16 @@ def test_amd_devices_by_architecture() -> None:
 )
 def test_devices_in_the_names_of_files(name: str, device: str | None, rest: str) -> None:
     assert device_in(name) == (device, rest)
+
+
+def test_what_is_said_of_all_files_is_no_name_for_several_devices() -> None:
+    check_one_place(set(), "H200", "acme")
+    check_one_place({"H100"}, "H200", "acme")
+    check_one_place({"H100", "MI300X"}, None, None)
+    check_one_place({"H100", "H200", "mine"}, None, "nvidia")
+    with pytest.raises(UsageError, match=r"the files tell 2 devices \(H100, H200\), and --device would make"):
+        check_one_place({"H100", "H200"}, "H200", None)
+    with pytest.raises(
+        UsageError, match=r"the files tell 2 vendors \(amd, nvidia\), and --vendor would make"
+    ):
+        check_one_place({"H100", "MI300X"}, None, "acme")

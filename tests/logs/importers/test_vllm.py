@@ -110,6 +110,14 @@ def test_one_kernel_of_a_folder(tmp_path: Path) -> None:
         import_logs("vllm", [str(tmp_path)], Options(kernel="moe"))
 
 
+def test_a_device_that_is_said_is_no_name_for_those_of_several_files(tmp_path: Path) -> None:
+    """Times and winners of an MI300X were an H200's."""
+    for device in ("NVIDIA_H200", "AMD_Instinct_MI300X"):
+        write(tmp_path, f"E=8,N=64,device_name={device}.json", '{"1": {"BLOCK_SIZE_M": 16}}')
+    with pytest.raises(UsageError, match=r"the files tell 2 devices \(AMD Instinct MI300X, NVIDIA H200\)"):
+        import_logs("vllm", [str(tmp_path)], Options(device="NVIDIA H200"))
+
+
 def test_a_folder_as_sglang_ships_it(tmp_path: Path) -> None:
     """One file without a device, a size without a config, files of other kernels under names like these."""
     body = '{"1": {"BLOCK_SIZE_M": 16}, "64": null}'
