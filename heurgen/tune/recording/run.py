@@ -58,7 +58,7 @@ def record(command: Sequence[str], output: Path, *, to_stderr: bool = False) -> 
             _nothing(status, bool(records)), hint="a sweep runs once per kernel, key and process"
         )
     kernels = _kernels(sweeps)
-    notes = [f"{kernel}: {counted(len(own), 'sweep')} recorded" for kernel, own in kernels.items()]
+    notes = [_said(kernel, own) for kernel, own in kernels.items()]
     failed = [
         k for k, own in kernels.items() if not any(_time(times) for s in own for _, times in s["timings"])
     ]
@@ -87,15 +87,23 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def _kernels(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Sweeps by kernel; kernels of one name that are tuned by other keys are numbered (copy, copy_2)."""
-    found: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
+    """Sweeps by kernel; kernels of one name from other files, or tuned by other keys, are numbered (copy, copy_2)."""
+    found: dict[tuple[str, tuple[str, ...], str], list[Mapping[str, Any]]] = {}
     for sweep in sweeps:
-        found.setdefault((sweep["kernel"], tuple(sweep.get("keys", ()))), []).append(sweep)
+        place = (sweep["kernel"], tuple(sweep.get("keys", ())), sweep.get("source", ""))
+        found.setdefault(place, []).append(sweep)
     named: dict[str, list[Mapping[str, Any]]] = {}
-    for (kernel, _), own in sorted(found.items(), key=lambda pair: pair[0]):
+    for (kernel, *_), own in sorted(found.items(), key=lambda pair: pair[0]):
         same = sum(k == kernel or re.fullmatch(re.escape(kernel) + "_[0-9]+", k) is not None for k in named)
         named[f"{kernel}_{same + 1}" if same else kernel] = own
     return named
+
+
+def _said(kernel: str, sweeps: Sequence[Mapping[str, Any]]) -> str:
+    """A note; of a kernel that had to be numbered it says the file."""
+    text = f"{kernel}: {counted(len(sweeps), 'sweep')} recorded"
+    source = sweeps[0].get("source", "").rpartition(":")[0]
+    return f"{text}, of {printable(source)}" if source and kernel != sweeps[0]["kernel"] else text
 
 
 def _lines(file: Path) -> list[str]:
@@ -125,7 +133,13 @@ def _log(kernel: str, sweeps: Sequence[Mapping[str, Any]]) -> Imported:
     dtypes = dict.fromkeys(n for s in sweeps for n in s["dtypes"])
     for sweep in sweeps:
         cells = {n: _cell(sweep["features"].get(n)) or "none" for n in features}
-        cells |= {f"{n}_dtype": sweep["dtypes"].get(n, "none").removeprefix("torch.") for n in dtypes}
+        # A key of that name is the user's own, and tells more: uint8 may hold other types.
+        cells |= {
+            f"{n}_dtype{'_' * (f'{n}_dtype' in features)}": sweep["dtypes"]
+            .get(n, "none")
+            .removeprefix("torch.")
+            for n in dtypes
+        }
         scenario = found.scenario(sweep["vendor"], sweep["device"], cells)
         for config, times in sweep["timings"]:
             time = _time(times)

@@ -74,7 +74,14 @@ def _after_run(
         named = {**dict(zip(tuner.arg_names, args, strict=False)), **kwargs}
         dtypes = {n: str(v.dtype) for n, v in named.items() if n in tuner.arg_names and hasattr(v, "dtype")}
         features = {name: named[name] for name in tuner.keys if name in named}
-        _write(_sweep(tuner.base_fn.__name__, features, dtypes, timings) | {"keys": list(tuner.keys)})
+        sweep = _sweep(tuner.base_fn.__name__, features, dtypes, timings)
+        _write(sweep | {"keys": list(tuner.keys), "source": _source(tuner.base_fn)})
+
+
+def _source(function: Any) -> str:
+    """Where a kernel is written: another kernel may have its name, in another file."""
+    code = getattr(function, "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{function.__qualname__}"
 
 
 def _sweep(kernel: str, features: dict[str, Any], dtypes: dict[str, str], timings: Any) -> dict[str, Any]:

@@ -166,6 +166,20 @@ def test_kernels_of_one_name_with_other_keys_are_numbered(tmp_path: Path) -> Non
     assert len(found.logs["k"].rows) == 4
 
 
+def test_kernels_of_one_name_and_key_from_two_files_are_no_repeats(tmp_path: Path) -> None:
+    lines = [line(features={"n": 1}, keys=["n"], source=f"/src/{f}.py:k") for f in ("b", "a", "b")]
+    found = recorded(tmp_path, *lines, "")
+    assert {k: len(log.rows) for k, log in found.logs.items()} == {"k": 2, "k_2": 4}
+    assert found.notes == ("k: 1 sweep recorded", "k_2: 2 sweeps recorded, of /src/b.py")
+
+
+def test_a_key_that_is_called_like_the_dtype_of_an_argument_is_kept(tmp_path: Path) -> None:
+    lines = [line(features={"x_dtype": t}, dtypes={"x": "torch.uint8"}) for t in ("fp4", "int8")]
+    log = recorded(tmp_path / "log.csv", *lines, "").logs["k"]
+    assert log.columns[2:4] == ("x_dtype", "x_dtype_")
+    assert {row[2:4] for row in log.rows} == {("fp4", "uint8"), ("int8", "uint8")}
+
+
 def test_half_a_line_of_a_program_that_was_killed_is_left_out(tmp_path: Path) -> None:
     whole = line(features={"n": 1})
     assert len(recorded(tmp_path / "log.csv", whole, whole[:40]).logs["k"].rows) == 2

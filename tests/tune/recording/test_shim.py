@@ -76,6 +76,7 @@ def test_a_key_that_is_new_in_the_cache_was_tuned(recording: None, tmp_path: Pat
         "device": "Triton interpreter",
         "vendor": "cpu",
         "keys": ["n"],
+        "source": "",
     }
 
 
@@ -126,3 +127,9 @@ def test_what_goes_wrong_in_the_recorder_stays_there(
     assert capsys.readouterr().err == (
         "heurgen record: this sweep is not recorded: ZeroDivisionError('division by zero')\n"
     )
+
+
+def test_the_source_of_a_kernel_is_its_file_and_qualified_name() -> None:
+    name = test_the_source_of_a_kernel_is_its_file_and_qualified_name
+    assert shim._source(name) == f"{__file__}:{name.__name__}"
+    assert shim._source(Config.__init__) == f"{__file__}:Config.__init__"
