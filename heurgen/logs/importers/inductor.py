@@ -100,7 +100,7 @@ Row = tuple[str, dict[str, str], dict[str, str], float | None]
 
 
 def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
-    calls, symbolic, concrete = 0, list[tuple[str, str]](), 0
+    calls, symbolic, concrete, alike = 0, list[tuple[str, str]](), 0, 0
     for i, element in enumerate(a(file, parse_json(file), list, "")):
         entry = a(file, element, dict, f"[{i}]")
         if "invoke" in entry:
@@ -109,14 +109,18 @@ def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
             symbolic.append((key, f"[{i}]"))
         elif "choices" in entry:
             concrete += 1
-            yield from _by_shapes(file, entry, f"[{i}]")
+            rows = [*_by_shapes(file, entry, f"[{i}]")]
+            yield from (kept := _fastest(rows))
+            alike += len(rows) - len(kept)
         else:
             for key in (k for k in entry if k != "kernel_type"):
                 if _SYMBOL.search(key):
                     symbolic.append((key, f"[{i}]"))
                 else:
                     concrete += 1
-                    yield from _by_key(file, key, entry[key], entry, f"[{i}]")
+                    rows = [*_by_key(file, key, entry[key], entry, f"[{i}]")]
+                    yield from (kept := _fastest(rows))
+                    alike += len(rows) - len(kept)
     if symbolic and not concrete:
         key, path = symbolic[0]
         said = f"found the key {quoted(key)}, expected a tuple of sizes"
@@ -125,6 +129,20 @@ def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
         found.notes.append(f"{counted(len(symbolic), 'tuning')} of symbolic sizes left out")
     if calls:
         found.notes.append(f"{counted(calls, 'record')} of calls without timings left out")
+    if alike:
+        said = f"{counted(alike, 'choice')} of templates that the log does not tell apart"
+        found.notes.append(f"{said}: of each config in a tuning the fastest counts")
+
+
+def _fastest(rows: Sequence[Row]) -> list[Row]:
+    """Of the choices of a tuning each config once: the log names no templates, nor which of ATen's kernels.
+
+    They are no repeats of one measurement. Who takes such a config is given the faster of its kernels.
+    """
+    best: dict[tuple[tuple[str, str], ...], Row] = {}
+    for row in sorted(rows, key=lambda row: math.inf if row[3] is None else row[3]):
+        best.setdefault(tuple(row[2].items()), row)
+    return list(best.values())
 
 
 def _symbolic_shape(entry: Mapping[str, Any]) -> str | None:

@@ -82,6 +82,20 @@ def test_inductor(tmp_path_factory: pytest.TempPathFactory, table: Table) -> Non
     assert read_back(import_logs("auto", [file], H), "M", "N") == table
 
 
+def test_choices_of_one_tuning_that_the_log_does_not_tell_apart_are_no_repeats(tmp_path: Path) -> None:
+    """addmm and bias_addmm are both "cublas", a plain and a persistent template both "triton"."""
+    tile = {"type": "triton", "BLOCK_M": 64}
+    inf = float("inf")
+    choices = [{"type": "cublas", "time": 3.0}, {"type": "cublas", "time": 2.0}]
+    choices += [tile | {"time": t} for t in (inf, 5.0, 4.0)]
+    again = [{"type": "cublas", "time": 2.5}]
+    log = [{"(8, 16, 32)": choices, "kernel_type": "addmm"}, {"(8, 16, 32)": again, "kernel_type": "addmm"}]
+    found = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
+    assert columns(found, "type", "time_ms") == [("cublas", "2.0"), ("cublas", "2.5"), ("triton", "4.0")]
+    said = "3 choices of templates that the log does not tell apart: of each config in a tuning the fastest counts"
+    assert said in found.notes
+
+
 FLEX = {"('forward', 1, 32, 8, 512, 512, 128, 128)": [{"type": "triton", "time": 1.0, "BLOCK_M": 64}]}
 NEW = {"query_shape": "[1, 32, 512, 128]", "key_shape": "[1, 8, 512, 128]", "value_shape": "[1, 8, 512, 128]"}
 CONV = {"input_shape": "[1, 3, 8, 8]", "weight_shape": "[16, 3, 3, 3]", "kernel_type": "conv2d"}
