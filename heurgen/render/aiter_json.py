@@ -33,37 +33,37 @@ PARAMETERS = (
 
 
 def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
-    """Two files per situation and device, one in each layout, and the manifest.
+    """Two files per situation and architecture, one in each layout, and the manifest.
 
     Raises:
         UsageError: the family of kernels or the architecture is unknown, or a feature that matters has no value.
         EmitError: the answer changes at an M that is none of AITER's bounds, or a parameter is none of AITER's.
     """
-    selector = one_selector(module, request)
     axis = config_files.axis_feature(module, "M", request.names)
     files: dict[str, str] = {}
     about: dict[str, dict[str, Any]] = {}
     notes: list[str] = []
+    selectors: list[ir.Selector] = []
     for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
-        fixed = config_files.fixed_features(module, selector, axis, request.names, at)
-        fields = {f: at.get(f, fixed.get(request.names.get(f, f))) for f in FIELDS[1:]}
-        found = steps(module, selector, axis, fixed)
-        for arch in _architectures(selector, request, fields.get("arch")):
+        for arch, selector in _answering(module, request, at).items():
+            selectors.append(selector)
+            fixed = config_files.fixed_features(module, selector, axis, request.names, at)
+            fields = {f: at.get(f, fixed.get(request.names.get(f, f))) for f in FIELDS[1:]}
+            found = steps(module, selector, axis, fixed)
             for path, bounds in zip(paths(fields, arch), (FLAT_BOUNDS, BOUNDS), strict=True):
                 wrong = differing(found, bounds)
-                if wrong and not request.approximate:
+                if not wrong or request.approximate:
+                    files[path] = config_files.dumps(_buckets(found, bounds, request))
+                    about[path] = {"arch": arch, "for": fixed, "differs_from_the_model_at_M": wrong}
+                if wrong:
                     # The nested layout has a bound more; where it is exact the flat file is left out.
-                    notes.append(f"{path}: left out, {_said(wrong)}")
-                    continue
-                files[path] = config_files.dumps(_buckets(found, bounds, request))
-                about[path] = {"arch": arch, "for": fixed, "differs_from_the_model_at_M": wrong}
-                notes += [f"{path}: {_said(wrong)}"] if wrong else []
+                    notes.append(f"{path}: {'' if request.approximate else 'left out, '}{_said(wrong)}")
     if not files:
         raise EmitError(
-            f"AITER's table cannot say it exactly: {_said(differing(found, BOUNDS))}",
+            f"AITER's table cannot say it exactly: {_said(wrong)}",
             hint=f"its bounds are {', '.join(map(str, BOUNDS))}; --approximate takes the answer at each bound",
         )
-    text = config_files.manifest(module, selector, TARGET, axis, files, about)
+    text = config_files.manifest(module, selectors, TARGET, axis, files, about)
     return Rendered({**files, config_files.MANIFEST: text}, tuple(notes))
 
 
@@ -123,10 +123,19 @@ def _config(step: Stretch, request: Request) -> dict[str, ir.Value]:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def _architectures(selector: ir.Selector, request: Request, given: Any) -> tuple[str, ...]:
-    if given:
-        return (_safe(str(given), r"gfx[0-9a-f]+", "arch"),)
-    return tuple(dict.fromkeys(map(architecture, config_files.devices(selector, request))))
+def _answering(module: ir.HeuristicModule, request: Request, at: Mapping[str, str]) -> dict[str, ir.Selector]:
+    """Architecture -> the selector that answers for it. One that is said (`at`, or a feature of one value) is alone."""
+    name = request.names.get("arch", "arch")
+    known = (config_files.constant(f) for f in module.features if f.name == name)
+    said = at.get("arch", at.get(name)) or next(known, None)
+    if not said:
+        found = config_files.answering(module, request, architecture)
+        return {arch: selector for arch, (_, selector) in found.items()}
+    arch = _safe(str(said), r"gfx[0-9a-f]+", "arch")
+    chosen = one_selector(module, request)
+    alike = () if request.device else tuple(d for d in chosen.devices if capability_of(d) == arch)
+    own = [module.selector(chosen.vendor, device, request.capability) for device in alike]
+    return {arch: own[0] if own and all(s is own[0] for s in own) else chosen}
 
 
 def architecture(device: str) -> str:

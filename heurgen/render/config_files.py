@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from heurgen import ir
@@ -16,7 +16,7 @@ from heurgen.base.errors import EmitError, ModelError, UsageError, quoted
 from heurgen.ir import expr
 from heurgen.render.axis import LAST_TRIED, is_exact_everywhere
 from heurgen.render.layout import sorted_data
-from heurgen.render.target import Request
+from heurgen.render.target import Request, one_selector
 
 MANIFEST = "heurgen.manifest.json"
 
@@ -62,8 +62,8 @@ def fixed_features(
             continue
         if feature.name in given:
             row[feature.name] = _value(feature, given[feature.name])
-        elif (constant := _constant(feature)) is not None:
-            row[feature.name] = constant
+        elif (only := constant(feature)) is not None:
+            row[feature.name] = only
         elif feature.name in read:
             raise UsageError(
                 f"the model's answer depends on {feature.name}, which a file must fix",
@@ -81,7 +81,8 @@ def _read(module: ir.HeuristicModule, selector: ir.Selector) -> frozenset[str]:
     return tested.union(*through)
 
 
-def _constant(feature: ir.Feature) -> Any:
+def constant(feature: ir.Feature) -> Any:
+    """The one value that training saw, or None."""
     if feature.type == "category":
         return feature.values[0] if len(feature.values) == 1 else None
     return feature.low if feature.low == feature.high else None
@@ -134,6 +135,24 @@ def devices(selector: ir.Selector, request: Request) -> tuple[str, ...]:
     return found
 
 
+def answering(
+    module: ir.HeuristicModule, request: Request, named: Callable[[str], str]
+) -> dict[str, tuple[str, ir.Selector]]:
+    """By what a launcher calls it (`named`), a device of that name and the selector that answers there: the device's
+    own, as `select` would take it. Where one name is for devices that answer differently it is their vendor's.
+
+    Raises:
+        UsageError, ModelError: as `one_selector` and `devices`.
+    """
+    chosen = one_selector(module, request)
+    found: dict[str, tuple[str, ir.Selector]] = {}
+    for device in devices(chosen, request):
+        own = module.selector(chosen.vendor, device, request.capability)
+        first, before = found.get(named(device), (device, own))
+        found[named(device)] = first, own if own is before else chosen
+    return found
+
+
 def renamed(
     config: Mapping[str, ir.Value],
     names: Mapping[str, str],
@@ -160,21 +179,22 @@ def renamed(
 
 def manifest(
     module: ir.HeuristicModule,
-    selector: ir.Selector,
+    selectors: Sequence[ir.Selector],
     target: str,
     axis: str,
     files: Mapping[str, str],
     about: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """The manifest's JSON text. `about`: path -> what the file is for."""
+    """The manifest's JSON text. `selectors` of one vendor answer; `about`: path -> what the file is for."""
+    exact = all(is_exact_everywhere(module, s, axis) for s in selectors)
     data = {
         "format": "heurgen-manifest",
         "version": 1,
         "regenerate": f"heurgen emit MODEL.json --target {target}",
         "kernel": module.kernel,
-        "vendor": selector.vendor,
-        "slowdown_known": selector.costs_known,
-        "exact_up_to": None if is_exact_everywhere(module, selector, axis) else LAST_TRIED,
+        "vendor": selectors[0].vendor,
+        "slowdown_known": all(s.costs_known for s in selectors),
+        "exact_up_to": None if exact else LAST_TRIED,
         "files": {
             path: {"sha256": hashlib.sha256(text.encode()).hexdigest(), **about[path]}
             for path, text in files.items()

@@ -15,7 +15,7 @@ from heurgen import ir
 from heurgen.base.errors import EmitError, UsageError, quoted
 from heurgen.render import config_files
 from heurgen.render.axis import Stretch, steps
-from heurgen.render.target import Rendered, Request, one_selector, only_ints
+from heurgen.render.target import Rendered, Request, only_ints
 
 TARGET = "vllm-moe"
 REQUIRED = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M")
@@ -46,20 +46,21 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
         UsageError: a file's E or N is unknown, or a feature that matters has no value.
         EmitError: a parameter is none of vLLM's, or a name cannot be a file's.
     """
-    selector = one_selector(module, request)
     axis = config_files.axis_feature(module, "M", request.names)
+    answering = config_files.answering(module, request, device_name).values()
     files: dict[str, str] = {}
     about: dict[str, dict[str, Any]] = {}
     for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
-        fixed = config_files.fixed_features(module, selector, axis, request.names, at)
-        fields = _fields(at, fixed, request.names)
-        paths = {file_name(fields, device): device for device in config_files.devices(selector, request)}
-        found = steps(module, selector, axis, fixed)
-        body = {str(m): _config(step, request) for step in found for m in _ends(step)}
-        for path, device in paths.items():
-            files[path] = config_files.dumps(body)
+        for device, selector in answering:
+            fixed = config_files.fixed_features(module, selector, axis, request.names, at)
+            path = file_name(_fields(at, fixed, request.names), device)
+            found = steps(module, selector, axis, fixed)
+            files[path] = config_files.dumps(
+                {str(m): _config(step, request) for step in found for m in _ends(step)}
+            )
             about[path] = {"device": device, "for": fixed}
-    text = config_files.manifest(module, selector, TARGET, axis, files, about)
+    selectors = [selector for _, selector in answering]
+    text = config_files.manifest(module, selectors, TARGET, axis, files, about)
     return Rendered({**files, config_files.MANIFEST: text})
 
 
@@ -88,16 +89,19 @@ def file_name(fields: Mapping[str, Any], device: str) -> str:
         EmitError: the device or the dtype has characters that no such file has.
     """
     e, n = (_size(fields, name) for name in ("E", "N"))
-    # As vLLM names it; every card with H200 in its name shares one file.
-    name = re.sub(r"[\s/]+", "_", device)
-    name = "NVIDIA_H200" if "H200" in name.split("_") else name
-    text = f"E={e},N={n},device_name={_safe(name)}"
+    text = f"E={e},N={n},device_name={_safe(device_name(device))}"
     dtype = str(fields.get("dtype") or "")
     if dtype.lower() not in _UNNAMED:
         text += f",dtype={_safe(dtype)}"
     if blocks := _block_shape(str(fields.get("block_shape") or "")):
         text += f",block_shape=[{blocks[0]},{blocks[1]}]"
     return f"{text}.json"
+
+
+def device_name(device: str) -> str:
+    """As vLLM names it in a file's name; every card with H200 in its name shares one file."""
+    name = re.sub(r"[\s/]+", "_", device)
+    return "NVIDIA_H200" if "H200" in name.split("_") else name
 
 
 def _block_shape(text: str) -> tuple[int, int] | None:

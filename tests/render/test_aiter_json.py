@@ -215,3 +215,16 @@ def test_cache_modifiers_are_aiter_s(modifier: str) -> None:
     selector = replace(module().selectors[0], configs=((16, 64, 64, 4, modifier),), tree=LEAF(0))
     files = registry.emit(replace(module(), selectors=(selector,)), "aiter-json", Request(at=(AT,))).files
     assert json.loads(files[FLAT])["M_LEQ_4"]["cache_modifier"] == (modifier or None)
+
+
+def test_the_file_of_an_architecture_has_the_answer_of_its_devices_own_selector() -> None:
+    source = module(64)
+    shared = replace(source.selectors[0], devices=("AMD Instinct MI300X", "AMD Instinct MI355X"))
+    own = replace(shared, device="AMD Instinct MI355X", tree=LEAF(2))
+    source = replace(source, selectors=(shared, own))
+    for at in (AT, {**AT, "arch": "gfx950"}):
+        files = registry.emit(source, "aiter-json", Request(at=(at,))).files
+        found = json.loads(files[FLAT.replace("gfx942", "gfx950")])
+        assert {c["BLOCK_SIZE_M"] for c in found.values()} == {64}
+    files = registry.emit(source, "aiter-json", Request(at=({**AT, "arch": "gfx90a"},))).files
+    assert len({str(c) for c in json.loads(files[FLAT.replace("gfx942", "gfx90a")]).values()}) == 2

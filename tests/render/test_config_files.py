@@ -137,6 +137,21 @@ def test_devices_are_those_asked_for_or_trained_on() -> None:
     )
 
 
+def test_a_device_is_answered_by_its_own_selector() -> None:
+    """Files of an H200 had the answers of all the vendor's devices."""
+    own = replace(SELECTOR, device="NVIDIA H200", tree=LEAF(1))
+    both = replace(MODULE, selectors=(SELECTOR, own))
+    found = config_files.answering(both, Request(), str.lower)
+    assert found == {"nvidia h200": ("NVIDIA H200", own), "nvidia b200": ("NVIDIA B200", SELECTOR)}
+    assert config_files.answering(both, Request(device="NVIDIA H200"), str) == {
+        "NVIDIA H200": ("NVIDIA H200", own)
+    }
+    # one file for devices that answer differently: their vendor's answer
+    assert config_files.answering(both, Request(), lambda _: "x") == {"x": ("NVIDIA H200", SELECTOR)}
+    alike = replace(both, selectors=(replace(SELECTOR, devices=("NVIDIA H200", "NVIDIA H200")), own))
+    assert config_files.answering(alike, Request(), str) == {"NVIDIA H200": ("NVIDIA H200", own)}
+
+
 # --- configs ----------------------------------------------------------------------------------------------
 
 
@@ -166,7 +181,7 @@ def test_configs_that_the_launcher_cannot_take(config: dict[str, ir.Value], mess
 
 def test_the_manifest_says_what_each_file_is_and_hashes_itself() -> None:
     about = {"a.json": {"for": {"K": 8}}}
-    text = config_files.manifest(MODULE, SELECTOR, "x", "M", {"a.json": "{}\n"}, about)
+    text = config_files.manifest(MODULE, (SELECTOR,), "x", "M", {"a.json": "{}\n"}, about)
     data = json.loads(text)
     assert data.pop("checksum") == hashlib.sha256((json.dumps(data, indent=4) + "\n").encode()).hexdigest()
     assert data == {
@@ -181,7 +196,7 @@ def test_the_manifest_says_what_each_file_is_and_hashes_itself() -> None:
         "provenance": {"a": {"c": 2, "d": 1}, "z": 1},
     }
     assert list(data["provenance"]["a"]) == ["c", "d"]
-    other = json.loads(config_files.manifest(MODULE, SELECTOR, "x", "causal", {}, {}))
+    other = json.loads(config_files.manifest(MODULE, (SELECTOR,), "x", "causal", {}, {}))
     assert other["exact_up_to"] is None
 
 

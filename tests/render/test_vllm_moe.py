@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -310,3 +311,14 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         assert (row["E"], row["N"], row["dtype"], row["device"]) == ("128", "768", "fp8_w8a8", "NVIDIA H200")
         given = {"M": int(row["M"]), "E": 128, "N": 768, "topk": 8, "dtype": "fp8_w8a8"}
         assert {n: int(row[n]) for n in NAMES} == ir.select(source, "nvidia", given)
+
+
+def test_the_file_of_a_device_has_the_answer_of_its_own_selector() -> None:
+    source = module(devices=("NVIDIA H200", "NVIDIA B200"))
+    own = replace(source.selectors[0], device="NVIDIA B200", tree=LEAF(3))
+    files = registry.emit(
+        replace(source, selectors=(*source.selectors, own)), "vllm-moe", Request(at=(AT,))
+    ).files
+    named = {name: json.loads(text) for name, text in files.items() if name != MANIFEST}
+    assert list(named["E=128,N=768,device_name=NVIDIA_B200,dtype=fp8_w8a8.json"]) == ["1"]
+    assert len(named["E=128,N=768,device_name=NVIDIA_H200,dtype=fp8_w8a8.json"]) > 1
