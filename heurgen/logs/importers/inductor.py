@@ -24,6 +24,8 @@ from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_j
 _MM = ("M", "K", "N")
 # Of a batched product Inductor takes the first two sizes of the first matrix: its K is not logged.
 _BATCHED = ("B", "M", "N")
+# Of these it takes the sizes of the last two inputs, which are scales: (1, 1, 1) where there is one of a matrix.
+_SCALED = ("scaled_mm", "_scaled_mm", "scaled_grouped_mm", "_scaled_grouped_mm")
 _FLEX = ("B", "Hq", "Hkv", "seq_len_q", "seq_len_kv", "qk_head_dim", "v_head_dim")
 # Key -> the names of its sizes, by how many there are; FlexDecoding has tensors of five dimensions, the third of 1.
 _SHAPES = {
@@ -101,8 +103,7 @@ Row = tuple[str, dict[str, str], dict[str, str], float | None]
 
 def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
     calls, symbolic, concrete, alike = 0, list[tuple[str, str]](), 0, 0
-    for i, element in enumerate(a(file, parse_json(file), list, "")):
-        entry = a(file, element, dict, f"[{i}]")
+    for i, entry in _elements(file, found):
         if "invoke" in entry:
             calls += 1
         elif "choices" in entry and (key := _symbolic_shape(entry)):
@@ -132,6 +133,31 @@ def _logged(file: Foreign, found: Collected) -> Iterator[Row]:
     if alike:
         said = f"{counted(alike, 'choice')} of templates that the log does not tell apart"
         found.notes.append(f"{said}: of each config in a tuning the fastest counts")
+
+
+def _elements(file: Foreign, found: Collected) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The elements of a log less those of scaled products, whose sizes it does not have."""
+    tunings, scaled, unnamed = 0, 0, 0
+    for i, element in enumerate(a(file, parse_json(file), list, "")):
+        entry = a(file, element, dict, f"[{i}]")
+        if entry.get("kernel_type") in _SCALED:
+            scaled += 1
+            continue
+        tunings += "invoke" not in entry
+        unnamed += not entry.keys() & {"invoke", "choices", "kernel_type"} and "('" not in next(
+            iter(entry), "('"
+        )
+        yield i, entry
+    if scaled:
+        said = f"{counted(scaled, 'tuning')} of scaled products: the log has the sizes of their scales alone"
+        if not tunings:
+            raise file.error(said, hint="import what max-autotune prints instead")
+        found.notes.append(f"left out, {said}")
+    if unnamed:
+        found.notes.append(
+            f"{counted(unnamed, 'tuning')} of products without an operation, as torch before 2.13 logs them: taken for "
+            "mm; where addmm or bmm (whose sizes would be B, M, N) were tuned too, import what max-autotune prints"
+        )
 
 
 def _fastest(rows: Sequence[Row]) -> list[Row]:

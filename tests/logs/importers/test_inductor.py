@@ -324,6 +324,28 @@ def test_logged_shapes_that_are_symbolic_are_left_out(tmp_path: Path) -> None:
         import_logs("auto", [write(tmp_path, "conv.json", json.dumps(log[:1]))], H)
 
 
+def test_scaled_products_are_left_out_for_want_of_their_sizes(tmp_path: Path) -> None:
+    """Their key has the sizes of the scales: every product with a scale a matrix would be one scenario."""
+    choices = [{"type": "cublas", "time": 0.5}]
+    scaled = [{"(1, 1, 1)": choices, "kernel_type": "scaled_mm"}] * 2
+    log = [*scaled, {"(8, 16, 32)": choices, "kernel_type": "mm"}]
+    imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
+    assert columns(imported, "M", "K", "N") == [("8", "16", "32")]
+    said = "2 tunings of scaled products: the log has the sizes of their scales alone"
+    assert f"left out, {said}" in imported.notes
+    with pytest.raises(LogError, match=said):
+        import_logs("auto", [write(tmp_path, "mm.json", json.dumps(scaled))], H)
+
+
+def test_products_of_versions_that_log_no_operation_are_said_to_be_taken_for_mm(tmp_path: Path) -> None:
+    log = [{"invoke": "(8, 16, 32)"}, {"(8, 16, 32)": [{"type": "cublas", "time": 0.5}]}]
+    imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
+    assert any(note.startswith("1 tuning of products without an operation") for note in imported.notes)
+    for named in (log[1] | {"kernel_type": "mm"}, FLEX):
+        imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps([named]))], H)
+        assert not any("without an operation" in note for note in imported.notes)
+
+
 def test_of_a_batched_product_inductor_logs_the_batch_and_no_k(tmp_path: Path) -> None:
     log = [{"(8, 64, 256)": [{"type": "cublas", "time": 0.5}], "kernel_type": "bmm"}]
     imported = import_logs("auto", [write(tmp_path, "mm.json", json.dumps(log))], H)
