@@ -147,7 +147,7 @@ def _config(selector: ir.Selector, config: ir.Config) -> tuple[str, dict[str, ir
     }
     named = [row.pop(name) for name in IMPLEMENTATION if name in row]
     chosen = str(named[0]) if named else "triton"
-    if chosen.lower() in EXTERN or chosen.startswith("aten::"):
+    if chosen.lower() in EXTERN or chosen.startswith(("aten::", "extern_")):  # AutoHeuristic: extern_mm
         return "aten", {}
     return chosen, row
 

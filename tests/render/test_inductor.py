@@ -128,8 +128,8 @@ def test_pytorch_makes_its_choices_of_the_answer(inputs: Any) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("name", ["mm", "bias_addmm", "_scaled_mm", "bmm_dtype"])
-def test_kernels_of_aten_by_the_names_that_max_autotune_prints(inputs: Any, name: str) -> None:
+@pytest.mark.parametrize("name", ["mm", "bias_addmm", "_scaled_mm", "bmm_dtype", "extern_mm"])
+def test_kernels_of_aten_by_the_names_that_pytorch_logs(inputs: Any, name: str) -> None:
     import torch
 
     selector = ir.Selector("nvidia", ("type",), ((name,),), LEAF(0))

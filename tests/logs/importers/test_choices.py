@@ -25,6 +25,7 @@ from tests.logs.importers.heuristics import TRITON
         ("extern_x=3", {"type": "extern_x=3"}),
         ("class=1_time-ms=2", {"class_": "1", "time_ms_": "2"}),
         ("=", {"type": "="}),
+        ("subgraph_decompose_k_mm_32_split_117", {"type": "subgraph_decompose_k_mm_32_split"}),
     ],
 )  # fmt: skip
 def test_choices(text: str, expected: dict[str, str]) -> None:
