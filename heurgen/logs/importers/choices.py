@@ -15,6 +15,7 @@ _STRUCTURED = re.compile(rf"{_KEY}=.*", re.DOTALL)
 _NEXT_KEY = re.compile(rf"_(?={_KEY}=)")
 # A choice that is a graph of its own has a number behind its name, another one in every tuning.
 _SUBGRAPH = re.compile(r"(subgraph_.+)_[0-9]+")
+_SPLIT = re.compile(r"subgraph_decompose_k_mm_([0-9]+)_split")
 _RENAMED = {"numstages": "num_stages", "numwarps": "num_warps"}
 _ORDER = ("type", "BLOCK_M", "BLOCK_K", "BLOCK_N", "num_stages", "num_warps")
 
@@ -25,8 +26,9 @@ def parse_choice(text: str) -> ParsedChoice:
     Text that repeats a key is taken as a bare name too. `None` is a parameter that does not apply.
     """
     if not _STRUCTURED.fullmatch(text):
-        numbered = _SUBGRAPH.fullmatch(text)
-        return {"type": numbered[1] if numbered else text}
+        name = numbered[1] if (numbered := _SUBGRAPH.fullmatch(text)) else text
+        split = _SPLIT.fullmatch(name)
+        return {"type": "decompose_k", "k_split": split[1]} if split else {"type": name}
     result: ParsedChoice = {}
     for pair in _NEXT_KEY.split(text):
         key, _, value = pair.partition("=")

@@ -25,7 +25,8 @@ from tests.logs.importers.heuristics import TRITON
         ("extern_x=3", {"type": "extern_x=3"}),
         ("class=1_time-ms=2", {"class_": "1", "time_ms_": "2"}),
         ("=", {"type": "="}),
-        ("subgraph_decompose_k_mm_32_split_117", {"type": "subgraph_decompose_k_mm_32_split"}),
+        ("subgraph_decompose_k_mm_32_split_117", {"type": "decompose_k", "k_split": "32"}),
+        ("subgraph_contiguous_mm_4", {"type": "subgraph_contiguous_mm"}),
     ],
 )  # fmt: skip
 def test_choices(text: str, expected: dict[str, str]) -> None:
