@@ -74,7 +74,7 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
         found.notes.append(f"{counted(empty, 'file')} without a timed config left out")
     merged = _merged(tunings, found)
     dropped = _left_off(tunings)
-    features = _features(tunings, names)
+    features = _features(tunings, names, found.notes)
     for key, timings in merged.items():
         scenario = found.scenario(vendor, device, features[key])
         for config, (time, noise) in timings.items():
@@ -169,7 +169,25 @@ def _timing(file: Foreign, data: Any, path: str) -> tuple[float | None, float | 
 # --- the key ----------------------------------------------------------------------------------------------
 
 
-def _features(tunings: Sequence[_Tuning], names: Sequence[str]) -> dict[tuple[str, ...], dict[str, str]]:
+def _check_names(tunings: Sequence[_Tuning], names: Sequence[str], notes: list[str]) -> None:
+    """A name too many takes the first dtype for its value; so does one that a launch was not given.
+
+    Raises:
+        LogError: a name has a dtype in some keys, in others none.
+    """
+    for i, name in enumerate(names):
+        typed = [t for t in tunings if t.key[i].startswith("torch.") and _DTYPE.fullmatch(t.key[i])]
+        if typed and len(typed) < len(tunings):
+            said = f"its key ({', '.join(map(printable, typed[0].key))}) has the dtype {typed[0].key[i]} for {name}"
+            why = f"other keys do not: launches that were not given {name}, or one name too many"
+            raise LogError(f"{said}, and {why}", file=typed[0].file, column="key", hint="import them apart")
+        if typed:
+            notes.append(f"{name} is a dtype in every key ({typed[0].key[i]}): is it one name too many?")
+
+
+def _features(
+    tunings: Sequence[_Tuning], names: Sequence[str], notes: list[str]
+) -> dict[tuple[str, ...], dict[str, str]]:
     """Each key as features: the decorator's names, then dtypes; a dtype that never varies is left out.
 
     What was not given is `none`: a value of the key that is null, the dtype of an optional tensor.
@@ -190,6 +208,7 @@ def _features(tunings: Sequence[_Tuning], names: Sequence[str]) -> dict[tuple[st
             **{n: text or "none" for n, text in zip(names, tuning.key, strict=False)},
             **{f"dtype_{i}": text for i, text in enumerate((*extra, *["none"] * (most - len(extra))))},
         }
+    _check_names(tunings, names, notes)
     rows = list(found.values())
     constant = {n for r in rows for n in r if n.startswith("dtype_") and len({o.get(n) for o in rows}) == 1}
     return {k: {n: v for n, v in r.items() if n not in constant} for k, r in found.items()}

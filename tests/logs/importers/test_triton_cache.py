@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from heurgen.base.errors import LogError
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import import_logs
 from heurgen.spec.kernel_spec import parse_spec
@@ -144,6 +145,22 @@ def test_a_value_of_the_key_that_is_null_and_the_dtype_of_a_tensor_that_is_not_g
     keys = ([8, None, "torch.float16"], [8, 4, "torch.float16", "torch.float16"])
     imported = import_logs("triton", tunings(tmp_path, *keys), KEYS)
     assert columns(imported, "M", "N", "dtype_1") == [("8", "4", "torch.float16"), ("8", "none", "none")]
+
+
+def test_a_name_too_many_takes_a_dtype_for_its_value(tmp_path: Path) -> None:
+    """So does a name that a launch was not given: Triton leaves it out of the key."""
+    short, whole = [8, 16, "torch.float16", "torch.int8"], [8, 16, 64, "torch.float16", "torch.int8"]
+    named = replace(KEYS, keys=("M", "N", "K"))
+    folders = [tmp_path / n for n in ("short", "mixed", "whole")]
+    for folder in folders:
+        folder.mkdir()
+    imported = import_logs("triton", tunings(folders[0], short), named)
+    assert "K is a dtype in every key (torch.float16): is it one name too many?" in imported.notes
+    with pytest.raises(
+        LogError, match=r"\(8, 16, torch.float16, torch.int8\) has the dtype torch.float16 for K"
+    ):
+        import_logs("triton", tunings(folders[1], short, whole), named)
+    assert not any("dtype" in n for n in import_logs("triton", tunings(folders[2], whole), named).notes)
 
 
 def test_fields_of_other_versions_tell_configs_apart_and_say_nothing_where_all_leave_them_off(
