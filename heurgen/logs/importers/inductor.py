@@ -40,7 +40,12 @@ _SHAPES = {
     ),
 }
 _OWN = ("time", "kernel_type", *_FLEX)
-# What launchers and loggers write before a line ends in "]" or ":".
+# What launchers write before each line of a process ("[rank0]:", "(Worker_TP0 pid=27)", in colours); it tells apart the
+# lines of several. What loggers write ends in "]" or ":".
+_SOURCE = re.compile(
+    r"\s{0,16}(\[[A-Za-z_]*[0-9]+\]:|\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\([A-Za-z][^()]{0,99}pid=[^()]{1,99}\)|[0-9]{1,5}:)"
+)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
 _STRIDES = re.compile(r"(?:^|[\]:])\s*strides: ?([\[(].*)$")
 _DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+)")
@@ -65,7 +70,8 @@ _MM_NAMES = ("mm", "addmm", "bmm", "baddbmm", "int_mm", "scaled_mm", "_scaled_mm
 def recognises(file: Foreign) -> bool:
     head = file.text[:65536]
     if _is_printed(file):
-        return re.search(r"(?:^|[\]:])[ \t]*AUTOTUNE [a-z_0-9.]+\(", file.text, re.MULTILINE) is not None
+        text = r"(?:^|[\]:)]|\x1b\[[0-9;]*m)[ \t]*AUTOTUNE [a-z_0-9.]+\("
+        return re.search(text, file.text, re.MULTILINE) is not None
     return re.search(r'"\(\s*(\'|[0-9su])|"invoke"|"(query|input)_shape"', head) is not None
 
 
@@ -233,12 +239,31 @@ def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[tuple[di
 # --- what max-autotune prints -----------------------------------------------------------------------------
 
 
+Line = tuple[int, str]
+
+
 def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
+    """What each process printed: processes tune at the same time, so that their lines are mixed."""
+    sources: dict[str, list[Line]] = {}
+    for row, line in enumerate(file.text.split("\n"), 1):
+        text = _COLOUR.sub("", line[:4000]) if "\x1b" in line else line[:4000]
+        source = _SOURCE.match(text)
+        sources.setdefault(source[1] if source else "", []).append(
+            (row, text[source.end() if source else 0 :])
+        )
+    any_choice = False
+    for lines in sources.values():
+        for choice in _blocks(file, lines, found):
+            any_choice = True
+            yield choice
+    if not any_choice:
+        raise file.error("found no block that max-autotune prints", hint="AUTOTUNE mm(...), then its choices")
+
+
+def _blocks(file: Foreign, lines: Sequence[Line], found: Collected) -> Iterator[Row]:
     """Blocks of `AUTOTUNE mm(64x4096, 4096x128)`, `strides: ...`, `dtypes: ...` and a line for each choice."""
-    kind, sizes, features, any_choice, unread = "", list[list[int]](), dict[str, str](), False, 0
-    lines = file.text.split("\n")
-    for row, line in enumerate(lines, 1):
-        text = line[:4000]
+    kind, sizes, features, unread = "", list[list[int]](), dict[str, str](), 0
+    for at, (row, text) in enumerate(lines):
         if "AUTOTUNE " in text:
             title = _TITLE.search(text)
             kind, sizes = (title[1], _sizes(file, row, title[2])) if title else ("", [])
@@ -249,34 +274,32 @@ def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
         elif kind and (dtypes := _DTYPES.search(text)):
             features["dtype"] = cell(file, dtypes[1].removeprefix("torch."), f"line {row}: dtypes")
         elif kind and (choice := _CHOICE.search(text)):
-            any_choice = True
-            config = _described(file, kind, choice, lines, row)
+            config = _described(file, kind, choice, lines, at)
             time = time_of(file, csv_number(file, choice[2], row, choice[1]), f"line {row}")
             yield kind, features, config, time
     if unread:
         found.notes.append(f"{counted(unread, 'tuning')} of symbolic sizes left out")
-    if not any_choice:
-        raise file.error("found no block that max-autotune prints", hint="AUTOTUNE mm(...), then its choices")
 
 
 def _described(
-    file: Foreign, kind: str, choice: re.Match[str], lines: Sequence[str], row: int
+    file: Foreign, kind: str, choice: re.Match[str], lines: Sequence[Line], at: int
 ) -> dict[str, str]:
-    """The config of a choice on line `row` (from 1): its parameters stand behind it, or on the lines below it.
+    """The config of a choice, the line `lines[at]`: its parameters stand behind it, or on the lines below it.
 
     Raises:
         LogError: a template of Triton has none. Its name is numbered anew in every tuning, so that all would be one.
     """
     said = [choice[3].removeprefix(" CuteDSL template").rstrip(")")]
-    while row < len(lines) and (more := _CONTINUED.search(lines[row][:4000])):
+    for _, text in lines[at + 1 : at + 100]:
+        if (more := _CONTINUED.search(text)) is None:
+            break
         said.append(more[1])
-        row += 1
     fields = (f for s in said for f in _FIELD.finditer(s.strip().rstrip(",")))
     config = {f[1]: f[2].strip("'\" ") for f in fields}
     if choice[1].startswith("triton_") and not config:
         raise file.error(
             f"the choice {quoted(choice[1])} names no parameter",
-            row=row,
+            row=lines[at][0],
             hint="older versions of torch print names alone; log with TORCHINDUCTOR_MM_LOGGING_FILE",
         )
     return {k: v for k, v in (_implementation(kind, choice) | config).items() if v != "None"}

@@ -268,7 +268,16 @@ triton_mm_12  0.0297 ms  100.0%
 
 
 @pytest.mark.parametrize(
-    "prefix", ["[rank0]: ", "[default3]:", "I0101 10:00:00.123 12 torch/_inductor/select.py:5] [0/0] "]
+    "prefix",
+    [
+        *("[rank0]: ", "[default3]:", "I0101 10:00:00.123 12 torch/_inductor/select.py:5] [0/0] ", "0: "),
+        *(
+            "[1,0]<stderr>:",
+            "(Worker_TP0 pid=27) ",
+            "\x1b[36m(Ray pid=9, ip=10.0.0.1)\x1b[0m ",
+            "(E pid=1) [a.py:5] ",
+        ),
+    ],
 )
 def test_what_launchers_and_loggers_write_before_each_line(tmp_path: Path, prefix: str) -> None:
     text = "".join(prefix + line + "\n" for line in ["started", *PRINTED.splitlines()])
@@ -276,6 +285,25 @@ def test_what_launchers_and_loggers_write_before_each_line(tmp_path: Path, prefi
     assert columns(imported, "M", "dtype", "type", "BLOCK_K", "num_warps") == [
         ("64", "bfloat16", "mm", "", ""),
         ("64", "bfloat16", "triton", "64", "4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "prefixes", [("[rank0]: ", "[rank1]: "), ("(Worker_TP0 pid=1) ", "(Worker_TP1 pid=2) ")]
+)
+def test_the_mixed_lines_of_processes_that_tune_at_the_same_time(
+    tmp_path: Path, prefixes: tuple[str, str]
+) -> None:
+    """The choices of one were those of the shape that the other had begun."""
+    other = PRINTED.replace("64x4096", "8x4096").replace("0.02", "0.01").replace("0.03", "0.05")
+    mixed = zip(PRINTED.splitlines(), other.splitlines(), strict=True)
+    text = "".join(f"{prefixes[0]}{a}\n{prefixes[1]}{b}\n" for a, b in mixed)
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    assert columns(imported, "M", "type", "time_ms") == [
+        ("8", "mm", "0.0512"),
+        ("8", "triton", "0.0197"),
+        ("64", "mm", "0.0312"),
+        ("64", "triton", "0.0297"),
     ]
 
 
