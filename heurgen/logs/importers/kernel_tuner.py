@@ -79,6 +79,7 @@ def import_kernel_tuner(files: Sequence[Foreign], options: Options) -> Imported:
     found.notes += copies
     caches = [r for r in caches if any(r.file is file for file in whole)]
     results = _without_copies([r for r in runs if r.kernel is None], caches, found.notes)
+    _check_same_kernel(results, caches)
     found.kernel = kernels[0] if kernels else _name(results, options)
     problems = _problems(results, caches, options, found.notes)
     for run in (*caches, *results):
@@ -155,12 +156,23 @@ def _problems(
     return {file: {"problem": problem} for file, problem in named.items()}
 
 
+def _check_same_kernel(results: list[_Run], caches: list[_Run]) -> None:
+    """T4 files do not say their kernel: of other parameters than a cache or T4 file beside them they are of another.
+
+    Raises:
+        UsageError: one is.
+    """
+    known = {frozenset(run.measured[0][0]): run for run in caches or results[:1] if run.measured}
+    for run in results:
+        if run.measured and known and frozenset(run.measured[0][0]) not in known:
+            first, second = (printable(r.file.file) for r in (next(iter(known.values())), run))
+            raise UsageError(
+                f"{first} and {second} tune other parameters", hint="import one kernel at a time"
+            )
+
+
 def _name(results: list[_Run], options: Options) -> str:
-    """The kernel's name where no cache says it; T4 files of other parameters are of other kernels."""
-    parameters = {tuple(run.measured[0][0]): run for run in results if run.measured}
-    if len(parameters) > 1:
-        first, second = (printable(run.file.file) for run in list(parameters.values())[:2])
-        raise UsageError(f"{first} and {second} tune other parameters", hint="import one kernel at a time")
+    """The kernel's name where no cache says it."""
     names = {device_in(_stem(run.file))[1] for run in results}
     return options.kernel or (names.pop() if len(names) == 1 else "") or "kernel"
 

@@ -206,6 +206,10 @@ def test_files_of_several_kernels(tmp_path: Path) -> None:
     files = [write(tmp_path, "x_A100_T4.json", timed(1.0)), write(tmp_path, "y_A100_T4.json", other)]
     with pytest.raises(UsageError, match="tune other parameters"):
         import_logs("auto", files, Options())
+    # beside a cache, too, whose problem it would get
+    files = [write(tmp_path, "gemm.json", cached(1.0, 2.0)), write(tmp_path, "y_A100_T4.json", other)]
+    with pytest.raises(UsageError, match=r"gemm.json and .*y_A100_T4.json tune other parameters"):
+        import_logs("auto", files, Options())
 
 
 @pytest.mark.parametrize("objective", ["time", ["time"], "GFLOP/s", ["GFLOP/s", "time"], None])
