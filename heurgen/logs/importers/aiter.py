@@ -28,7 +28,8 @@ _RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio tflops bw
 # The end of `_tag` of a row that AITER takes where the winner's library is missing.
 _SECOND = "fallback"
 _PARAMETERS = frozenset(
-    "libtype kernelId solidx splitK block_m ksplit run_1stage BV kernelName kernelName1 kernelName2".split()
+    "libtype kernelId solidx splitK block_m ksplit run_1stage BV kernelName kernelName1 kernelName2 "
+    "waves_per_eu".split()
 )
 _PARAMETER = re.compile(r"(?:tile|wave|warp|block)_[a-z]+|(?!T_FLAT)[A-Z][A-Z0-9_]{2,}")
 _COMMENT = re.compile(r"^#[^\r\n]*", re.MULTILINE)
@@ -95,7 +96,7 @@ def _told(file: Foreign) -> tuple[str, str | None, dict[str, str]]:
 def _csv(file: Foreign, options: Options, found: Collected) -> None:
     if "\n#" in file.text or file.text.startswith("#"):
         file = replace(file, text=_COMMENT.sub("", file.text))
-    header, rows = csv_rows(file)
+    header, rows = csv_rows(file, _TIMES)
     time = next((t for t in _TIMES if t in header), None)
     if time is None:
         raise file.error(

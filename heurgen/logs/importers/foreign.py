@@ -13,7 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -232,8 +232,13 @@ def time_of(file: Foreign, value: Any, path: str, *, factor: float = 1.0, at: st
 # --- CSV --------------------------------------------------------------------------------------------------
 
 
-def csv_rows(file: Foreign) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+def csv_rows(
+    file: Foreign, needed: Collection[str] = ()
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The header, and (line, cells) of every row that is not empty.
+
+    Where columns are `needed`, rows may end behind the last of them: they are older than a column that was added. The
+    missing cells are blank. A last line without its end is torn, and may not.
 
     Raises:
         LogError: it is no CSV, or a row has another width than the header (while iterating).
@@ -246,10 +251,11 @@ def csv_rows(file: Foreign) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
         line = reader.line_num + 1
         try:
             for row in reader:
-                if row and len(row) != len(header):
+                missing = len(header) - len(row)
+                if row and missing and not (0 < missing <= spare and reader.line_num != torn):
                     raise file.error(f"found {len(row)} cells, expected {len(header)}", row=line)
                 if row:
-                    yield line, row
+                    yield line, row + [""] * missing
                 line = reader.line_num + 1
         except csv.Error as error:
             raise file.error(f"is no CSV: {error}", row=line) from error
@@ -260,6 +266,8 @@ def csv_rows(file: Foreign) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
         raise file.error(f"is no CSV: {error}", row=1) from error
     if twice := next((h for i, h in enumerate(header) if h in header[:i]), None):
         raise file.error(f"two columns are named {quoted(twice)}", row=1)
+    spare = next((i for i, h in enumerate(reversed(header)) if h in needed), 0)
+    torn = 0 if file.text.endswith(("\n", "\r")) else file.text.count("\n") + 1
     return header, rows()
 
 

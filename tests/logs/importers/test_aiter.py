@@ -21,7 +21,7 @@ WRONG: Wrong = {
     "aiter": [
         ("a_tuned.csv", H, "gfx,M\n", "FILE:1: found none of the columns us and duration (an untuned list of shapes?)"),
         ("a_tuned.csv", H, "gfx,M,us\n", "FILE:1: found no parameter, such as BV, block_m, kernelId, kernelName, "
-         "kernelName1, kernelName2, ksplit, libtype, run_1stage, solidx, splitK"),
+         "kernelName1, kernelName2, ksplit, libtype, run_1stage, solidx, splitK, waves_per_eu"),
         ("a_tuned.csv", H, AITER + "gfx942,304,1,2\n", "FILE:2: found 4 cells, expected 5"),
         ("a_tuned.csv", H, AITER + "gfx942,304,1,2,fast\n", "FILE:2: column 'us': found 'fast', expected a number"),
         ("a_tuned.csv", H, AITER + "gfx942,many,1,2,3\n", "FILE:2: column 'cu_num': found 'many', expected a number of compute units"),
@@ -159,6 +159,18 @@ def test_rows_for_where_the_winner_s_library_is_missing_are_no_winners(tmp_path:
 
 
 FMOE = (("a", 10, ""), ("b", 15, "flydsl_fallback"))
+
+
+def test_a_column_that_was_added_behind_the_time_is_blank_in_older_rows(tmp_path: Path) -> None:
+    """As gdr_decode_tuned.csv of late 2026 has it."""
+    head = "arch,b,NUM_WARPS,duration,waves_per_eu\n"
+    text = head + "gfx950,1,4,4.5\ngfx950,2,8,5.5,2\n"
+    for line in ("", "gfx950,3,8,5.5,4"):
+        imported = import_logs("auto", [write(tmp_path, "gdr_decode_tuned.csv", text + line)], Options())
+        assert columns(imported, "b", "NUM_WARPS", "waves_per_eu")[:2] == [("1", "4", ""), ("2", "8", "2")]
+    for line, n in (("gfx950,3,8\n", 3), ("gfx950,3,8,5", 4), ("gfx950,3,8,5.5,2,2\n", 6)):
+        with pytest.raises(LogError, match=f":4: found {n} cells, expected 5"):
+            import_logs("auto", [write(tmp_path, "gdr_decode_tuned.csv", text + line)], Options())
 
 
 def test_the_name_of_a_model_is_no_feature(tmp_path: Path) -> None:
