@@ -66,7 +66,7 @@ IMPORTERS = (
         "inductor",
         "import_inductor",
         (*_COMMON, "kernel"),
-        "*.json",
+        "*",
         "mm.json -o log.csv --device 'NVIDIA H200' --const dtype=bfloat16",
     ),
     Importer(
@@ -103,7 +103,7 @@ IMPORTERS = (
         "helion",
         "import_helion",
         (*_COMMON, "kernel"),
-        "measurements_*.csv",
+        "*",
         ".helion_aot -o log.csv --kernel softmax",
         named=True,
     ),

@@ -78,6 +78,26 @@ def test_of_a_folder_a_kind_takes_its_own(tmp_path: Path) -> None:
         import_logs("kernel-tuner", [str(tmp_path)], Options())
 
 
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [
+        ("inductor", {"stderr.log": "AUTOTUNE mm(8x4, 4x2)\n  mm 0.5 ms 100.0%\n", "mm.lock": "", "b.bin": "\udcff"}),
+        ("helion", {"run.csv": "run_id,generation,status,perf_ms,config\nr,0,ok,1.5,Config(num_warps=4)\n",
+                    "run.meta.jsonl": '{"run_id": "r", "kernel_name": "k", "input_shapes": "[(8,)]", "dtypes": '
+                    '"[\'torch.int8\']", "hardware": "NVIDIA H200"}\n', "kernel.py": "x = 1\n"}),
+    ],
+)  # fmt: skip
+def test_what_a_kind_reads_is_found_in_a_folder_under_any_name(
+    tmp_path: Path, kind: str, files: dict[str, str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, errors="surrogateescape")
+    options = Options(device="NVIDIA H200")
+    found = import_logs(kind, [str(tmp_path)], options)
+    assert len(found.rows) == 1
+    assert found.rows == import_logs("auto", [str(tmp_path)], options).rows
+
+
 COUNTS = {
     "miopen/gfx942130.HIP.fdb.txt.bz2": 37792,
     "kernel_tuner/convolution_A100.json.gz": 4362,
