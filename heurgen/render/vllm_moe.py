@@ -1,8 +1,9 @@
-"""IR -> vLLM's config files of its fused-MoE kernel (SGLang reads the same files from folders of its own).
+"""IR -> vLLM's and SGLang's config files of their fused-MoE kernel.
 
 The output folder is what VLLM_TUNED_CONFIG_FOLDER names. A file is for one E, N, device, dtype and block shape; its
 entries are for numbers of tokens M, and vLLM takes the entry nearest to a launch's M. Entries at both ends of every
-step make that nearest entry the model's own answer.
+step make that nearest entry the model's own answer. SGLang reads the same entries in the same way, from
+SGLANG_MOE_CONFIG_DIR/configs/triton_3_5_1; where it names the file otherwise it gets one of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PARAMETERS = (
         "grf_mode",
     ),
 )
-FIELDS = ("M", "E", "N", "dtype", "block_shape")
+FIELDS = ("M", "E", "N", "dtype", "block_shape", "per_channel_quant")
 # 16-bit weights have no dtype in the file's name.
 _UNNAMED = frozenset(
     ("", "none", "auto", "bf16", "fp16", "bfloat16", "float16", "torch.bfloat16", "torch.float16")
@@ -53,12 +54,16 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
     for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
         for device, selector in answering:
             fixed = config_files.fixed_features(module, selector, axis, request.names, at)
-            path = file_name(_fields(at, fixed, request.names), device)
+            paths = file_names(_fields(at, fixed, request.names), device)
             found = steps(module, selector, axis, fixed)
-            files[path] = config_files.dumps(
-                {str(m): _config(step, request) for step in found for m in _ends(step)}
-            )
-            about[path] = {"device": device, "for": fixed}
+            text = config_files.dumps({str(m): _config(step, request) for step in found for m in _ends(step)})
+            for path in paths:
+                if files.setdefault(path, text) != text:
+                    raise UsageError(
+                        f"two of --at are for one file, {path}, and the model answers them differently",
+                        hint="its name says no other feature: choose one, or write them into two folders",
+                    )
+                about.setdefault(path, {"device": device, "for": fixed})
     selectors = [selector for _, selector in answering]
     text = config_files.manifest(module, selectors, TARGET, axis, files, about)
     return Rendered({**files, config_files.MANIFEST: text})
@@ -81,21 +86,24 @@ def _fields(at: Mapping[str, str], fixed: Mapping[str, Any], names: Mapping[str,
     return {field: at.get(field, fixed.get(names.get(field, field))) for field in FIELDS[1:]}
 
 
-def file_name(fields: Mapping[str, Any], device: str) -> str:
-    """The name that vLLM's `get_config_file_name` looks for.
+def file_names(fields: Mapping[str, Any], device: str) -> tuple[str, ...]:
+    """The name that vLLM's `get_config_file_name` looks for, and that of SGLang's where it is another.
 
     Raises:
         UsageError: E or N is missing or no positive int.
         EmitError: the device or the dtype has characters that no such file has.
     """
     e, n = (_size(fields, name) for name in ("E", "N"))
-    text = f"E={e},N={n},device_name={_safe(device_name(device))}"
-    dtype = str(fields.get("dtype") or "")
-    if dtype.lower() not in _UNNAMED:
-        text += f",dtype={_safe(dtype)}"
-    if blocks := _block_shape(str(fields.get("block_shape") or "")):
-        text += f",block_shape=[{blocks[0]},{blocks[1]}]"
-    return f"{text}.json"
+    named, dtype = str(fields.get("dtype") or ""), ""
+    if named.lower() not in _UNNAMED:
+        dtype = f",dtype={_safe(named)}"
+    blocks = _block_shape(str(fields.get("block_shape") or ""))
+    shape = f",block_shape=[{blocks[0]}, {blocks[1]}]" if blocks else ""
+    own = _safe(re.sub(r"[\s/]+", "_", device))
+    if str(fields.get("per_channel_quant")).lower() in ("true", "1"):  # only SGLang's names tell
+        return (f"E={e},N={n},device_name={own}{dtype}{shape},per_channel_quant=True.json",)
+    vllm = f"E={e},N={n},device_name={_safe(device_name(device))}{dtype}{shape}.json".replace(" ", "")
+    return tuple(dict.fromkeys((vllm, f"E={e},N={n},device_name={own}{dtype}{shape}.json")))
 
 
 def device_name(device: str) -> str:

@@ -23,7 +23,7 @@ from heurgen.base.errors import EmitError, HeurgenError, UsageError
 from heurgen.render import registry
 from heurgen.render.config_files import MANIFEST
 from heurgen.render.target import Request
-from heurgen.render.vllm_moe import file_name
+from heurgen.render.vllm_moe import file_names
 from tests.support.hostile import PAYLOADS
 
 LEAF = ir.Leaf
@@ -176,16 +176,39 @@ def test_names_of_the_model_s_own() -> None:
 
 def test_file_names() -> None:
     sizes = {"E": 8, "N": 14336}
-    assert file_name(sizes, "AMD Instinct MI300X/x") == "E=8,N=14336,device_name=AMD_Instinct_MI300X_x.json"
-    blocks = {**sizes, "dtype": "fp8_w8a8", "block_shape": "[128, 64]"}
-    assert (
-        file_name(blocks, "H200")
-        == "E=8,N=14336,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,64].json"
+    assert file_names(sizes, "AMD Instinct MI300X/x") == (
+        "E=8,N=14336,device_name=AMD_Instinct_MI300X_x.json",
     )
-    assert (
-        file_name({**sizes, "dtype": "bfloat16", "block_shape": "none"}, "X")
-        == "E=8,N=14336,device_name=X.json"
+    assert file_names({**sizes, "dtype": "bfloat16", "block_shape": "none"}, "X") == (
+        "E=8,N=14336,device_name=X.json",
     )
+
+
+def test_sglang_has_other_names_where_weights_have_blocks_or_a_card_is_of_a_family() -> None:
+    """SGLang writes the list as Python does, and each card's own name."""
+    blocks = {"E": 8, "N": 64, "dtype": "fp8_w8a8", "block_shape": "[128,64]", "per_channel_quant": False}
+    assert file_names(blocks, "NVIDIA H200 NVL") == (
+        "E=8,N=64,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,64].json",
+        "E=8,N=64,device_name=NVIDIA_H200_NVL,dtype=fp8_w8a8,block_shape=[128, 64].json",
+    )
+    channels = {"E": 8, "N": 64, "dtype": "fp8_w8a8", "per_channel_quant": True}
+    assert file_names(channels, "NVIDIA H20") == (
+        "E=8,N=64,device_name=NVIDIA_H20,dtype=fp8_w8a8,per_channel_quant=True.json",
+    )
+    files = registry.emit(module(), "vllm-moe", Request(at=({**AT, "block_shape": "[128,64]"},))).files
+    vllm, sglang = (files[n] for n in files if n != MANIFEST)
+    assert vllm == sglang
+    assert len(json.loads(files[MANIFEST])["files"]) == 2
+
+
+def test_two_situations_of_one_file_with_other_answers_are_no_file() -> None:
+    """The second one replaced the first."""
+    few = {**AT, "topk": "1"}
+    with pytest.raises(
+        UsageError, match="two of --at are for one file, E=128,N=768,device_name=NVIDIA_H200,dtype"
+    ):
+        registry.emit(module(), "vllm-moe", Request(at=(AT, few)))
+    assert len(registry.emit(module(LEAF(1)), "vllm-moe", Request(at=(AT, few))).files) == 2
 
 
 @pytest.mark.parametrize("payload", PAYLOADS[::3])
@@ -196,7 +219,7 @@ def test_a_hostile_name_is_no_file_name(payload: str) -> None:
         ({"E": payload, "N": 1}, "X"),
     ):
         try:
-            found = file_name(fields, device)
+            (found, *_) = file_names(fields, device)
         except HeurgenError as error:
             shown = str(error)
             assert shown.isprintable()
@@ -224,8 +247,8 @@ def test_a_hostile_name_is_no_file_name(payload: str) -> None:
             Request(at=({**AT, "n": "1"},)),
             UsageError,
             "--at names 'n' (known names: BLOCK_SIZE_K, BLOCK_SIZE_M, BLOCK_SIZE_N, E, GROUP_SIZE_M, M, N, SPLIT_K, "
-            "block_shape, dtype, grf_mode, kpack, matrix_instr_nonkdim, num_ctas, num_stages, num_warps, topk, "
-            "waves_per_eu)",
+            "block_shape, dtype, grf_mode, kpack, matrix_instr_nonkdim, num_ctas, num_stages, num_warps, "
+            "per_channel_quant, topk, waves_per_eu)",
         ),
         (
             Request(at=({**AT, "E": "-1"},)),
@@ -253,7 +276,7 @@ def test_a_hostile_name_is_no_file_name(payload: str) -> None:
             UsageError,
             "--map names 'm' (known fields: BLOCK_SIZE_K, BLOCK_SIZE_M, BLOCK_SIZE_N, E, GROUP_SIZE_M, M, N, SPLIT_K, "
             "block_shape, dtype, grf_mode, kpack, matrix_instr_nonkdim, num_ctas, num_stages, num_warps, "
-            "waves_per_eu)",
+            "per_channel_quant, waves_per_eu)",
         ),
         (
             Request(at=(AT,), names={"SPLIT_K": "BLOCK_SIZE_K"}),
