@@ -53,7 +53,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
             for path, bounds in zip(paths(fields, arch), (FLAT_BOUNDS, BOUNDS), strict=True):
                 wrong = differing(found, bounds)
                 if not wrong or request.approximate:
-                    files[path] = config_files.dumps(_buckets(found, bounds, request))
+                    config_files.keep(files, path, config_files.dumps(_buckets(found, bounds, request)))
                     about[path] = {"arch": arch, "for": fixed, "differs_from_the_model_at_M": wrong}
                 if wrong:
                     # The nested layout has a bound more; where it is exact the flat file is left out.

@@ -153,6 +153,19 @@ def answering(
     return found
 
 
+def keep(files: dict[str, str], path: str, text: str) -> None:
+    """Add a file.
+
+    Raises:
+        UsageError: another situation has one of that name, with other answers.
+    """
+    if files.setdefault(path, text) != text:
+        raise UsageError(
+            f"two of --at are for one file, {path}, and the model answers them differently",
+            hint="its name says no other feature: choose one, or write them into two folders",
+        )
+
+
 def renamed(
     config: Mapping[str, ir.Value],
     names: Mapping[str, str],

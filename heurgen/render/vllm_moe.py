@@ -58,11 +58,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
             found = steps(module, selector, axis, fixed)
             text = config_files.dumps({str(m): _config(step, request) for step in found for m in _ends(step)})
             for path in paths:
-                if files.setdefault(path, text) != text:
-                    raise UsageError(
-                        f"two of --at are for one file, {path}, and the model answers them differently",
-                        hint="its name says no other feature: choose one, or write them into two folders",
-                    )
+                config_files.keep(files, path, text)
                 about.setdefault(path, {"device": device, "for": fixed})
     selectors = [selector for _, selector in answering]
     text = config_files.manifest(module, selectors, TARGET, axis, files, about)

@@ -228,3 +228,15 @@ def test_the_file_of_an_architecture_has_the_answer_of_its_devices_own_selector(
         assert {c["BLOCK_SIZE_M"] for c in found.values()} == {64}
     files = registry.emit(source, "aiter-json", Request(at=({**AT, "arch": "gfx90a"},))).files
     assert len({str(c) for c in json.loads(files[FLAT.replace("gfx942", "gfx90a")]).values()}) == 2
+
+
+def test_two_situations_of_one_file_with_other_answers_are_no_file() -> None:
+    """The second one replaced the first: a file's name says N and K alone."""
+    source = module(64)
+    split = ir.Split("layout", 0, source.selectors[0].tree, LEAF(2))
+    selector = replace(source.selectors[0], tree=split)
+    source = replace(source, features=(*source.features, ir.Feature("layout", "int")), selectors=(selector,))
+    both = tuple({**AT, "layout": layout} for layout in ("0", "1"))
+    with pytest.raises(UsageError, match=f"two of --at are for one file, {FLAT}, and"):
+        registry.emit(source, "aiter-json", Request(at=both))
+    assert registry.emit(source, "aiter-json", Request(at=both[:1] * 2)).files
