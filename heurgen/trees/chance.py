@@ -71,7 +71,8 @@ def gaps_by_chance(p: Problem) -> bool:
     gaps = p.untried[rows] - share[rows][:, None]
     n = gaps.shape[1]
     uneven = (gaps.sum(axis=0) ** 2).mean() / weight.sum()
-    pairs = gaps.T @ gaps
+    # Gaps less their scenario's share add up to 0, so two configs' are opposite by chance, too.
+    pairs = gaps.T @ gaps + weight.sum() / (n - 1)
     together = ((pairs**2).sum() - (np.diag(pairs) ** 2).sum()) / (n * (n - 1) * (weight**2).sum())
     if not (uneven < UNEVEN and together < TOGETHER):
         return False

@@ -32,6 +32,16 @@ def test_gaps_of_a_random_search_are_by_chance(share: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("n_scenarios", "n_configs", "share"), [(600, 6, 0.3), (1500, 16, 0.4), (1500, 30, 0.6)]
+)
+def test_however_many_scenarios_a_random_search_of_few_configs_has(
+    n_scenarios: int, n_configs: int, share: float
+) -> None:
+    """Of few configs, two lack the same scenarios less often than by chance: a scenario has no gap twice."""
+    assert chance.gaps_by_chance(problem(by_chance(surface(n_scenarios, n_configs, 3), share)))
+
+
+@pytest.mark.parametrize(
     "log",
     [matmul(300), attention(300), surface(300, 20, 4, holes=0.5), solvers(400, 20, 5)],
     ids=["tiles that fit", "shared memory", "limits of a size", "listed solvers"],
