@@ -119,8 +119,55 @@ def test_failures_are_no_gaps() -> None:
     assert not regime(p, FitOptions()).by_chance
     some = problem(with_gaps(log, np.random.RandomState(1).rand(*failed.shape) < 0.2))
     filled = chance.estimated(some)
-    assert (filled.covered == (some.covered | some.untried)).all()
-    assert (filled.cost[~filled.covered] == some.cost[~filled.covered]).all()
+    measured = ~some.untried
+    assert (filled.covered == some.covered)[measured].all()
+    failures = measured & ~some.covered
+    assert (filled.cost[failures] == some.cost[failures]).all()
+
+
+def _limited(seed: int) -> tuple[CostTable, CostTable]:
+    """A log of which two fifths of the cells were measured by chance, and all of it: the better half of the configs
+    fails on one of four layouts each, or beyond a size.
+    """
+    full = surface(400, 16, 3, seed=seed, categories=4)
+    kind, size = full.X[:, -1:], full.X[:, :1]
+    number = np.argsort(np.argsort(full.log_slowdown.mean(axis=0)))
+    stops = np.where(number % 2 == 0, kind == number % 4, size > np.quantile(size, 0.4 + 0.03 * number))
+    times = np.where(stops & (number < 8), np.inf, full.times)
+    sampled = np.where(np.random.RandomState(seed).rand(*times.shape) < 0.6, np.nan, times)
+    known = np.isfinite(sampled).any(axis=1)
+    whole, part = (table(full.columns, full.X[known], t[known]) for t in (times, sampled))
+    return part, whole
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_cell_that_would_have_failed_is_told_by_the_features(seed: int) -> None:
+    """A majority of the eight nearest scenarios finds 0.6 to 0.8 of them."""
+    sampled, whole = _limited(seed)
+    p = problem(sampled)
+    failed = np.isinf(whole.times)[np.ix_(p.index, p.configs)]
+    found = chance.failing(p)
+    assert not found[~p.untried].any()
+    assert found[p.untried & failed].mean() > 0.95
+    assert found[p.untried & ~failed].mean() < 0.01
+    filled = chance.estimated(p)
+    assert not filled.covered[found].any()
+    assert (filled.cost[found] == 3.0 * UNIT).all()
+    # No scenario is measured against a config that does not run there.
+    assert (np.where(filled.covered, filled.cost, np.inf).min(axis=1) == 0).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_random_search_with_failures_ships_what_runs(seed: int) -> None:
+    sampled, whole = _limited(seed)
+    held = np.arange(whole.n_scenarios) % 4 == 0
+    train, test = ~held, np.flatnonzero(held)
+    part = table(sampled.columns, sampled.X[train], sampled.times[train])
+    selector = fit(part, FitOptions(strategy="joint", max_configs=12))
+    assert selector.choice["estimated_cells"] > 0.4
+    slowdown = whole.log_slowdown[test, choices(selector, whole, test)]
+    assert np.isfinite(slowdown).all()
+    assert slowdown.mean() < 0.08
 
 
 def test_estimates_are_near_what_was_not_measured() -> None:
