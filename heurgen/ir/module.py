@@ -239,6 +239,15 @@ def with_derived(module: HeuristicModule, features: Mapping[str, Any]) -> dict[s
     return row
 
 
+def _whole_row(module: HeuristicModule, features: Mapping[str, Any]) -> dict[str, Any]:
+    """`with_derived` of a launch that somebody describes: whatever its leaf tests, all features are given."""
+    lacking = [f.name for f in module.features if f.name not in features]
+    if lacking:
+        known = ", ".join(f.name for f in module.features)
+        raise ModelError(f"no value of the feature {quoted(lacking[0])}", hint=f"the features are {known}")
+    return with_derived(module, features)
+
+
 def select(
     module: HeuristicModule,
     vendor: str,
@@ -249,10 +258,10 @@ def select(
     """The interpreter: the config that the generated `select` returns, as a dict.
 
     Raises:
-        ModelError: the vendor is unknown, or a category that its feature refuses.
+        ModelError: the vendor is unknown, a feature is not given, or a category that its feature refuses.
     """
     selector = module.selector(vendor, device, capability)
-    leaf = find_leaf(selector.tree, with_derived(module, features))
+    leaf = find_leaf(selector.tree, _whole_row(module, features))
     return dict(zip(selector.parameters, selector.configs[leaf.config], strict=True))
 
 
@@ -268,10 +277,10 @@ def shortlist(
     One config where the model was trained without shortlists.
 
     Raises:
-        ModelError: the vendor is unknown, or a category that its feature refuses.
+        ModelError: the vendor is unknown, a feature is not given, or a category that its feature refuses.
     """
     selector = module.selector(vendor, device, capability)
-    leaf = find_leaf(selector.tree, with_derived(module, features))
+    leaf = find_leaf(selector.tree, _whole_row(module, features))
     listed = leaf.shortlist or (leaf.config,)
     return tuple(dict(zip(selector.parameters, selector.listed[i], strict=True)) for i in listed)
 

@@ -42,7 +42,7 @@ def from_sklearn(
     estimator: Any,
     *,
     features: Sequence[Feature | str] | None = None,
-    parameters: Sequence[str] | None = None,
+    parameters: Sequence[str] | str | None = None,
     kernel: str = "tree",
     vendor: str = "any",
 ) -> HeuristicModule:
@@ -53,7 +53,7 @@ def from_sklearn(
         features: one per column of X: a `Feature`, or a name, which stands for a float feature. Default: the
             names seen in `fit`, else x0, x1, ... int features compare with int thresholds, bool features
             are tested for truth; a category has no place in a column of numbers.
-        parameters: names of the outputs. Default: y, or y0, y1, ...
+        parameters: names of the outputs, or the name of one. Default: y, or y0, y1, ...
         kernel: what the generated module says it is of.
         vendor: whose function of the generated module it becomes.
 
@@ -67,6 +67,8 @@ def from_sklearn(
     arrays = fitted_tree(estimator)
     columns = _features(estimator, features, int(arrays.n_features))
     outputs = _outputs(estimator, arrays)
+    if isinstance(parameters, str):  # a name alone would be as many as it has letters
+        parameters = (parameters,)
     names = tuple(parameters) if parameters is not None else _default_names(len(outputs[0]))
     if len(names) != len(outputs[0]):
         raise ModelError(f"{len(names)} parameter names for {len(outputs[0])} outputs")

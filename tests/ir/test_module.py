@@ -36,6 +36,16 @@ def test_select_walks_the_tree() -> None:
     assert ir.select(module, "amd", launch(num_seqs=9))["waves_per_eu"] == 2
 
 
+@pytest.mark.parametrize("ask", [ir.select, ir.shortlist])
+def test_a_feature_that_is_not_given_is_told_whatever_the_leaf_tests(ask: Any) -> None:
+    given = launch()
+    del given["causal"]
+    with pytest.raises(ModelError) as caught:
+        ask(two_vendors(), "nvidia", given)
+    hint = "the features are num_seqs, avg_seqlen_k, dtype, causal"
+    assert str(caught.value) == f"no value of the feature 'causal' ({hint})"
+
+
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, -math.inf, -1, 2**80, 0.5, True, np.int32(7), np.float32(3)]
 )
@@ -167,11 +177,11 @@ def test_a_selector_lists_its_configs_and_then_its_alternatives() -> None:
     leaf = Leaf(0, shortlist=(0, 1), runner_up=RunnerUp(2, 1.5, 3))
     found = replace(AMD, tree=leaf, alternatives=((2,), (3,)), device="X", capability="gfx942")
     assert found.listed == ((1,), (2,), (3,))
-    module = module_with(selectors=(AMD, found))
-    assert ir.shortlist(module, "amd", {"x": 1}, "X") == ({"B": 1}, {"B": 2})
-    assert ir.shortlist(module, "amd", {"x": 1}, "Y", "gfx942") == ({"B": 1}, {"B": 2})
-    assert ir.shortlist(module, "amd", {"x": 1}, "Y", "gfx90a") == ({"B": 1},)
-    assert ir.shortlist(module, "amd", {"x": 1}) == ({"B": 1},)
+    module, row = module_with(selectors=(AMD, found)), {"x": 1, "c": "a", "f": True}
+    assert ir.shortlist(module, "amd", row, "X") == ({"B": 1}, {"B": 2})
+    assert ir.shortlist(module, "amd", row, "Y", "gfx942") == ({"B": 1}, {"B": 2})
+    assert ir.shortlist(module, "amd", row, "Y", "gfx90a") == ({"B": 1},)
+    assert ir.shortlist(module, "amd", row) == ({"B": 1},)
 
 
 def module_with(**changes: Any) -> HeuristicModule:
@@ -275,7 +285,7 @@ def test_values_are_of_their_parameter_s_type(
         "parameters": (Parameter("B", type_, True),),
         "selectors": (replace(AMD, configs=((None,),)),),
     }
-    assert ir.select(module_with(**optional), "amd", {}) == {"B": None}
+    assert ir.select(module_with(**optional), "amd", {"x": 1, "c": "a", "f": True}) == {"B": None}
 
 
 @pytest.mark.parametrize("name", ["_", "case", "match", "None", "async"])
@@ -320,5 +330,5 @@ def test_a_row_has_bools_as_bools_and_spellings_as_categories() -> None:
     assert ir.with_derived(module, {"x": 1, "c": "A", "f": 2}) == {"x": 1, "c": "a", "f": True}
     assert ir.with_derived(module, {"x": 2}) == {"x": 2}
     with pytest.raises(ModelError) as caught:
-        ir.select(module, "amd", {"c": "b"})
+        ir.select(module, "amd", {"x": 1, "c": "b", "f": True})
     assert str(caught.value) == "unknown c 'b', known: 'a'"

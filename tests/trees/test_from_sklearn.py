@@ -125,6 +125,12 @@ def test_several_outputs_are_several_parameters() -> None:
     assert heurgen.select(module, "nvidia", {"x0": 3}) == {"BLOCK_M": 64, "num_warps": 8}
 
 
+def test_one_name_is_that_of_one_output() -> None:
+    estimator = DecisionTreeClassifier().fit([[0], [1]], [16, 64])
+    module = heurgen.from_sklearn(estimator, parameters="BLOCK_M")
+    assert heurgen.select(module, "any", {"x0": 3}) == {"BLOCK_M": 64}
+
+
 def test_one_hot_columns_become_membership() -> None:
     estimator = DecisionTreeClassifier().fit([[0.0], [1.0], [0.0]], [0, 1, 0])
     tree = tree_nodes(
