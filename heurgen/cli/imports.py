@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -88,8 +89,11 @@ def _import(
     log, spec, rows = imported.csv_text(), imported.spec_text(), len(imported.rows)
     imported = replace(imported, rows=())  # a million rows take as much as reading them again
     check_readable(log, spec)
-    written = write_all({output: log, write_spec: spec} if write_spec else {output: log})
+    kept = write_spec is not None and os.path.exists(write_spec)  # someone may have confirmed its guesses
+    written = write_all({output: log, write_spec: spec} if write_spec and not kept else {output: log})
+    written |= {write_spec: False} if write_spec and kept else {}
     note(imported.notes)
+    note([f"{write_spec} was there and is kept: no draft is written"] * kept)
     if not as_json:
         say(f"wrote {printable(output)}: {rows} rows")
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from heurgen.base.errors import UsageError, printable
@@ -58,11 +60,21 @@ def init(
     said = Said(time, vendor, _names(features), _names(parameters), wide)
     table = read_cells(logs)
     drafted = draft(table, logs[0], said)
-    written = write_atomic(output, to_toml(drafted))
+    text = to_toml(drafted)
+    _check_new(output, text)
+    written = write_atomic(output, text)
     if as_json:
         print_json({"files": files_data({output: written}), "rows": table.n, **drafted.to_dict(table.texts)})
         return
     say(f"wrote {printable(output)}; confirm the guesses marked in it")
+
+
+def _check_new(output: str, text: str) -> None:
+    """UsageError where another spec is there: someone may have confirmed its guesses."""
+    path = Path(output)
+    if path.is_file() and path.read_bytes() != text.encode():
+        hint = "remove it where its guesses may go, or name another file"
+        raise UsageError("another spec is there", file=output, hint=hint)
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -64,3 +64,15 @@ def test_a_long_signature_takes_no_time(folder: Path) -> None:
         began = time.process_time()
         run("import", "dejavu", "cache.json", "-o", "new.csv", "--device", "D", "--vendor", "nvidia")
         assert time.process_time() - began < 10  # a quadratic pattern took 41 s
+
+
+def test_a_spec_that_is_there_is_kept(folder: Path) -> None:
+    """Somebody may have confirmed its guesses since the last import."""
+    Path("cache.json").write_text(cache())
+    words = ("cache.json", "-o", "new.csv", "--write-spec", "new.toml", "--device", "D", "--vendor", "nvidia")
+    assert run("import", "dejavu", *words).exit_code == 0
+    Path("new.toml").write_text("# mine\n" + Path("new.toml").read_text())
+    result = run("import", "dejavu", *words, "--json")
+    assert (result.exit_code, Path("new.toml").read_text().startswith("# mine\n")) == (0, True)
+    assert "note: new.toml was there and is kept: no draft is written\n" in result.stderr
+    assert json.loads(result.stdout)["files"][1] == {"path": "new.toml", "written": False}

@@ -38,3 +38,15 @@ def test_files_of_any_name_become_a_kernel(folder: Path, name: str) -> None:
     result = run("init", name, "-o", "new.toml")
     assert result.exit_code == 0, result.stderr
     assert run("train", name, "--spec", "new.toml", "-o", "new.json").exit_code == 0
+
+
+def test_init_writes_over_no_other_spec(folder: Path) -> None:
+    for _ in range(2):
+        assert run("init", "log.csv", "-o", "draft.toml").exit_code == 0
+    confirmed = "# mine\n" + Path("draft.toml").read_text()
+    Path("draft.toml").write_text(confirmed)
+    result = run("init", "log.csv", "-o", "draft.toml")
+    assert (result.exit_code, Path("draft.toml").read_text()) == (2, confirmed)
+    assert result.stderr.startswith(
+        "error: draft.toml: another spec is there (remove it where its guesses may go, or name another file)\n"
+    )
