@@ -9,7 +9,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,15 +80,15 @@ class Target:
 
     def source_hash(self) -> str:
         """SHA-256 over the bytes of the kernel's files, in the order of their names."""
-        paths = getattr(self.tunable, "sources", None) or [self.file]
-        if isinstance(paths, str | os.PathLike) or not all(
-            isinstance(p, str | os.PathLike | None) for p in paths
-        ):
-            raise UsageError(f"the sources of the tunable must be a list of paths, found {quoted(paths)}")
-        if paths == [None]:
+        given = getattr(self.tunable, "sources", None) or [self.file]
+        if given == [None]:
             raise UsageError(
                 "the tunable's module has no file to hash", hint="give it `sources`, a list of paths"
             )
+        many = isinstance(given, Iterable) and not isinstance(given, str | os.PathLike)
+        paths = list(given) if many else []  # a generator gives them once
+        if not paths or not all(isinstance(p, str | os.PathLike) for p in paths):
+            raise UsageError(f"the sources of the tunable must be a list of paths, found {quoted(given)}")
         digest = hashlib.sha256()
         for path in sorted(map(Path, paths), key=lambda p: (p.name, str(p))):
             try:

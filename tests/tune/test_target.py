@@ -195,7 +195,16 @@ def test_an_optional_part_that_answers_something_else(part: str, answer: Any, me
     assert caught.value.message == message
 
 
-@pytest.mark.parametrize("sources", ["kernel.py", Path("kernel.py"), [3]])
+def test_sources_that_can_be_gone_through_once_are_hashed(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text("x = 1\n")
+    hashes = [
+        Target("x", SimpleNamespace(**{**SOUND, "sources": sources})).source_hash()
+        for sources in (tmp_path.glob("*.py"), [tmp_path / "kernel.py"])
+    ]
+    assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("sources", ["kernel.py", Path("kernel.py"), [3], 3, [None, "kernel.py"], iter(())])
 def test_sources_are_a_list_of_paths(sources: Any) -> None:
     with pytest.raises(UsageError, match="the sources of the tunable must be a list of paths, found"):
         Target("x", SimpleNamespace(**{**SOUND, "sources": sources})).source_hash()
