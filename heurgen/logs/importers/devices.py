@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from functools import lru_cache
 
@@ -38,17 +39,26 @@ def device_and_vendor(
 def check_one_place(told: Collection[str], device: str | None, vendor: str | None) -> None:
     """What is said of all files holds for one device: it would make one of those that they tell (`told`).
 
+    Of one device some may tell less than others: "A100" beside "NVIDIA A100-PCIE-40GB".
+
     Raises:
         UsageError: a device is said, and they tell several, or a vendor, and they tell devices of several.
     """
+    by_words = {_words(d): d for d in sorted(told)}
+    devices = {d for words, d in by_words.items() if not any(words < others for others in by_words)}
     vendors = {v for d in told if (v := vendor_of(d)) is not None}
-    for option, said, known in (("--device", device, set(told)), ("--vendor", vendor, vendors)):
+    for option, said, known in (("--device", device, devices), ("--vendor", vendor, vendors)):
         if said is not None and len(known) > 1:
             names = ", ".join(map(printable, sorted(known)))
             raise UsageError(
                 f"the files tell {len(known)} {option[2:]}s ({names}), and {option} would make them one",
-                hint="import them one at a time, and put the logs together: heurgen merge",
+                hint="import them one at a time; train takes several logs",
             )
+
+
+def _words(device: str) -> frozenset[str]:
+    """What tells a device from others, whatever its makers write around it: "AMD GPU, 304 CUs" says 304 CUs."""
+    return frozenset(re.findall(r"[a-z0-9.]+", device.lower())) - {"nvidia", "amd", "gpu"}
 
 
 def amd_device(architecture: str, compute_units: int | None = None) -> str:

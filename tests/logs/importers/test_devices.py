@@ -64,6 +64,14 @@ def test_what_is_said_of_all_files_is_no_name_for_several_devices() -> None:
     check_one_place({"H100"}, "H200", "acme")
     check_one_place({"H100", "MI300X"}, None, None)
     check_one_place({"H100", "H200", "mine"}, None, "nvidia")
+    check_one_place({"A100", "NVIDIA A100", "NVIDIA A100-PCIE-40GB"}, "A100", None)
+    check_one_place({"AMD GPU, 304 CUs", "gfx942, 304 CUs", "gfx942"}, "MI300X", None)
+    for others in (
+        {"A100", "NVIDIA A100-PCIE-40GB", "NVIDIA A100-SXM4-80GB"},
+        {"AMD GPU, 80 CUs", "gfx942, 304 CUs"},
+    ):
+        with pytest.raises(UsageError, match="the files tell 2 devices"):
+            check_one_place(others, "A100", None)
     with pytest.raises(UsageError, match=r"the files tell 2 devices \(H100, H200\), and --device would make"):
         check_one_place({"H100", "H200"}, "H200", None)
     with pytest.raises(
