@@ -193,27 +193,33 @@ def import_logs(kind: str, files: Sequence[str], options: Options) -> Imported:
 
 
 def _known(path: str, kind: Importer | None, left_out: list[str]) -> list[Foreign]:
-    """A file; of a folder the files of the kind (of any), where there are some: a cache holds binaries, too."""
+    """A file; of a folder the files of the kind (of any), where there are some: a cache holds binaries, too.
+
+    Where there are none, those that are text: the kind says what is wrong with them. The texts of others are not kept,
+    since a cache may be larger than the memory.
+    """
     if not os.path.isdir(path):
         return [read_foreign(path)]
-    found: list[Foreign] = []
-    others: dict[str, Foreign | LogError] = {}
+    found, others, texts, wrong = list[Foreign](), list[str](), list[str](), list[LogError]()
     for name in expanded([path], kind.pattern if kind else "*"):
         try:
             file = read_foreign(name)
         except LogError as error:
-            others[name] = error
+            others.append(name)
+            wrong.append(error)
             continue
         if kind.recognises(file) if kind else recognised(file):
             found.append(file)
         else:
-            others[name] = file if kind else _unknown(name)
+            others.append(name)
+            texts.append(name)
+            wrong += [] if kind else [_unknown(name)]
     if found:
         left_out += map(printable, others)
         return found
-    if wrong := next((e for e in others.values() if isinstance(e, LogError)), None):
-        raise wrong
-    return [file for file in others.values() if isinstance(file, Foreign)]
+    if kind is None or not texts:
+        raise wrong[0]
+    return [read_foreign(name) for name in texts]
 
 
 def _unknown(file: str) -> LogError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from heurgen.base.errors import HeurgenError
+from heurgen.base.errors import HeurgenError, LogError
 from heurgen.cli import main
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import IMPORTERS, Importer, import_logs
@@ -96,6 +97,31 @@ def test_what_a_kind_reads_is_found_in_a_folder_under_any_name(
     found = import_logs(kind, [str(tmp_path)], options)
     assert len(found.rows) == 1
     assert found.rows == import_logs("auto", [str(tmp_path)], options).rows
+
+
+def test_of_a_folder_without_a_file_of_the_kind_a_text_is_complained_of_before_a_binary(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mm.json").write_text('{"a": 1}')
+    (tmp_path / "a.so").write_bytes(b"\0\xff")
+    with pytest.raises(LogError, match=r"mm.json: found no block that max-autotune prints"):
+        import_logs("inductor", [str(tmp_path)], Options(device="NVIDIA H100"))
+    (tmp_path / "mm.json").unlink()
+    with pytest.raises(LogError, match=r"a.so.* NUL"):
+        import_logs("inductor", [str(tmp_path)], Options(device="NVIDIA H100"))
+
+
+def test_texts_of_other_kinds_in_a_folder_are_not_held(tmp_path: Path) -> None:
+    (tmp_path / "mm.json").write_text('[{"(16, 32, 64)": [{"type": "cublas", "time": 0.2}]}]')
+    for i in range(8):
+        (tmp_path / f"{i}.py").write_text(f"{i}\n" * 2**20)
+    tracemalloc.start()
+    try:
+        import_logs("inductor", [str(tmp_path)], Options(device="NVIDIA H100"))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 5 * 2 * 2**20
 
 
 COUNTS = {
