@@ -24,6 +24,7 @@ from heurgen.tune.cards import (
     write_card,
 )
 from heurgen.tune.engines import Engine, Executor, LocalEngine, engine_named
+from heurgen.tune.launches import launches_of
 from heurgen.tune.matrix import Matrix
 from heurgen.tune.protocol import DeviceInfo, Scenario, Space
 from heurgen.tune.resume import Journal, RowFormat, csv_text
@@ -341,7 +342,8 @@ class _Book:
         if matrix is None:
             method, rows = self._options.method, self.journal.rows
             matrix = Matrix(self._target, found, self._scenarios, device, rows, self._format, method, plan)
-            if not matrix.full_total:
+            everywhere = (launches_of(matrix.configs, found, self._target, s, device) for s in self._workload)
+            if not (matrix.full_total or any(everywhere)):  # a shard may hold such scenarios alone
                 hint = "loosen the constraints of the space, and what the tunable says in `applies`"
                 raise UsageError("no config applies in any of the scenarios", hint=hint)
         self.paths[key] = self._card(device, found)

@@ -14,6 +14,7 @@ from heurgen.base.errors import SpecError, UsageError
 from heurgen.logs.card import INTERPRETER
 from heurgen.tune import run
 from heurgen.tune.engines import LocalEngine
+from heurgen.tune.merge import merge
 from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
 from heurgen.tune.timing import Failure
 from tests.tune import fakes
@@ -314,3 +315,17 @@ def test_where_no_config_applies_nothing_is_left_behind(
     with pytest.raises(UsageError, match="no config applies in any of the scenarios"):
         tuned(tmp_path / "log.csv", target_slowdown=slowdown)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("slowdown", [None, 1.01])
+def test_a_shard_of_scenarios_in_which_no_config_applies_is_an_empty_log_to_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowdown: float | None
+) -> None:
+    monkeypatch.setattr(
+        fakes.tunable, "applies", lambda config, scenario: scenario.features["M"] > 8, raising=False
+    )
+    logs = [tmp_path / f"{k}.csv" for k in range(1, 9)]
+    done = [tuned(log, shard=(k, 8), target_slowdown=slowdown) for k, log in enumerate(logs, 1)]
+    assert {d.state for d in done} == {"finished"}
+    assert sum(d.rows == 0 for d in done) == 2
+    assert merge(logs, tmp_path / "log.csv").scenarios == 6
