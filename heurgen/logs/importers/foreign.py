@@ -237,8 +237,9 @@ def csv_rows(
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The header, and (line, cells) of every row that is not empty.
 
-    Where columns are `needed`, rows may end behind the last of them: they are older than a column that was added. The
-    missing cells are blank. A last line without its end is torn, and may not.
+    Where columns are `needed`, rows may lack the last one if it is none of them: they are older than it, and it is
+    blank there. Not more than that: a row that two writers tore lacks what it was measured with. Nor may a last line
+    without its end.
 
     Raises:
         LogError: it is no CSV, or a row has another width than the header (while iterating).
@@ -252,7 +253,7 @@ def csv_rows(
         try:
             for row in reader:
                 missing = len(header) - len(row)
-                if row and missing and not (0 < missing <= spare and reader.line_num != torn):
+                if row and missing and not (missing == spare and reader.line_num != torn):
                     raise file.error(f"found {len(row)} cells, expected {len(header)}", row=line)
                 if row:
                     yield line, row + [""] * missing
@@ -266,7 +267,7 @@ def csv_rows(
         raise file.error(f"is no CSV: {error}", row=1) from error
     if twice := next((h for i, h in enumerate(header) if h in header[:i]), None):
         raise file.error(f"two columns are named {quoted(twice)}", row=1)
-    spare = next((i for i, h in enumerate(reversed(header)) if h in needed), 0)
+    spare = 1 if needed and header and header[-1] not in needed else 0
     torn = 0 if file.text.endswith(("\n", "\r")) else file.text.count("\n") + 1
     return header, rows()
 

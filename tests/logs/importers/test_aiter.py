@@ -173,6 +173,13 @@ def test_a_column_that_was_added_behind_the_time_is_blank_in_older_rows(tmp_path
             import_logs("auto", [write(tmp_path, "gdr_decode_tuned.csv", text + line)], Options())
 
 
+def test_a_row_without_the_parameters_of_its_winner_is_torn(tmp_path: Path) -> None:
+    """Blank ones would be another config's."""
+    text = "cu_num,M,libtype,us,solidx,splitK,kernelName\n304,1,asm,3.5\n304,16,asm,4.5,2,0,k2\n"
+    with pytest.raises(LogError, match=":2: found 4 cells, expected 7"):
+        import_logs("auto", [write(tmp_path, "a8w8_tuned_gemm.csv", text)], Options(device="MI300X"))
+
+
 def test_the_name_of_a_model_is_no_feature(tmp_path: Path) -> None:
     text = "model,arch,H,BV,us\nqwen,gfx942,8,16,2.0\nllama,gfx942,16,32,3.0\n"
     imported = import_logs("auto", [write(tmp_path, "x_tuned.csv", text)], Options())
