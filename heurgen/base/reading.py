@@ -41,12 +41,12 @@ def read_bytes(path: str | os.PathLike[str], error: type[HeurgenError], limit: i
 
 
 def read_utf8(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> str:
-    """The text of a UTF-8 file of at most `limit` bytes, without a byte order mark.
+    """The text of a UTF-8 file, as it is or compressed, of at most `limit` bytes, without a byte order mark.
 
     Raises:
-        error: as `read_bytes`, or the file is no UTF-8.
+        error: as `read_bytes` and `unpacked`, or the file is no UTF-8.
     """
-    data = read_bytes(path, error, limit)
+    data = unpacked(os.fspath(path), read_bytes(path, error, limit), error, limit)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as caught:

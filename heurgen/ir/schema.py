@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from heurgen.base.errors import HeurgenError, ModelError, quoted
-from heurgen.base.reading import read_bytes
+from heurgen.base.reading import read_bytes, unpacked
 from heurgen.ir import (
     MAX_DEPTH,
     SCHEMA_VERSION,
@@ -135,12 +136,12 @@ def _sorted(data: Any) -> Any:
 
 
 def read_model(path: str | Path) -> HeuristicModule:
-    """Read a model file.
+    """Read a model file, compressed as its name may have asked (MODEL.json.gz) or not.
 
     Raises:
         ModelError: it cannot be read, or is no model of this schema version; names the file.
     """
-    data = read_bytes(path, ModelError, MAX_BYTES)
+    data = unpacked(os.fspath(path), read_bytes(path, ModelError, MAX_BYTES), ModelError, MAX_BYTES)
     try:
         return from_json(data)
     except HeurgenError as error:

@@ -12,6 +12,7 @@ import pytest
 
 from heurgen.base.errors import LogError, SpecError
 from heurgen.base.reading import check_lines, decoded, line_at, read_bytes, read_utf8, unpacked
+from heurgen.base.writing import write_atomic
 
 
 def test_a_file_of_the_limit_is_read_and_one_byte_more_is_not(tmp_path: Path) -> None:
@@ -60,6 +61,13 @@ def test_a_byte_order_mark_is_left_out_and_other_encodings_are_refused(tmp_path:
     with pytest.raises(SpecError) as caught:
         read_utf8(path, SpecError, 99)
     assert str(caught.value) == f"{path}: byte 3 is no UTF-8 (save the file as UTF-8)"
+
+
+def test_what_is_written_compressed_for_its_name_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "workload.toml.gz"
+    write_atomic(path, "caf\xe9 = 1\n")
+    assert path.read_bytes().startswith(b"\x1f\x8b")
+    assert read_utf8(path, SpecError, 99) == "caf\xe9 = 1\n"
 
 
 @pytest.mark.parametrize(

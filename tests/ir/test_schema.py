@@ -12,6 +12,7 @@ import pytest
 
 from heurgen import ir
 from heurgen.base.errors import ModelError
+from heurgen.base.writing import write_atomic
 from heurgen.ir import schema
 from tests.support.modules import two_vendors
 
@@ -101,6 +102,11 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe{")
     with pytest.raises(ModelError, match="is no JSON of a model"):
         schema.read_model(path)
+
+
+def test_a_model_that_was_written_compressed_is_read(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "model.json.gz", schema.to_json(two_vendors()))
+    assert schema.read_model(tmp_path / "model.json.gz") == two_vendors()
 
 
 LONG = "9" * 400
