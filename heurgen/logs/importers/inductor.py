@@ -41,9 +41,9 @@ _SHAPES = {
 }
 _OWN = ("time", "kernel_type", *_FLEX)
 # What launchers write before each line of a process ("[rank0]:", "(Worker_TP0 pid=27)", in colours); it tells apart the
-# lines of several. What loggers write ends in "]" or ":".
+# lines of several. What loggers write ends in "]" or ":"; the hour that it may begin with is no process.
 _SOURCE = re.compile(
-    r"\s{0,16}(\[[A-Za-z_]*[0-9]+\]:|\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\([A-Za-z][^()]{0,99}pid=[^()]{1,99}\)|[0-9]{1,5}:)"
+    r"\s{0,16}(\[[A-Za-z_]*[0-9]+\]:|\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\([A-Za-z][^()]{0,99}pid=[^()]{1,99}\)|[0-9]{1,5}:(?![0-9]))"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")

@@ -307,6 +307,13 @@ def test_the_mixed_lines_of_processes_that_tune_at_the_same_time(
     ]
 
 
+def test_a_tuning_that_goes_on_behind_the_full_hour_is_of_one_process(tmp_path: Path) -> None:
+    hours = ["10:59:59: ", *["11:00:00: "] * PRINTED.count("\n")]
+    text = "".join(f"{hour}{line}\n" for hour, line in zip(hours, PRINTED.splitlines(), strict=False))
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    assert columns(imported, "M", "type") == [("64", "mm"), ("64", "triton")]
+
+
 def test_printed_choices_of_symbolic_sizes_are_not_taken_for_those_of_the_shape_before(
     tmp_path: Path,
 ) -> None:
