@@ -194,6 +194,6 @@ def test_what_an_adaptive_sweep_has_finished_it_leaves_as_it_is() -> None:
 def test_what_an_adaptive_sweep_was_stopped_in_is_asked_for_again() -> None:
     rows = [logged(BY_M[64], 1.0), logged(BY_M[64], 2.0, config(32))]
     made = matrix(rows, plan=lambda made: [] if made.scenarios else [BY_M[64]])
-    assert [s.id for s in made.scenarios] == [BY_M[64].id]
-    assert made.total - made.missing == 2
+    assert made.left() == [BY_M[64]]
+    assert (made.total - made.missing, made.missing > 0) == (2, True)
     assert set(made.tallies[BY_M[64].id].pending()).isdisjoint({config(), config(32)})
