@@ -48,19 +48,28 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
         EmitError: a parameter is none of vLLM's, or a name cannot be a file's.
     """
     axis = config_files.axis_feature(module, "M", request.names)
-    answering = config_files.answering(module, request, device_name).values()
+    # Of a name that both servers look for vLLM's comes first: it may be for several cards.
+    answering = [
+        (reader, device, selector)
+        for reader, named in enumerate((device_name, _spelled))
+        for device, selector in config_files.answering(module, request, named).values()
+    ]
     files: dict[str, str] = {}
     about: dict[str, dict[str, Any]] = {}
     for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
-        for device, selector in answering:
+        here: dict[str | None, str] = {}
+        for reader, device, selector in answering:
             fixed = config_files.fixed_features(module, selector, axis, request.names, at)
-            paths = file_names(_fields(at, fixed, request.names), device)
+            path = file_names(_fields(at, fixed, request.names), device)[reader]
+            if path is None or path in here:
+                continue
             found = steps(module, selector, axis, fixed)
-            text = config_files.dumps({str(m): _config(step, request) for step in found for m in _ends(step)})
-            for path in paths:
-                config_files.keep(files, path, text)
-                about.setdefault(path, {"device": device, "for": fixed})
-    selectors = [selector for _, selector in answering]
+            here[path] = config_files.dumps(
+                {str(m): _config(step, request) for step in found for m in _ends(step)}
+            )
+            config_files.keep(files, path, here[path])
+            about.setdefault(path, {"device": device, "for": fixed})
+    selectors = [selector for _, _, selector in answering]
     text = config_files.manifest(module, selectors, TARGET, axis, files, about)
     return Rendered({**files, config_files.MANIFEST: text})
 
@@ -82,8 +91,8 @@ def _fields(at: Mapping[str, str], fixed: Mapping[str, Any], names: Mapping[str,
     return {field: at.get(field, fixed.get(names.get(field, field))) for field in FIELDS[1:]}
 
 
-def file_names(fields: Mapping[str, Any], device: str) -> tuple[str, ...]:
-    """The name that vLLM's `get_config_file_name` looks for, and that of SGLang's where it is another.
+def file_names(fields: Mapping[str, Any], device: str) -> tuple[str | None, str]:
+    """The names that vLLM's and SGLang's `get_config_file_name` look for; vLLM's None where SGLang alone has one.
 
     Raises:
         UsageError: E or N is missing or no positive int.
@@ -95,17 +104,21 @@ def file_names(fields: Mapping[str, Any], device: str) -> tuple[str, ...]:
         dtype = f",dtype={_safe(named)}"
     blocks = _block_shape(str(fields.get("block_shape") or ""))
     shape = f",block_shape=[{blocks[0]}, {blocks[1]}]" if blocks else ""
-    own = _safe(re.sub(r"[\s/]+", "_", device))
+    sglang = f"E={e},N={n},device_name={_safe(_spelled(device))}{dtype}{shape}"
     if str(fields.get("per_channel_quant")).lower() in ("true", "1"):  # only SGLang's names tell
-        return (f"E={e},N={n},device_name={own}{dtype}{shape},per_channel_quant=True.json",)
-    vllm = f"E={e},N={n},device_name={_safe(device_name(device))}{dtype}{shape}.json".replace(" ", "")
-    return tuple(dict.fromkeys((vllm, f"E={e},N={n},device_name={own}{dtype}{shape}.json")))
+        return None, f"{sglang},per_channel_quant=True.json"
+    vllm = f"E={e},N={n},device_name={_safe(device_name(device))}{dtype}{shape}.json"
+    return vllm.replace(" ", ""), f"{sglang}.json"
 
 
 def device_name(device: str) -> str:
     """As vLLM names it in a file's name; every card with H200 in its name shares one file."""
-    name = re.sub(r"[\s/]+", "_", device)
+    name = _spelled(device)
     return "NVIDIA_H200" if "H200" in name.split("_") else name
+
+
+def _spelled(device: str) -> str:
+    return re.sub(r"[\s/]+", "_", device)
 
 
 def _block_shape(text: str) -> tuple[int, int] | None:

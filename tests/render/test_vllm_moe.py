@@ -176,12 +176,10 @@ def test_names_of_the_model_s_own() -> None:
 
 def test_file_names() -> None:
     sizes = {"E": 8, "N": 14336}
-    assert file_names(sizes, "AMD Instinct MI300X/x") == (
-        "E=8,N=14336,device_name=AMD_Instinct_MI300X_x.json",
-    )
-    assert file_names({**sizes, "dtype": "bfloat16", "block_shape": "none"}, "X") == (
-        "E=8,N=14336,device_name=X.json",
-    )
+    name = "E=8,N=14336,device_name=AMD_Instinct_MI300X_x.json"
+    assert file_names(sizes, "AMD Instinct MI300X/x") == (name, name)
+    name = "E=8,N=14336,device_name=X.json"
+    assert file_names({**sizes, "dtype": "bfloat16", "block_shape": "none"}, "X") == (name, name)
 
 
 def test_sglang_has_other_names_where_weights_have_blocks_or_a_card_is_of_a_family() -> None:
@@ -193,12 +191,27 @@ def test_sglang_has_other_names_where_weights_have_blocks_or_a_card_is_of_a_fami
     )
     channels = {"E": 8, "N": 64, "dtype": "fp8_w8a8", "per_channel_quant": True}
     assert file_names(channels, "NVIDIA H20") == (
+        None,
         "E=8,N=64,device_name=NVIDIA_H20,dtype=fp8_w8a8,per_channel_quant=True.json",
     )
     files = registry.emit(module(), "vllm-moe", Request(at=({**AT, "block_shape": "[128,64]"},))).files
     vllm, sglang = (files[n] for n in files if n != MANIFEST)
     assert vllm == sglang
     assert len(json.loads(files[MANIFEST])["files"]) == 2
+
+
+@pytest.mark.parametrize("quantised", [{}, {"block_shape": "[128,64]"}, {"per_channel_quant": "true"}])
+def test_every_card_of_a_family_has_a_file_of_sglang_s_with_its_own_answer(quantised: dict[str, str]) -> None:
+    """vLLM's one file of H200s was the only one, by the name that SGLang gives to the first of them."""
+    source = module(devices=("NVIDIA H200", "NVIDIA H200 NVL"))
+    own = replace(source.selectors[0], device="NVIDIA H200 NVL", tree=LEAF(3))
+    both = replace(source, selectors=(*source.selectors, own))
+    files = registry.emit(both, "vllm-moe", Request(at=({**AT, **quantised},))).files
+    (nvl,) = (json.loads(text) for name, text in files.items() if "NVIDIA_H200_NVL," in name)
+    assert list(nvl) == ["1"]
+    shared = [json.loads(text) for name, text in files.items() if "NVIDIA_H200," in name]
+    assert shared
+    assert all(len(file) > 1 for file in shared)
 
 
 def test_two_situations_of_one_file_with_other_answers_are_no_file() -> None:
@@ -219,7 +232,7 @@ def test_a_hostile_name_is_no_file_name(payload: str) -> None:
         ({"E": payload, "N": 1}, "X"),
     ):
         try:
-            (found, *_) = file_names(fields, device)
+            (_, found) = file_names(fields, device)
         except HeurgenError as error:
             shown = str(error)
             assert shown.isprintable()
