@@ -41,6 +41,7 @@ def record(command: Sequence[str], output: Path, *, to_stderr: bool = False) -> 
     Raises:
         UsageError: the command cannot be started, or no sweep was recorded (says why, as far as is known).
         LogError: no config of a kernel succeeded.
+        KeyboardInterrupt: Ctrl-C ended it before any sweep.
     """
     with tempfile.TemporaryDirectory(prefix="heurgen-record-") as folder:
         path = os.pathsep.join([str(_START), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -50,10 +51,12 @@ def record(command: Sequence[str], output: Path, *, to_stderr: bool = False) -> 
             process = subprocess.Popen(command, env=environment, stdout=stdout)
         except OSError as error:
             raise UsageError(f"cannot run {quoted(command[0])}: {error.strerror}") from error
-        status = _ended(process)
+        status, interrupted = _ended(process)
         records = [json.loads(line) for f in sorted(Path(folder).glob("*.jsonl")) for line in _lines(f)]
     sweeps = [r for r in records if r["event"] == "sweep"]
     if not sweeps:
+        if interrupted and status:  # before it tuned anything: no fault of its own
+            raise KeyboardInterrupt
         raise UsageError(
             _nothing(status, bool(records)), hint="a sweep runs once per kernel, key and process"
         )
@@ -69,17 +72,17 @@ def record(command: Sequence[str], output: Path, *, to_stderr: bool = False) -> 
     return Recorded(status, logs, _files(list(kernels), output), tuple(notes))
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the program; gives its exit status.
+def _ended(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
+    """Wait for the program; gives its exit status, and whether Ctrl-C ended it.
 
     Ctrl-C is how a server is ended, and reaches it as well: what it has recorded is kept. The second one kills it.
     """
     try:
-        return process.wait()
+        return process.wait(), False
     except KeyboardInterrupt:
         pass
     try:
-        return process.wait()
+        return process.wait(), True
     except BaseException:
         process.kill()
         process.wait()

@@ -204,6 +204,14 @@ def test_ctrl_c_that_ends_a_server_keeps_what_was_recorded(tmp_path: Path) -> No
     assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
 
 
+def test_ctrl_c_before_any_sweep_is_no_program_that_tunes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(SERVER)
+    done = record(tmp_path, sys.executable, "serve.py", "", start_new_session=True)
+    assert done.returncode == 130
+    assert "interrupted" in done.stderr
+    assert "recorded" not in done.stderr
+
+
 def test_a_program_that_tunes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for gpu, message in ((True, "no @triton.autotune kernel was tuned"), (False, "no GPU is visible here")):
         monkeypatch.setattr(run, "_has_gpu", lambda gpu=gpu: gpu)
