@@ -33,7 +33,8 @@ def _name(item: Advice) -> str:
     """The id of a measured scenario; of a new one, and where a workload takes no such id, a name by its content."""
     if is_label(item.scenario):
         return item.scenario
-    content = json.dumps(dict(item.features), sort_keys=True)
+    # Two measured ones may have equal features, and tune takes no name twice.
+    content = json.dumps(dict(item.features), sort_keys=True) + item.scenario
     return f"advised-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
 
 

@@ -51,3 +51,9 @@ def test_an_id_that_the_tuner_would_refuse_is_not_written(name: str) -> None:
     first, second = (s.id for s in make_scenarios(data, {"M": "int"}))
     assert first.startswith("advised-")
     assert second == "é/1"
+
+
+def test_measured_scenarios_of_equal_features_whose_ids_cannot_be_written_are_told_apart() -> None:
+    found = [Advice({"M": 8}, ({"v": 1},), 1.0, (), name) for name in ("a\n1", "a\n2", "")]
+    data = tomllib.loads(to_workload(found, "k", "amd"))
+    assert len(make_scenarios(data, {"M": "int"})) == 3
