@@ -342,15 +342,22 @@ class _Book:
         if matrix is None:
             method, rows = self._options.method, self.journal.rows
             matrix = Matrix(self._target, found, self._scenarios, device, rows, self._format, method, plan)
-            everywhere = (launches_of(matrix.configs, found, self._target, s, device) for s in self._workload)
-            if not (matrix.full_total or any(everywhere)):  # a shard may hold such scenarios alone
-                hint = "loosen the constraints of the space, and what the tunable says in `applies`"
-                raise UsageError("no config applies in any of the scenarios", hint=hint)
+            self._check_applies(matrix)
         self.paths[key] = self._card(device, found)
         self._matrices[key] = matrix
         if plan is not None:
             self.plans.append(plan)
         return matrix
+
+    def _check_applies(self, matrix: Matrix) -> None:
+        """UsageError where no config applies anywhere. A shard may hold such scenarios alone."""
+        about = (matrix.configs, matrix.space, self._target)
+        if matrix.full_total or any(launches_of(*about, s, matrix.device) for s in self._workload):
+            return
+        hint = "loosen the constraints of the space, and what the tunable says in `applies`"
+        if self._options.interpret:
+            hint = "--interpret takes few of either: a workload says which scenarios and configs"
+        raise UsageError("no config applies in any of the scenarios", hint=hint)
 
     def _plan(self) -> AdaptivePlan | None:
         if self._options.target_slowdown is None:

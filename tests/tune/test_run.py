@@ -317,6 +317,14 @@ def test_where_no_config_applies_nothing_is_left_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_where_none_of_the_few_that_are_interpreted_applies_the_space_is_not_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fakes.tunable, "applies", lambda config, scenario: False, raising=False)
+    with pytest.raises(UsageError, match="--interpret takes few of either"):
+        tuned(tmp_path / "log.csv", interpret=True)
+
+
 @pytest.mark.parametrize("slowdown", [None, 1.01])
 def test_a_shard_of_scenarios_in_which_no_config_applies_is_an_empty_log_to_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowdown: float | None
