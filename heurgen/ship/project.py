@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROJECT_FILE = "heurgen.toml"
 COMMAND = f"heurgen build {PROJECT_FILE}"
 _LINE_ENDS = (
-    "git turned them into those of Windows? Write `* text eol=lf` in .gitattributes, and run heurgen build"
+    "git turned them into those of Windows? Say `* text=auto eol=lf` in .gitattributes, and run heurgen build"
 )
 
 

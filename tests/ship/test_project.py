@@ -70,6 +70,7 @@ def test_check_tells_line_ends_of_windows_from_edits(built: Path, name: str) -> 
     assert result.exit_code == 1
     (line,) = result.stdout.splitlines()
     assert line.startswith(f"{path}: differs in its line ends alone: git turned them into those of Windows?")
+    assert "`* text=auto eol=lf`" in line  # without auto git takes compressed logs for text, and changes them
     project.write_text(project.read_text() + "external = true\n")
     (built / "log.csv").unlink()
     assert run("check", project).stdout == f"{line}\n"
