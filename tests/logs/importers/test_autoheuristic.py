@@ -190,7 +190,7 @@ def test_devices_of_equal_metadata_are_told_apart_by_their_folders(tmp_path: Pat
     assert {row[1] for row in import_autoheuristic(files[:1], device="mine").rows} == {"mine"}
     assert failure(UsageError, files, device="mine") == (
         "the files tell 2 devices (NVIDIA H100 80GB HBM3, NVIDIA H200), and --device would make them one "
-        "(import them one at a time, and put the logs together: heurgen merge)"
+        "(import them one at a time; train takes several logs)"
     )
 
 
@@ -199,7 +199,7 @@ def test_the_folder_tells_the_vendor_too(tmp_path: Path) -> None:
     assert [row[0] for row in import_autoheuristic(files).rows] == ["amd", "nvidia"]
     assert failure(UsageError, files, vendor="nvidia") == (
         "the files tell 2 vendors (amd, nvidia), and --vendor would make them one "
-        "(import them one at a time, and put the logs together: heurgen merge)"
+        "(import them one at a time; train takes several logs)"
     )
 
 
