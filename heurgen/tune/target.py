@@ -64,23 +64,27 @@ class Target:
         )
 
     def _offers(self, part: str) -> bool:
-        return getattr(self.tunable, part, None) is not None
+        return self._part(part) is not None
+
+    def _part(self, name: str) -> Any:
+        """An optional part, or None; UsageError where it is a property that raises."""
+        try:
+            return getattr(self.tunable, name, None)
+        except Exception as error:  # whatever it raises
+            raise _failing(name, error) from error
 
     def _asked(self, part: str, read: Callable[[Any], T], *arguments: Any) -> T:
         """What an optional part answers; UsageError where a stranger's code raises, or answers something else."""
         try:
-            return read(getattr(self.tunable, part)(*arguments))
+            return read(self._part(part)(*arguments))
         except HeurgenError:
             raise
         except Exception as error:  # whatever it raises
-            raise UsageError(
-                f"{quoted(part)} of the tunable fails: {first_line(error)}",
-                hint="heurgen.tune.protocol says what it is asked and answers",
-            ) from error
+            raise _failing(part, error) from error
 
     def source_hash(self) -> str:
         """SHA-256 over the bytes of the kernel's files, in the order of their names."""
-        given = getattr(self.tunable, "sources", None) or [self.file]
+        given = self._part("sources") or [self.file]
         if given == [None]:
             raise UsageError(
                 "the tunable's module has no file to hash", hint="give it `sources`, a list of paths"
@@ -168,6 +172,11 @@ def bounded(text: object) -> str:
     line = ascii(printable(text))[1:-1].replace("\\\\", "\\").replace("\\'", "'")
     line = line if len(line) <= MAX_REASON else line[: MAX_REASON - 3] + "..."
     return "'" + line if line[:1] in ("=", "+", "-", "@") else line
+
+
+def _failing(part: str, error: Exception) -> UsageError:
+    hint = "heurgen.tune.protocol says what it is asked and answers"
+    return UsageError(f"{quoted(part)} of the tunable fails: {first_line(error)}", hint=hint)
 
 
 def _settings(found: Any) -> Settings:

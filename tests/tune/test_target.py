@@ -172,6 +172,17 @@ def test_an_optional_part_that_raises_is_told_by_its_name(part: str) -> None:
         getattr(target, part)(*ASKED[part])
 
 
+@pytest.mark.parametrize("part", [*ASKED, "sources"])
+def test_so_is_one_that_is_a_property_which_raises(part: str) -> None:
+    def broken(_: Any) -> None:
+        raise RuntimeError("no GPU")
+
+    tunable = type("Broken", (SimpleNamespace,), {part: property(broken)})(**SOUND)
+    target = Target("x", tunable)
+    with pytest.raises(UsageError, match=f"'{part}' of the tunable fails: RuntimeError: no GPU"):
+        target.source_hash() if part == "sources" else getattr(target, part)(*ASKED[part])
+
+
 @pytest.mark.parametrize(
     ("part", "answer", "message"),
     [
