@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from heurgen.trees import constants
 from heurgen.trees.node import Cut
-from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
+from heurgen.trees.problem import NOT_WINNER, UNIT, Bools, Floats, Ints, Problem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Bins:
     sets    columns that are categories
     ordered bool [B]            bins of the other columns
     whole   whether all weights are whole numbers: there are no points between scenarios
-    floor   what is added to every config's mean cost, see `promise`
+    floor   what is added to every config's mean cost, see `promise`; None: winners alone are known, no costs
     """
 
     code: NDArray[np.int32]
@@ -40,7 +40,7 @@ class Bins:
     sets: tuple[int, ...]
     ordered: Bools
     whole: bool
-    floor: float
+    floor: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,7 @@ def binned(p: Problem) -> Bins:
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     sets = tuple(i for i, c in enumerate(p.columns) if c.type == "category")
+    floor = constants.LEARNER.sparse_floor if p.sparse else constants.LEARNER.floor
     return Bins(
         code=p.shared.codes + start[:-1].astype(np.int32),
         start=start,
@@ -69,7 +70,7 @@ def binned(p: Problem) -> Bins:
         sets=sets,
         ordered=~np.isin(owner, sets),
         whole=bool(p.real.all()),
-        floor=constants.LEARNER.sparse_floor if p.sparse else constants.LEARNER.floor,
+        floor=None if p.labels_only else floor,
     )
 
 
@@ -154,14 +155,18 @@ def _sums_to(sums: Floats, run: Ints) -> Floats:
     return left
 
 
-def promise(left: Floats, total: Floats, floor: float) -> Floats:
+def promise(left: Floats, total: Floats, floor: float | None) -> Floats:
     """What tests promise whose left sides sum to left [Q, C + 2], of `total` ([C + 2], or of each): less is better [Q].
 
     The cost of the two best leaves alone is blind to a test that moves two configs nearer to changing places: where
     one config wins all over a node, every test looks useless, and growth stops before two tests that would pay
     together. So each side counts `n (sum over configs of mean cost**-2)**(-1/2)`: nearly the best config's cost where
     it is far ahead, and less the more the others catch up. As a concave function of the sums it never rises by a
-    division. (On MIOpen's find-db a greedy tree by the cost alone ends at 1.085, by this at 1.024 held out.) Only
+    division. (On MIOpen's find-db a greedy tree by the cost alone ends at 1.085, by this at 1.024 held out.)
+
+    Where winners alone are known, a config that mostly loses may lose by a little or not run at all, and only where it
+    won it is known to run. There each side counts `sum over configs of n sqrt(share of wins x share of losses)` (Kearns
+    and Mansour 1996), which gains most where a config that never wins on a side is parted from one that does. Only
     products, quotients and square roots are used: they round alike on every processor.
     """
     found = _side(left, floor) + _side(total - left, floor)
@@ -169,14 +174,19 @@ def promise(left: Floats, total: Floats, floor: float) -> Floats:
     return found
 
 
-def _side(sums: Floats, floor: float) -> Floats:
+def _side(sums: Floats, floor: float | None) -> Floats:
+    if floor is None:
+        losses = sums[:, :-2] / (NOT_WINNER * UNIT)
+        wins = np.maximum(sums[:, -2:-1] - losses, 0.0)
+        mixed: Floats = np.sqrt(wins * losses).sum(axis=1)
+        return mixed
     cost = sums[:, :-2] + floor * UNIT * np.maximum(sums[:, -2:-1], 1e-9)
     cost *= cost
     found: Floats = 1.0 / np.sqrt(np.reciprocal(cost, out=cost).sum(axis=1))
     return found
 
 
-def _best_set(H: Floats, total: Floats, floor: float) -> tuple[Bools, float] | None:
+def _best_set(H: Floats, total: Floats, floor: float | None) -> tuple[Bools, float] | None:
     """The best prefix of the categories in the orders by effect: the mean lead of a config over the best one.
 
     For two configs the best division is such a prefix (Fisher 1958; Breiman et al. 1984, 9.4). Where categories

@@ -106,8 +106,12 @@ class Problem:
 
     @property
     def guide(self) -> Floats:
-        """Costs [N, C] that growth goes by: as `soft`, but at most `LEARNER.sparse_uncovered` in a sparse table."""
+        """Costs [N, C] that growth goes by: as `soft`, but at most `LEARNER.sparse_uncovered` in a sparse table; of
+        winners alone NOT_WINNER or nothing, whatever the tail.
+        """
         c = constants.LEARNER
+        if self.labels_only:
+            return self._at_most(NOT_WINNER)
         return self._at_most(c.sparse_uncovered if self.sparse else c.uncovered)
 
     def _at_most(self, cost: float) -> Floats:
