@@ -90,6 +90,8 @@ def choose(
     tell = _Steps(progress, (len(r.counts) + 1) * len(folds))
     if r.compares_rules:
         limit = _ruled(folds, table, limit, r)
+    if r.crowded:
+        limit = _nameless(folds, table, limit, r)
     if r.compares_points:
         limit = replace(limit, lightly=_lighter(folds, table, limit, r))
     scored = _by_counts(folds, table, limit, r, tell)
@@ -244,6 +246,14 @@ def _lighter(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> bo
 
     usual, light = (_tried(at, folds, table, r) for at in (s, replace(s, lightly=True)))
     return usual.mean + error(light.cost, usual.cost, r.repeats) >= light.mean
+
+
+def _nameless(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> Settings:
+    """These sizes without tests for categories of few scenarios a value, unless such tests are better held out.
+
+    Of a hundred models' names some set goes with any noise, though sizes that are features, too, may tell all.
+    """
+    return min((_tried(at, folds, table, r) for at in (replace(s, nameless=True), s)), key=rank).settings
 
 
 def _ruled(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> Settings:

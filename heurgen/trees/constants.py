@@ -74,6 +74,9 @@ class Constants:
     floor: float = 0.01
     # The same for sparse tables. `constants.py sparse_floor 0.01 0.1 0.3`
     sparse_floor: float = 0.3
+    # Categories of fewer scenarios a value than this: cross-validation compares trees that do not ask for them, since
+    # some set of forty names fits any noise (see `auto._nameless`). `constants.py crowded 0.0 10.0`
+    crowded: float = 10.0
     # Cells of a category column's orders looked at, at most: a bound of memory, for 10,000 categories. Its peak is a
     # line of `benchmarks.trees speed`; `constants.py set_cells 2000 2_000_000` says that it costs nothing.
     set_cells: int = 2_000_000

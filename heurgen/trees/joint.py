@@ -24,6 +24,7 @@ from heurgen.trees.problem import (
     subset,
     tailed,
     with_configs,
+    without_columns,
 )
 from heurgen.trees.refine import Weighed, move, prune, weighed, with_max_leaves
 from heurgen.trees.regime import Regime
@@ -43,6 +44,7 @@ class Settings:
     `wary`: guards pay no more than the usual price of a leaf.
     `doubtful`: a leaf of a sparse table pays in full for doubt.
     `dense`: a sparse table's tree grows by the rules of others.
+    `nameless`: no test asks for a category of few scenarios a value.
     """
 
     n_configs: int
@@ -57,6 +59,7 @@ class Settings:
     wary: bool = False
     doubtful: bool = False
     dense: bool = False
+    nameless: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +143,7 @@ def prepared(p: Problem, chosen: Ints, r: Regime, s: Settings) -> Problem:
     c, sparse = constants.LEARNER, r.sparse and not s.dense
     ruled = replace(p, sparse=sparse, careful=r.careful and not s.dense, doubtful=s.doubtful)
     own = with_configs(ruled, chosen)
+    own = without_columns(own, r.crowded) if s.nameless else own
     if not (r.between or s.dense):
         return own
     if s.lightly:

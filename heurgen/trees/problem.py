@@ -252,6 +252,14 @@ def subset(p: Problem, rows: Bools) -> Problem:
     )
 
 
+def without_columns(p: Problem, columns: tuple[int, ...]) -> Problem:
+    """The problem whose tests ask for none of these columns."""
+    keep = [i for i in range(len(p.columns)) if i not in columns]
+    key = b"without " + bytes(str(columns), "ascii")
+    kept = tuple(p.columns[i] for i in keep)
+    return replace(p, columns=kept, X=p.X[:, keep], shared=p.shared.parts.setdefault(key, Shared()))
+
+
 def priced(p: Problem) -> Problem:
     """The problem with a price on every leaf for the doubt about its config's coverage.
 

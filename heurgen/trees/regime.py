@@ -34,6 +34,7 @@ class Regime:
     between      whether points between scenarios are added
     compares_rules   whether rules of other tables are compared with those of a sparse one
     compares_points  whether light points between are compared with the usual ones
+    crowded      columns of categories with few scenarios a value; trees without them are compared
     few          whether the scenarios are too few for the regions of a tree to choose the configs, or for a candidate's
                  held-out mean to be trusted alone
     usual        the number of configs that ships unless another is surely better, where the scenarios are too few to
@@ -59,6 +60,7 @@ class Regime:
     between: bool
     compares_rules: bool
     compares_points: bool
+    crowded: tuple[int, ...]
     few: bool
     usual: int | None
     compares_tails: bool
@@ -102,6 +104,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         between=between,
         compares_rules=many_missing and few,
         compares_points=between and few and n >= c.trusted,
+        crowded=_crowded(p),
         few=few,
         usual=_usual(p, counts, options) if few else None,
         compares_tails=n >= c.trusted and not p.labels_only,
@@ -109,6 +112,14 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         widens=n <= c.abundant and options.prefer != "small" and not named,
         tolerance=_tolerance(n, options),
     )
+
+
+def _crowded(p: Problem) -> tuple[int, ...]:
+    """Of names with few scenarios each some set fits any noise. Of many scenarios every try takes seconds."""
+    c = constants.LEARNER
+    values = [(i, len(np.unique(p.X[:, i]))) for i, d in enumerate(p.columns) if d.type == "category"]
+    found = tuple(i for i, count in values if count * c.crowded > p.n_real)
+    return found if p.n_real <= c.abundant and len(found) < len(p.columns) else ()
 
 
 def ruled(table: CostTable, rows: Ints, r: Regime, configs: Ints | None = None) -> Problem:

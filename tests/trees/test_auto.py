@@ -11,7 +11,9 @@ from heurgen import ir
 from heurgen.logs.costs import TableColumn
 from heurgen.trees import auto, build, constants, fit
 from heurgen.trees.auto import Candidate, held_out_choices, held_out_groups
+from heurgen.trees.build import choices
 from heurgen.trees.joint import Fitted, Settings
+from heurgen.trees.learn import fit_rows
 from heurgen.trees.node import Branch, Cut, Tip
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import problem
@@ -175,3 +177,22 @@ def test_guards_get_the_usual_price_unless_that_is_surely_worse_held_out(
     assert auto._warier(usual, [], t, r) is usual
     many = replace(r, n_scenarios=constants.LEARNER.abundant + 1)
     assert auto._warier(own, [], t, many) is own
+
+
+def test_names_of_few_scenarios_each_are_no_feature_where_sizes_tell_all() -> None:
+    """150 launches of a hundred models whose names say nothing, by the times of others."""
+    costs = []
+    for seed in range(2):
+        plain = surface(750, 12, 3, seed=seed, noise=0.1)
+        name = np.random.RandomState(seed).randint(0, 100, 750)
+        column = TableColumn("model", "category", values=tuple(f"m{i:02d}" for i in range(100)))
+        named = table((*plain.columns, column), np.column_stack([plain.X, name]), plain.times)
+        rows = np.random.RandomState(seed).permutation(750)
+        train, test = np.sort(rows[:150]), np.sort(rows[150:])
+        found = [
+            t.log_slowdown[test, choices(fit_rows(t, train, FitOptions()), t, test)].mean()
+            for t in (plain, named)
+        ]
+        costs.append(found)
+    without, with_names = np.mean(costs, axis=0)
+    assert with_names < without + 0.01
