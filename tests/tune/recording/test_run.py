@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +199,15 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Processes begin with a Ctrl-C that reaches them: it is ignored under nohup and in some CI."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_that_ends_a_server_keeps_what_was_recorded(tmp_path: Path) -> None:
     (tmp_path / "serve.py").write_text(SERVER)
     done = record(tmp_path, sys.executable, "serve.py", line(), start_new_session=True)
@@ -204,6 +215,7 @@ def test_ctrl_c_that_ends_a_server_keeps_what_was_recorded(tmp_path: Path) -> No
     assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_before_any_sweep_is_no_program_that_tunes_nothing(tmp_path: Path) -> None:
     (tmp_path / "serve.py").write_text(SERVER)
     done = record(tmp_path, sys.executable, "serve.py", "", start_new_session=True)
