@@ -157,10 +157,10 @@ def train(
 
 def _no_module(module: HeuristicModule) -> list[str]:
     """Why no Python module can be made of a model, which else nobody would learn before `emit`."""
-    from heurgen.render.python import render_python
+    from heurgen.render import names
 
     try:
-        render_python(module)
+        names.plan(module)
     except EmitError as error:
         return [f"emit will refuse to make a Python module of this model: {error}"]
     return []
