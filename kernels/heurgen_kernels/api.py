@@ -100,13 +100,15 @@ def paged_attention(
         total_k=-1 if total_seqlen_k is None else total_seqlen_k,
     )  # fmt: skip
     validate.check(call)
+    call.prefix = (
+        key is None or slot_mapping is not None or (has_prefix is not False and call.layout.pages > 0)
+    )
+    if not call.prefix:  # new tokens are all there is: what was said of keys may have been a bound
+        call.max_k, call.total_k = min(call.max_k, call.max_q), call.layout.tokens
     config = choose(call, heuristics) if config is None else normalise(config)
     if metadata is not None:
         check_metadata(metadata, call)
         call.blocks, call.block_q = metadata.cu_q_blocks, metadata.block_q
-    call.prefix = (
-        key is None or slot_mapping is not None or (has_prefix is not False and call.layout.pages > 0)
-    )
     if config.variant == "static_grid":
         chooser = choose_segments(heuristics)
         if isinstance(chooser, int):

@@ -10,7 +10,7 @@ import torch
 from heurgen_kernels.api import paged_attention, unified_attention
 from heurgen_kernels.tools.reference import reference_attention
 
-from tests.kernels.batches import config, make_batch
+from tests.kernels.batches import config, error_of, make_batch
 
 
 def arguments(batch, **changes):
@@ -118,6 +118,28 @@ def test_the_custom_op_has_a_fake_kernel(device):
     torch.library.opcheck(
         torch.ops.heurgen.paged_attention, call, test_utils=("test_schema", "test_faketensor")
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ({"has_prefix": False}, (18, 39)),  # the new tokens are all keys
+        ({"has_prefix": True}, (64, 90)),
+        ({}, (64, 90)),
+    ],
+)
+def test_what_is_said_of_keys_may_be_a_bound(device, said, known):
+    batch, asked = make_batch([(18, 18), (4, 4), (17, 17)], fresh=True, device=device), []
+    batch["block_table"] = batch["block_table"].repeat(1, 4)
+    said = {"max_seqlen_k": 64, "total_seqlen_k": 90} | said
+    batch |= {name: said.pop(name) for name in ("max_seqlen_k", "total_seqlen_k")}
+
+    def answer(**features):
+        asked.append((features["max_seqlen_k"], features["total_seqlen_k"]))
+        return config("split_kv", 16, 16, 2)
+
+    assert error_of(batch, None, heuristics=SimpleNamespace(select=answer), **said) < 2e-3
+    assert asked == [known]
 
 
 def test_the_first_call_of_the_readme_computes_attention():

@@ -188,7 +188,7 @@ def told(jobs: list[Job]) -> dict[str, str]:
     A key holds what ptxas said of itself when this process first asked. Inductor asks, then puts PyTorch's own ptxas
     in the place of Triton's (TRITON_PTXAS_PATH): whoever asks later would compile for keys that nobody here has.
     """
-    if not jobs or jobs[0].target[0] != "cuda":
+    if jobs[0].target[0] != "cuda":
         return {}
     from triton.backends.nvidia.compiler import get_ptxas_version
 
@@ -198,34 +198,15 @@ def told(jobs: list[Job]) -> dict[str, str]:
 def share(jobs: list[Job], processes: int) -> None:
     """Compiles into Triton's cache on disk, in so many processes; what one fails at is left to whoever launches it.
 
-    The processes are programs of their own, which a server's daemonic workers may start too. They use no GPU. The order
-    differs from caller to caller: the workers of a model on several GPUs, which all begin now, find much of it done.
+    The processes are of a program of their own (`worker.py`), which a server's daemonic workers may start too. They use
+    no GPU. The order differs from caller to caller: the workers of a model on several GPUs, which all begin now, find
+    much of it done.
     """
-    waiting, lock = Random(os.getpid()).sample(jobs, len(jobs)), threading.Lock()
+    if not jobs:
+        return
     paths = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, **told(jobs), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
-
-    def feed() -> None:
-        worker = [sys.executable, "-m", "heurgen_kernels.ahead.worker"]
-        pipe = subprocess.PIPE
-        # where the process cannot start, or ends: the others, or the launch, compile what is left
-        with (
-            suppress(OSError, EOFError, pickle.UnpicklingError),
-            subprocess.Popen(worker, stdin=pipe, stdout=pipe, env=environment) as child,
-        ):
-            assert child.stdin is not None
-            assert child.stdout is not None
-            while True:
-                with lock:
-                    job = waiting.pop(0) if waiting else None
-                if job is None:
-                    break
-                pickle.dump(job, child.stdin)
-                child.stdin.flush()
-                pickle.load(child.stdout)
-
-    threads = [threading.Thread(target=feed, daemon=True) for _ in range(min(processes, len(jobs)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    given = pickle.dumps((Random(os.getpid()).sample(jobs, len(jobs)), min(processes, len(jobs))))
+    worker = [sys.executable, "-m", "heurgen_kernels.ahead.worker"]
+    with suppress(OSError):  # where it cannot start
+        subprocess.run(worker, input=given, env=environment, stdout=subprocess.DEVNULL, check=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,7 +20,7 @@ from ..host.hardware import FP8, Device, device_of
 from ..host.nearest import for_device, in_one_launch, padded, unspecialised
 from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT, kept_rows
-from ..host.segments import SEGMENTS, block_rows, heads_of_block, with_segments
+from ..host.segments import SEGMENTS, block_rows, heads_of_block, uncut, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from ..host.widen import COPY_LIMIT, PAGE, STEP, page_bytes
 from .answers import Range, answers
@@ -54,6 +54,13 @@ class Limits:
                 raise ValueError(f"{limit.name} is {value!r}; expected a whole number of 1 and more")
 
 
+class Graphs(NamedTuple):
+    """Of recorded decodes: their configs, and the most new tokens of a sequence; None: as many as one Q block holds."""
+
+    configs: tuple[Config, ...] = ()
+    max_seqlen_q: int | None = None
+
+
 def warm_up(
     layouts: Iterable[Layout],
     *,
@@ -62,6 +69,7 @@ def warm_up(
     max_seqlen: int,
     heuristics: Any = None,
     graphs: Iterable[Config] = (GRAPH,),
+    max_graph_seqlen_q: int | None = None,
     device: torch.device | str | None = None,
     processes: int | None = None,
 ) -> WarmUp:
@@ -72,6 +80,7 @@ def warm_up(
     heuristics    as in `paged_attention`
     graphs        configs that decodes from pages are launched with besides, as under recorded graphs; of layouts with
                   `written` they write new K and V
+    max_graph_seqlen_q   new tokens of a sequence in these launches, at most; None: as many as one Q block holds
     device        the current GPU where None
     processes     that compile at the same time; None for as many as there are processors, 1 for this one alone
 
@@ -86,8 +95,8 @@ def warm_up(
     limits = Limits(max_num_seqs, max_num_batched_tokens, max_seqlen)
     layouts = list(dict.fromkeys(layouts))
     check(layouts)
-    place, graphs = place_of(device), tuple(graphs)
-    calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, graphs)]
+    place, recorded = place_of(device), Graphs(tuple(graphs), max_graph_seqlen_q)
+    calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, recorded)]
     made = [partial(paged_attention, **call) for call in calls]
     made += [partial(write_pages, *stored(layout, place)) for layout in layouts if layout.stored]
     return WarmUp(len(made), compile_ahead(made, processes), time.perf_counter() - started)
@@ -120,7 +129,7 @@ def calls_of(
     place: torch.device,
     limits: Limits,
     heuristics: Any,
-    graphs: tuple[Config, ...],
+    graphs: Graphs,
 ) -> list[dict[str, Any]]:
     """Keywords of `paged_attention` for every kind of launch that calls of a layout within the limits can ask for."""
     seqs, tokens, longest = limits.max_num_seqs, limits.max_num_batched_tokens, limits.max_seqlen
@@ -138,7 +147,10 @@ def calls_of(
             continue
         call = {**example(layout, place, fresh), "has_prefix": has_prefix, "heuristics": heuristics}
         features = {**batch, **features_of(layout, gpu, fresh), "max_seqlen_q": (least, tokens)}
-        kinds = launches(features, select, () if fresh or layout.written else graphs, gpu)
+        alone = has_prefix is False
+        if alone:  # new tokens are all keys
+            features |= {"max_seqlen_k": (least, min(tokens, longest)), "total_seqlen_k": (1, tokens)}
+        kinds = launches(features, select, Graphs() if fresh or layout.written else graphs, gpu, alone)
         found = [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
         calls += found + [again | sparse(place) for again in found if spreads(again, layout)]
         if crowds(features):
@@ -184,11 +196,12 @@ def features_of(layout: Layout, device: Device, fresh: bool) -> dict[str, Any]:
 
 
 def launches(
-    features: dict[str, Any], select: Any, graphs: tuple[Config, ...], gpu: Device
+    features: dict[str, Any], select: Any, graphs: Graphs, gpu: Device, alone: bool
 ) -> list[tuple[int, Config]]:
     """(max_seqlen_q, config) of every kind of launch: calls of one kind run the same compiled kernel.
 
     What is compiled follows from the longest query in steps: one token; a few, that one Q block holds; more.
+    alone: of batches without cached tokens.
     """
     group = features["num_query_heads"] // features["num_kv_heads"]
     ordered = {name: features[name] for name in FEATURES}
@@ -199,10 +212,14 @@ def launches(
     for these in batches:
         for answer in answers(select, {**ordered, **these}):
             low, high = answer.within["max_seqlen_q"]
-            if not possible(answer.within):
+            if not possible(answer.within, alone):
                 continue
+            longest = answer.within["max_seqlen_k"][1]
             for config in divided(answer.config, features, gpu):
-                for max_q in steps(rows_of(config, group, gpu), group, int(low), int(high)):
+                for max_q, last in steps(rows_of(config, group, gpu), group, int(low), int(high)):
+                    keys = min(longest, last) if alone else longest
+                    if config.num_segments > 1 and shares(answer.config) and uncut(config.TILE_SIZE, keys):
+                        continue
                     kinds[max_q, config] = None
                     if features["dtype"].startswith("float8"):
                         kinds |= dict.fromkeys(of_copies(config, max_q, features, gpu))
@@ -225,16 +242,14 @@ def of_copies(
     return []
 
 
-def recorded(
-    graphs: tuple[Config, ...], features: Mapping[str, Any], gpu: Device
-) -> list[tuple[int, Config]]:
+def recorded(graphs: Graphs, features: Mapping[str, Any], gpu: Device) -> list[tuple[int, Config]]:
     """`launches` of recorded decodes, with as many parts as the largest batches leave room for."""
     group = features["num_query_heads"] // features["num_kv_heads"]
     return [
         (max_q, fewer)
-        for config in graphs
+        for config in graphs.configs
         for rows in (rows_of(config, group, gpu),)
-        for max_q in steps(rows, group, 1, rows // group)
+        for max_q, _ in steps(rows, group, 1, min(rows // group, graphs.max_seqlen_q or rows))
         for fewer in halved(config, features["num_seqs"][1], max_q, features, gpu)
     ]
 
@@ -257,14 +272,25 @@ def halved(config: Config, blocks: int, max_q: int, features: Mapping[str, Any],
     return found
 
 
-def possible(within: Mapping[str, tuple[float, float]]) -> bool:
-    """Whether some batch that a launch accepts lies within."""
+def possible(within: Mapping[str, tuple[float, float]], alone: bool) -> bool:
+    """Whether some batch that a launch accepts lies within. alone: one without cached tokens."""
     high = {name: most for name, (_, most) in within.items()}
     low = {name: least for name, (least, _) in within.items()}
+
+    def meet(one: str, other: str) -> bool:
+        return max(low[one], low[other]) <= min(high[one], high[other])
+
     return bool(
         low["total_seqlen_k"] <= high["num_seqs"] * high["max_seqlen_k"]
         and low["total_query_tokens"] <= high["num_seqs"] * high["max_seqlen_q"]
+        and (not alone or meet("max_seqlen_k", "max_seqlen_q"))
+        and (not alone or meet("total_seqlen_k", "total_query_tokens"))
     )
+
+
+def shares(config: Any) -> bool:
+    """Whether the launch divides the keys of a config."""
+    return bool(getattr(config, "programs_per_sm", 0))
 
 
 def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Config]:
@@ -274,7 +300,7 @@ def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Confi
     parts = getattr(config, "num_segments", None) or 1
     given = {name: getattr(config, name, None) for name in Config._fields}
     one = normalise({**given, "num_segments": 1, "programs_per_sm": 0})
-    shared = bool(getattr(config, "programs_per_sm", 0))
+    shared = shares(config)
     if one.variant == "static_grid" and not isinstance(parts, Range):
         wanted = [one._replace(num_segments=count) for count in (SEGMENTS if shared else (parts,))]
     elif shared:
@@ -298,8 +324,9 @@ def few_and_many(config: Config) -> list[Config]:
     return [config._replace(num_segments=count) for count in (2, SEGMENTS[-1])]
 
 
-def steps(block_m: int, group: int, low: int, high: int) -> list[int]:
-    """One max_seqlen_q of each step (see `launches`) that low to high touch, with Q blocks of block_m rows.
+def steps(block_m: int, group: int, low: int, high: int) -> list[tuple[int, int]]:
+    """The least and the greatest max_seqlen_q of each step (see `launches`) that low to high touch, with Q blocks of
+    block_m rows.
 
     Where one Q block holds a sequence, a step is a power of two of its rows, see `host.plan.kept_rows`.
     """
@@ -310,4 +337,5 @@ def steps(block_m: int, group: int, low: int, high: int) -> list[int]:
         edges.append((last + 1, min(rows // group, block_q)))
         rows, last = 2 * rows, edges[-1][1]
     edges = [(1, 1), *((max(first, 2), last) for first, last in edges if last > 1), (block_q + 1, high)]
-    return [max(first, low) for first, last in edges if max(first, low) <= min(last, high)]
+    touched = [(max(first, low), min(last, high)) for first, last in edges]
+    return [(first, last) for first, last in touched if first <= last]

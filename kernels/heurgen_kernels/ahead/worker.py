@@ -1,6 +1,9 @@
-"""A process that compiles: jobs come pickled on stdin, an answer to each goes to stdout.
+"""A program that compiles in many processes: (jobs, how many processes) come pickled on stdin.
 
 python -m heurgen_kernels.ahead.worker
+
+It is the first process's copies that compile: torch and Triton take seconds to import, beside others of their kind on
+the same processors more than most kernels take to compile.
 """
 
 from __future__ import annotations
@@ -8,6 +11,8 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import time
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -40,16 +45,15 @@ def find(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def compile(job: Job) -> str | None:
-    """None, or why it failed. The kernel and its launcher go to Triton's cache on disk."""
+def compile(job: Job) -> None:
+    """The kernel and its launcher go to Triton's cache on disk; what does not compile is the launch's to say."""
     try:
         source, target = parts(job)
         compiled = triton.compile(source, target=target, options=job.options)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return
     if target.backend == "cuda":
         make_launcher(compiled)
-    return None
 
 
 def make_launcher(compiled: Any) -> None:
@@ -62,16 +66,30 @@ def make_launcher(compiled: Any) -> None:
         return
 
 
+def work(jobs: list[Job], numbers: int, first: int) -> None:
+    """Compiles the jobs whose numbers this process is the first to read from a pipe, while the first process lives."""
+    while os.getppid() == first and (number := os.read(numbers, 4)):
+        compile(jobs[int.from_bytes(number, "little")])
+
+
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a compiler prints is no answer
-    while True:
-        try:
-            job = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(compile(job), answers)
-        answers.flush()
+    server, first = os.getppid(), os.getpid()
+    jobs, processes = pickle.load(sys.stdin.buffer)
+    for job in jobs:
+        find(*job.kernel)
+    numbers, given = os.pipe()
+    for _ in range(processes):
+        if os.fork() == 0:
+            os.close(given)
+            work(jobs, numbers, first)
+            os._exit(0)
+    os.close(numbers)
+    with suppress(BrokenPipeError), open(given, "wb") as pipe:
+        pipe.write(b"".join(number.to_bytes(4, "little") for number in range(len(jobs))))
+    with suppress(ChildProcessError):  # none is left
+        while os.getppid() == server:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,11 @@ def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Calla
     return choose
 
 
+def uncut(tile: int, max_k: float) -> bool:
+    """Whether `cutter` cuts no batch of so few keys, in tiles of so many."""
+    return bool(max_k / tile < _EDGES[0])
+
+
 _prompts: Cache[tuple[Any, ...], int] = shared()
 # What each part of a block's keys costs beside them, in keys, where there are so many parts: (constant, of each part).
 PART_COST = (680, 130)

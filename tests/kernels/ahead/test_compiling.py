@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import os
+import pickle
 import subprocess
+import sys
 import threading
+import time
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from heurgen_kernels.ahead import compiling
+from heurgen_kernels.ahead import compiling, worker
+
+JOB = compiling.Job(("module", "kernel"), {}, {}, {}, {}, ("hip", "gfx942", 64))
 
 
 class Kernel:
@@ -70,24 +79,50 @@ def test_two_threads_replace_it_in_turn(kernels):
     assert [kernel._do_compile(3) for kernel in kernels] == ["triton's 3"] * 2
 
 
-@pytest.mark.parametrize("worker", ["nowhere/python", "false"])
-def test_workers_that_do_not_start_or_end_leave_the_work_to_the_launch(monkeypatch, worker):
-    """No thread ends with an error, which a server would print."""
-    said, started, popen = [], [], subprocess.Popen
+@pytest.mark.parametrize("program", ["nowhere/python", "/bin/false"])
+def test_a_worker_that_does_not_start_or_ends_leaves_the_work_to_the_launch(monkeypatch, program):
+    monkeypatch.setattr(sys, "executable", program)
+    compiling.share([JOB] * 3, 2)
 
-    def start(_, **given):
-        child = popen([worker], **given)
-        child.wait()
-        started.append(child)
-        return child
 
-    monkeypatch.setattr(threading, "excepthook", said.append)
-    monkeypatch.setattr(subprocess, "Popen", start)
-    job = compiling.Job(("module", "kernel"), {}, {}, {}, {}, ("hip", "gfx942", 64))
-    compiling.share([job] * 3, 2)
-    assert said == []
-    assert len(started) == (2 if worker == "false" else 0)
-    assert all(child.stdin.closed for child in started)
+def test_without_jobs_nothing_starts(monkeypatch):
+    monkeypatch.setattr(subprocess, "run", None)
+    compiling.share([], 2)
+
+
+@pytest.mark.parametrize(("jobs", "processes", "started"), [(5, 2, 2), (2, 8, 2)])
+def test_processes_take_jobs_until_none_is_left(monkeypatch, tmp_path, jobs, processes, started):
+    """One that ends in the midst of a job loses that job alone."""
+    monkeypatch.setattr(worker, "find", lambda *kernel: None)
+    monkeypatch.setattr(worker, "compile", partial(note, tmp_path))
+    given = [replace(JOB, options={"number": number}) for number in range(jobs)]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(pickle.dumps((given, processes)))))
+    worker.main()
+    done = {int(path.name): path.read_text() for path in tmp_path.iterdir()}
+    assert sorted(done) == list(range(jobs))
+    assert len(set(done.values())) == started
+    assert str(os.getpid()) not in done.values()
+
+
+def note(folder, job):
+    """Which process compiled it; the first one's ends."""
+    number = job.options["number"]
+    (folder / str(number)).write_text(str(os.getpid()))
+    time.sleep(0.2)  # until the others have begun
+    if number == 0:
+        os._exit(1)
+
+
+def test_orphans_compile_no_more(monkeypatch):
+    """Of a first process that was killed."""
+    compiled = []
+    monkeypatch.setattr(worker, "compile", compiled.append)
+    numbers, given = os.pipe()
+    os.write(given, bytes(4))
+    worker.work([JOB], numbers, first=0)
+    assert compiled == []
+    os.close(given)
+    os.close(numbers)
 
 
 class Unfit(Exception):

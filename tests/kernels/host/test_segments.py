@@ -21,6 +21,7 @@ from heurgen_kernels.host.segments import (
     heads_of_block,
     prompt_segments,
     seen_keys,
+    uncut,
     with_segments,
 )
 from heurgen_kernels.tools.tunable import tunable
@@ -70,6 +71,14 @@ def test_a_long_chunk_among_decodes_is_cut_for_its_own_blocks():
     lengths = [(1, 1000)] * 40 + [(700, 6900)]
     assert parts(2, lengths, "warp_specialized", 128, 128, group=16, heads_kv=1) == 3
     assert parts(2, lengths[:-1], "warp_specialized", 128, 128, group=16, heads_kv=1) == 6
+
+
+def test_few_keys_are_not_cut_however_many_programs_are_wanted():
+    for variant in ("split_kv", "warp_specialized", "mixed"):
+        for tile in (16, 32, 64, 128):
+            for keys in range(1, 300):
+                cut_in = parts(64, [(keys, keys)], variant, 16, tile)
+                assert (cut_in == 1) == uncut(tile, keys)
 
 
 def test_parts_of_one_sequence_stop_at_four_programs_a_processor():

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import torch
 from heurgen_kernels.servers.vllm import backend
+from vllm.config import CUDAGraphMode
 from vllm.v1.attention.backends import triton_attn
 
-from tests.kernels.servers import vllm_wheels
 from tests.kernels.servers.vllm_batch import HEADS, HEADS_KV, PAGE, SIZE
 
 MIXED, PROMPTS, DECODES = [(1, 40), (17, 17), (5, 37)], [(20, 20), (33, 33)], [(1, 40), (1, 3), (1, 64)]
@@ -35,7 +35,7 @@ def builder_of(impl=None, builder=backend.HeurgenAttentionMetadataBuilder, draft
         ),
         parallel_config=None, speculative_config=drafts, scheduler_config=SimpleNamespace(max_num_seqs=8),
         compilation_config=SimpleNamespace(
-            cudagraph_mode=vllm_wheels.CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4],
+            cudagraph_mode=CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4],
             static_forward_context={"layer": SimpleNamespace(impl=impl)},
         ),
     )  # fmt: skip

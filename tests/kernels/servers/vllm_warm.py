@@ -10,6 +10,7 @@ import torch
 from heurgen_kernels.ahead.layouts import Layout
 from heurgen_kernels.servers.vllm import batch as batches
 from heurgen_kernels.servers.vllm import warm
+from vllm.config import CUDAGraphMode
 
 from tests.kernels.servers.vllm_batch import PAGE, Batch
 from tests.kernels.servers.vllm_calls import PROMPTS, builder_of, impl_of
@@ -107,10 +108,28 @@ def check_workers_of_one_model_share_the_processors_while_they_warm_up():
             model_config=SimpleNamespace(max_model_len=128),
             compilation_config=SimpleNamespace(
                 static_forward_context={"layer": SimpleNamespace(impl=impl, kv_cache=batch.kv_cache)},
-                cudagraph_capture_sizes=[1, 2],
+                cudagraph_capture_sizes=[1, 2], cudagraph_mode=CUDAGraphMode.FULL_DECODE_ONLY,
             ),
             parallel_config=SimpleNamespace(local_world_size=workers),
         )  # fmt: skip
         assert warm.after(SimpleNamespace(vllm_config=config)) is not None
     warm.warm_up, os.sched_getaffinity = real
     assert [given["processes"] for given in asked] == [64, 16, 1]
+    assert {given["max_graph_seqlen_q"] for given in asked} == {1}
+
+
+def check_what_recorded_decodes_have_of_new_tokens():
+    """Elsewhere than in graphs of decodes alone as many as a block holds: what is recorded of a batch may be any."""
+    modes = CUDAGraphMode
+
+    def most(mode, drafts=None):
+        drafts = None if drafts is None else SimpleNamespace(num_speculative_tokens=drafts)
+        compilation = SimpleNamespace(cudagraph_mode=mode)
+        return warm.recorded_queries(
+            SimpleNamespace(compilation_config=compilation, speculative_config=drafts)
+        )
+
+    decodes = (modes.FULL_DECODE_ONLY, modes.FULL_AND_PIECEWISE, modes.PIECEWISE, modes.NONE)
+    assert [most(mode) for mode in decodes] == [1] * 4
+    assert [most(mode, 3) for mode in decodes] == [4] * 4
+    assert [most(modes.FULL), most(modes.FULL, 3), most(None)] == [None] * 3

@@ -6,6 +6,8 @@ What these import beside is stood in for by stubs: another version's interface s
 
 from __future__ import annotations
 
+import ast
+import enum
 import fcntl
 import importlib.abc
 import importlib.machinery
@@ -15,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from enum import Enum
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ KEPT = (
     "vllm/v1/attention/", "vllm/v1/kv_cache_interface.py", "vllm/v1/worker/gpu_worker.py", "vllm/triton_utils/",
     "vllm/utils/math_utils.py", "vllm/model_executor/layers/attention/attention.py", "vllm/plugins/__init__.py",
     "vllm/v1/kv_cache_spec_registry.py", "vllm/v1/kv_cache_layout.py", "vllm/utils/jit_monitor.py",
-    "vllm/model_executor/layers/fused_moe/fused_moe.py",
+    "vllm/model_executor/layers/fused_moe/fused_moe.py", "vllm/config/compilation.py",
 )  # fmt: skip
 REAL = (
     "vllm.v1", "vllm.v1.attention", "vllm.v1.kv_cache_interface", "vllm.v1.kv_cache_spec_registry",
@@ -87,6 +88,15 @@ def source(version: str, path: str) -> str:
     return (folder(version) / path).read_text(encoding="utf-8")
 
 
+def class_of(version: str, path: str, name: str) -> Any:
+    """A class of a file whose other parts ask for more than there is: an Enum."""
+    parts = ast.parse(source(version, path)).body
+    (found,) = (part for part in parts if isinstance(part, ast.ClassDef) and part.name == name)
+    space: dict[str, Any] = {"enum": enum}
+    exec(compile(ast.Module([found], []), path, "exec"), space)
+    return space[name]
+
+
 class Anything(ModuleType):
     """A module in which every name is a class that does nothing."""
 
@@ -115,10 +125,6 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module).update(CONTENTS.get(module.__name__, {}))
 
 
-class CUDAGraphMode(Enum):
-    NONE, PIECEWISE, FULL, FULL_DECODE_ONLY, FULL_AND_PIECEWISE = range(5)
-
-
 class Logger(logging.Logger):
     """vLLM's, which says some things once."""
 
@@ -143,7 +149,7 @@ PLATFORM = SimpleNamespace(
 
 
 CONTENTS: dict[str, dict[str, Any]] = {
-    "vllm.config": {"CUDAGraphMode": CUDAGraphMode, "get_current_vllm_config_or_none": lambda: None},
+    "vllm.config": {"get_current_vllm_config_or_none": lambda: None},
     "vllm.config.cache": {"get_kv_cache_dtype_handler": lambda _: None},
     "vllm.platforms": {"current_platform": PLATFORM},
     "vllm.logger": {"init_logger": init_logger},
@@ -168,4 +174,7 @@ def enter(version: str) -> None:
     package.__path__ = [str(folder(version) / "vllm")]
     package.__version__ = version
     sys.modules["vllm"] = package
+    CONTENTS["vllm.config"]["CUDAGraphMode"] = class_of(
+        version, "vllm/config/compilation.py", "CUDAGraphMode"
+    )
     sys.meta_path.insert(0, Stubs())

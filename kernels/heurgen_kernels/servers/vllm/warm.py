@@ -49,7 +49,8 @@ def after(worker: Any) -> WarmUp | None:
             return None
         parts = [
             warm_up(
-                layouts, graphs=graphs_of(layouts, sizes, seqs), heuristics=heuristics, **limits_of(layers, config),
+                layouts, graphs=graphs_of(layouts, sizes, seqs), max_graph_seqlen_q=recorded_queries(config),
+                heuristics=heuristics, **limits_of(layers, config),
                 processes=max(1, len(os.sched_getaffinity(0)) // config.parallel_config.local_world_size),
             )
             for heuristics, layouts in kinds.items() if layouts
@@ -65,6 +66,15 @@ def after(worker: Any) -> WarmUp | None:
         done.launches, done.seconds, done.compiled,
     )  # fmt: skip
     return done
+
+
+def recorded_queries(config: Any) -> int | None:
+    """New tokens of a sequence in recorded decodes, at most; None where other batches are recorded too."""
+    mode = config.compilation_config.cudagraph_mode
+    if mode is None or mode.mixed_mode().has_full_cudagraphs():
+        return None
+    drafts = config.speculative_config
+    return 1 + (0 if drafts is None else drafts.num_speculative_tokens or 0)
 
 
 def limits_of(layers: list[Any], config: Any) -> dict[str, int]:
