@@ -206,7 +206,9 @@ def share(jobs: list[Job], processes: int) -> None:
         return
     paths = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, **told(jobs), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
-    given = pickle.dumps((Random(os.getpid()).sample(jobs, len(jobs)), min(processes, len(jobs))))
+    mixed = Random(os.getpid()).sample(jobs, len(jobs))
+    ordered = sorted(mixed, key=lambda job: "combine" in job.kernel[1])  # short ones last: all end together
+    given = pickle.dumps((ordered, min(processes, len(jobs))))
     worker = [sys.executable, "-m", "heurgen_kernels.ahead.worker"]
     with suppress(OSError):  # where it cannot start
         subprocess.run(worker, input=given, env=environment, stdout=subprocess.DEVNULL, check=False)

@@ -27,6 +27,9 @@ from .answers import Range, answers
 from .compiling import compile_ahead
 from .layouts import Layout, crowd, example, sparse
 
+# Keys from which on no tile is larger: see `uncut`.
+MANY_KEYS = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
@@ -210,15 +213,17 @@ def launches(
     batches = [{"max_seqlen_q": (1, 1), "total_query_tokens": (1, most_seqs)}] if least_q == 1 else []
     batches += [{"max_seqlen_q": (max(least_q, 2), most_q)}] if most_q > 1 else []
     for these in batches:
+        found = {}  # paths by what they ask for: many give one config
         for answer in answers(select, {**ordered, **these}):
-            low, high = answer.within["max_seqlen_q"]
-            if not possible(answer.within, alone):
-                continue
-            longest = answer.within["max_seqlen_k"][1]
-            for config in divided(answer.config, features, gpu):
-                for max_q, last in steps(rows_of(config, group, gpu), group, int(low), int(high)):
+            if possible(answer.within, alone):
+                low, high = answer.within["max_seqlen_q"]
+                longest = min(answer.within["max_seqlen_k"][1], MANY_KEYS)
+                found[id(answer.config), int(low), int(high), longest] = answer.config
+        for (_, low, high, longest), answered in found.items():
+            for config in divided(answered, features, gpu):
+                for max_q, last in steps_of(config, rows_of(config, group, gpu), group, low, high):
                     keys = min(longest, last) if alone else longest
-                    if config.num_segments > 1 and shares(answer.config) and uncut(config.TILE_SIZE, keys):
+                    if config.num_segments > 1 and shares(answered) and uncut(config.TILE_SIZE, keys):
                         continue
                     kinds[max_q, config] = None
                     if features["dtype"].startswith("float8"):
@@ -260,8 +265,8 @@ def rows_of(config: Config, group: int, gpu: Device) -> int:
 
 
 def halved(config: Config, blocks: int, max_q: int, features: Mapping[str, Any], gpu: Device) -> list[Config]:
-    """The config, and with half as many parts again and again, while those of so many Q blocks for each KV head have no
-    room: as `host.launch` halves them.
+    """The config, and those of fewer parts that compile another kernel: with half as many parts again and again, while
+    those of so many Q blocks for each KV head have no room, as `host.launch` halves them.
     """
     heads_kv = features["num_kv_heads"]
     group = features["num_query_heads"] // heads_kv
@@ -269,7 +274,9 @@ def halved(config: Config, blocks: int, max_q: int, features: Mapping[str, Any],
     part, found = blocks * heads_kv * kept * (padded(features["head_size"]) + 2) * 4, [config]
     while found[-1].num_segments > 1 and found[-1].num_segments * part > SCRATCH_LIMIT:
         found.append(found[-1]._replace(num_segments=found[-1].num_segments // 2))
-    return found
+    if config.variant == "static_grid":
+        return found
+    return [config, *(one for one in found[-1:] if one.num_segments == 1 < config.num_segments)]
 
 
 def possible(within: Mapping[str, tuple[float, float]], alone: bool) -> bool:
@@ -294,8 +301,9 @@ def shares(config: Any) -> bool:
 
 
 def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Config]:
-    """A config as launches run it: keys in one part and in several, where it leaves their number to the launch; in all
-    numbers of parts that may be, of a static grid, which is compiled for one of them.
+    """A config as launches run it: keys in one part and in many, where it leaves their number to the launch, since what
+    combines many is a launch of its own (`host.combine`); in all numbers of parts that may be, of a static grid, which
+    is compiled for one of them.
     """
     parts = getattr(config, "num_segments", None) or 1
     given = {name: getattr(config, name, None) for name in Config._fields}
@@ -304,9 +312,9 @@ def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Confi
     if one.variant == "static_grid" and not isinstance(parts, Range):
         wanted = [one._replace(num_segments=count) for count in (SEGMENTS if shared else (parts,))]
     elif shared:
-        wanted = [with_segments(one, 1), *few_and_many(one)]
+        wanted = [with_segments(one, 1), one._replace(num_segments=SEGMENTS[-1])]
     elif isinstance(parts, Range):
-        wanted = few_and_many(one)
+        wanted = [one._replace(num_segments=SEGMENTS[-1])]
     else:
         wanted = [one._replace(num_segments=parts)]
     group = features["num_query_heads"] // features["num_kv_heads"]
@@ -319,9 +327,10 @@ def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Confi
     )
 
 
-def few_and_many(config: Config) -> list[Config]:
-    """With keys in parts: many parts are combined by a launch of their own, see `host.combine`."""
-    return [config._replace(num_segments=count) for count in (2, SEGMENTS[-1])]
+def steps_of(config: Config, block_m: int, group: int, low: int, high: int) -> list[tuple[int, int]]:
+    """The `steps` in which a config compiles kernels of their own. The last one of these alone."""
+    found = steps(block_m, group, low, high)
+    return found[-1:] if config.variant in ("q_block", "warp_specialized") else found
 
 
 def steps(block_m: int, group: int, low: int, high: int) -> list[tuple[int, int]]:
