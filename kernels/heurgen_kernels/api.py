@@ -91,14 +91,18 @@ def paged_attention(
             alibi_slopes=alibi_slopes, sinks=sinks, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale,
             output_scale=output_scale, out=out,
         )  # fmt: skip
-    left, right = window
-    # floats, since Triton compiles a kernel of its own for an integer in their place
-    call = Call(
-        q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, torch.empty_like(q) if out is None else out,
-        max_seqlen_q, max_seqlen_k, float(scale), key, value, left, 0 if causal else right, float(softcap),
-        alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale, slot_mapping,
-        total_k=-1 if total_seqlen_k is None else total_seqlen_k,
-    )  # fmt: skip
+    try:
+        left, right = window
+        # floats, since Triton compiles a kernel of its own for an integer in their place
+        call = Call(
+            q, key_cache, value_cache, block_table, cu_seqlens_q, seq_lens, torch.empty_like(q) if out is None else out,
+            max_seqlen_q, max_seqlen_k, float(scale), key, value, left, 0 if causal else right, float(softcap),
+            alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale, slot_mapping,
+            total_k=-1 if total_seqlen_k is None else total_seqlen_k,
+        )  # fmt: skip
+    except (TypeError, ValueError):
+        validate.check_given(q, window, scale=scale, softcap=softcap)
+        raise
     validate.check(call)
     call.prefix = (
         key is None or slot_mapping is not None or (has_prefix is not False and call.layout.pages > 0)

@@ -23,6 +23,8 @@ WHOLE = {
     "max_q": "max_seqlen_q", "max_k": "max_seqlen_k", "total_k": "total_seqlen_k", "left": "window[0]",
     "right": "window[1]",
 }  # fmt: skip
+# Tensors that every call has, by the names that its caller knows.
+REQUIRED = ("q", "key_cache", "value_cache", "block_table", "cu_seqlens_q", "seq_lens")
 # Elements that a 32-bit offset of a kernel reaches.
 REACH = 2**31 - 1
 
@@ -92,11 +94,27 @@ def named(call: Call) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def check_given(q: object, window: Any, **numbers: Any) -> None:
+    """Of a call that could not be put together: which of what it is made of is not what it must be."""
+    if not isinstance(q, torch.Tensor):
+        raise ValueError(f"q is {q!r:.80}; expected a tensor")
+    try:
+        _, _ = window
+    except (TypeError, ValueError):
+        raise ValueError(f"window is {window!r:.80}; expected a pair, (left, right)") from None
+    for name, number in numbers.items():
+        try:
+            float(number)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} is {number!r:.80}; expected a number") from None
+
+
 def check_tensors(call: Call) -> None:
-    """Of a call that has something else in the place of a tensor."""
+    """Of a call that has something else in the place of a tensor, or nothing where it needs one."""
     for name, tensor in named(call).items():
-        if tensor is not None and not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor on {call.q.device}")
+        if not isinstance(tensor, torch.Tensor) and (tensor is not None or name in REQUIRED):
+            place = "" if name == "q" else f" on {call.q.device}"
+            raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor{place}")
 
 
 def check_query(q: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor) -> None:
