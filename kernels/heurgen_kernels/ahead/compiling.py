@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from numbers import Integral
 from random import Random
 from typing import Any
 
@@ -54,6 +55,10 @@ def compile_ahead(calls: Sequence[Callable[[], Any]], processes: int | None) -> 
     Returns how many kernels were not in Triton's cache on disk. A kernel that does not compile, or does not fit the
     GPU, is no reason to leave out the others: what was wrong with the first one is raised at the end.
     """
+    if not all(hasattr(kernel, "_do_compile") for kernel in KERNELS):
+        raise RuntimeError("Triton's interpreter is on (TRITON_INTERPRET): there is nothing to compile")
+    if processes is not None and not (isinstance(processes, Integral) and processes >= 1):
+        raise ValueError(f"processes is {processes!r}; expected a whole number of 1 and more, or None")
     with collecting() as jobs:
         make(calls)
     missing = not_on_disk(jobs)

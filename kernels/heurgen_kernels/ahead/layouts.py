@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
 
+from ..host.call import DTYPE_NAMES
 from ..host.widen import COPY_LIMIT, PAGE, page_bytes
 
 
@@ -26,6 +28,8 @@ class Layout:
     stored        whether a launch of its own writes them for other batches (`host.pages.write_pages`)
     *_strides     in elements, None for contiguous: q and out (tokens, heads), new K and new V a pair of these, pages
                   (pages, tokens, heads), of K and V equal, as in vLLM's one tensor for both
+
+    ValueError for what is of another type; `warm_up` checks the rest.
     """
 
     num_query_heads: int
@@ -50,6 +54,19 @@ class Layout:
     out_strides: tuple[int, int] | None = None
     new_strides: tuple[tuple[int, int], tuple[int, int]] | None = None
     page_strides: tuple[int, int, int] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_query_heads", "num_kv_heads", "head_size", "page_size"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral):
+                raise ValueError(f"{name} is {value!r}; expected a whole number")
+        for name in ("dtype", "q_dtype", "cache_dtype", "out_dtype", "sinks"):
+            value = getattr(self, name)
+            known = (*DTYPE_NAMES, *([torch.float64] if name == "sinks" else []))
+            if value not in known and (value is not None or name == "dtype"):
+                raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(str, known))}")
+        if not isinstance(self.fresh, tuple):
+            raise ValueError(f"fresh is {self.fresh!r}; expected a tuple, such as (False,)")
 
 
 def example(layout: Layout, device: torch.device, fresh: bool, written: bool = False) -> dict[str, Any]:

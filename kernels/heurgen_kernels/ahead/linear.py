@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import index
 from typing import Any
 
 import torch
@@ -65,13 +66,14 @@ def warm_up_matmul(
     Kernels come from Triton's cache on disk where they are in it. Tensors of the later calls must be contiguous and
     aligned to 16 bytes; others compile when they come. No memory of the device is used.
 
-    ValueError for layers that `matmul` does not take, and for configs, the heuristics', that no launch knows;
-    RuntimeError where device is None and there is no GPU. Triton's own error for the first kernel that does not compile
-    or fit the GPU, once all others are there.
+    ValueError for layers that `matmul` does not take, for rows and processes that are no whole numbers, and for
+    configs, the heuristics', that no launch knows; RuntimeError where device is None and there is no GPU, and where
+    Triton interprets. Triton's own error for the first kernel that does not compile or fit the GPU, once all others
+    are there.
     """
     started = time.perf_counter()
     place = place_of(device)
-    found, every_m = device_of(place), sorted({m for m in rows if m > 0})
+    found, every_m = device_of(place), counted(rows)
     calls = []
     for layer in dict.fromkeys(layers):
         for m, config, shares, copied in launches(layer, every_m, heuristics, found):
@@ -86,6 +88,16 @@ def warm_up_matmul(
     with on_device(place):
         compiled = compile_ahead(calls, processes)
     return WarmUp(len(calls), compiled, time.perf_counter() - started)
+
+
+def counted(rows: Iterable[int]) -> list[int]:
+    """Every M of one and more, in order, as Python's numbers: Triton compiles for no number of NumPy's, and for a
+    tensor as for a pointer. ValueError for what is no whole number.
+    """
+    try:
+        return sorted({m for m in map(index, rows) if m > 0})
+    except TypeError:
+        raise ValueError(f"rows is {rows!r:.80}; expected whole numbers, every M that may come") from None
 
 
 def product(layer: Linear, rows: int, device: Device) -> Product:

@@ -71,7 +71,7 @@ def warm_up(
     max_num_batched_tokens: int,
     max_seqlen: int,
     heuristics: Any = None,
-    graphs: Iterable[Config] = (GRAPH,),
+    graphs: Iterable[Any] = (GRAPH,),
     max_graph_seqlen_q: int | None = None,
     device: torch.device | str | None = None,
     processes: int | None = None,
@@ -81,8 +81,8 @@ def warm_up(
     max_num_seqs, max_num_batched_tokens, max_seqlen   sequences and new tokens of a batch, tokens of a sequence (new
                   and cached), at most
     heuristics    as in `paged_attention`
-    graphs        configs that decodes from pages are launched with besides, as under recorded graphs; of layouts with
-                  `written` they write new K and V
+    graphs        configs, of any kind that `paged_attention` takes, that decodes from pages are launched with besides,
+                  as under recorded graphs; of layouts with `written` they write new K and V
     max_graph_seqlen_q   new tokens of a sequence in these launches, at most; None: as many as one Q block holds
     device        the current GPU where None
     processes     that compile at the same time; None for as many as there are processors, 1 for this one alone
@@ -90,16 +90,17 @@ def warm_up(
     Kernels come from Triton's cache on disk where they are in it. Tensors of the later launches must be aligned to 16
     bytes, as torch's and vLLM's are; others compile when they come.
 
-    ValueError for heuristics that do more with their features than compare and compute, for limits below 1, and for
-    query heads that KV heads do not divide; RuntimeError where device is None and there is no GPU. Triton's own error
-    for the first kernel that does not compile or fit the GPU, once all others are there.
+    ValueError for heuristics that do more with their features than compare and compute, for limits and processes below
+    1, for layouts that no launch can have, and for graphs that are no configs; RuntimeError where device is None and
+    there is no GPU, and where Triton interprets. Triton's own error for the first kernel that does not compile or fit
+    the GPU, once all others are there.
     """
     started = time.perf_counter()
     limits = Limits(max_num_seqs, max_num_batched_tokens, max_seqlen)
     layouts = list(dict.fromkeys(layouts))
     check(layouts)
-    place, recorded = place_of(device), Graphs(tuple(graphs), max_graph_seqlen_q)
-    calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, recorded)]
+    place, decodes = place_of(device), Graphs(tuple(map(normalise, graphs)), max_graph_seqlen_q)
+    calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, decodes)]
     made = [partial(paged_attention, **call) for call in calls]
     made += [partial(write_pages, *stored(layout, place)) for layout in layouts if layout.stored]
     return WarmUp(len(made), compile_ahead(made, processes), time.perf_counter() - started)
@@ -113,6 +114,9 @@ def check(layouts: Iterable[Layout]) -> None:
             raise ValueError(
                 f"{heads} query heads do not divide into {heads_kv} KV heads; expected a multiple"
             )
+        for name, value in (("head_size", layout.head_size), ("page_size", layout.page_size)):
+            if value < 1:
+                raise ValueError(f"{name} is {value}; expected 1 or more")
 
 
 def place_of(device: torch.device | str | None) -> torch.device:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from heurgen_kernels import Layout, Linear, warm_up, warm_up_matmul
-from heurgen_kernels.ahead import linear, warm
+from heurgen_kernels.ahead import compiling, linear, warm
 from heurgen_kernels.config import Config
 from heurgen_kernels.gemm.plan import adapted, step_bytes
 from heurgen_kernels.gemm.select import choose
@@ -79,6 +81,76 @@ LIMITS = {"max_num_seqs": 4, "max_num_batched_tokens": 64, "max_seqlen": 128}
 def test_what_no_launch_can_have(heads, limits, said):
     with pytest.raises(ValueError, match=said):
         warm_up([Layout(*heads, 128, 16)], **LIMITS | limits)
+
+
+@pytest.mark.parametrize(
+    ("layout", "given", "said"),
+    [
+        ({"num_kv_heads": 8.0}, {}, "num_kv_heads is 8.0; expected a whole number"),
+        ({"head_size": 0}, {}, "head_size is 0; expected 1 or more"),
+        ({"page_size": -16}, {}, "page_size is -16; expected 1 or more"),
+        ({"dtype": "bfloat16"}, {}, "dtype is 'bfloat16'; expected one of torch.float16, torch.bfloat16, "),
+        ({"dtype": None}, {}, "dtype is None; expected one of torch.float16, torch.bfloat16, "),
+        ({"cache_dtype": torch.int8}, {}, "cache_dtype is torch.int8; expected one of torch.float16, "),
+        ({"sinks": True}, {}, "sinks is True; expected one of torch.float16, "),
+        ({"fresh": False}, {}, "fresh is False; expected a tuple, such as (False,)"),
+        ({}, {"graphs": ("static_grid",)}, "config is 'static_grid'; expected an object with parameters"),
+        ({}, {"graphs": Config()}, "config is 'q_block'; expected an object with parameters"),
+    ],
+)
+def test_what_is_no_layout_and_no_config(layout, given, said):
+    """These ended in errors of Python's and torch's own."""
+    made = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16, **layout}
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        warm_up([Layout(**made)], **LIMITS, **given, device="cpu")
+    assert Layout(32, 8, 128, 16, sinks=torch.float64).sinks == torch.float64  # launches take them
+
+
+def test_graphs_are_configs_of_any_kind(monkeypatch):
+    """As those of a launch are."""
+    asked = []
+    monkeypatch.setattr(
+        warm, "compile_ahead", lambda calls, _: asked.append([c.keywords["config"] for c in calls])
+    )
+    given = {"variant": "static_grid", "num_segments": 4}
+    for graphs in ((given,), (Config(**given),)):
+        warm_up([Layout(4, 2, 64, 16)], **LIMITS, graphs=graphs, device="cpu")
+    assert asked[0] == asked[1]
+    assert Config(**given) in asked[0]
+
+
+def test_rows_that_numpy_counted(monkeypatch):
+    """They were Triton's error, that it compiles for no number of this type; a tensor's were taken for pointers."""
+    asked = []
+    monkeypatch.setattr(linear, "launches", lambda layer, rows, *_: asked.append(rows) or ())
+    monkeypatch.setattr(linear, "compile_ahead", lambda *_: 0)
+    for rows in (range(3), numpy.arange(3), torch.arange(3), [2, 1, True, 2]):
+        warm_up_matmul([Linear(64, 64)], rows, device="cpu")
+    assert asked == [[1, 2]] * 4
+    assert {type(m) for rows in asked for m in rows} == {int}
+    for rows in ([1.5], "12", 4, None):
+        with pytest.raises(ValueError, match=re.escape(f"rows is {rows!r}; expected whole numbers")):
+            warm_up_matmul([Linear(64, 64)], rows, device="cpu")
+
+
+@pytest.mark.skipif("TRITON_INTERPRET" not in os.environ, reason="of the interpreter")
+def test_an_interpreter_compiles_nothing():
+    for call in (
+        lambda: warm_up([Layout(4, 2, 64, 16)], **LIMITS, device="cpu"),
+        lambda: warm_up_matmul([Linear(64, 64)], [1], device="cpu"),
+    ):
+        with pytest.raises(RuntimeError, match="Triton's interpreter is on"):
+            call()
+
+
+@pytest.mark.parametrize("processes", [0, -1, 1.5, "2"])
+def test_processes_are_counted(processes, monkeypatch):
+    monkeypatch.setattr(compiling, "KERNELS", ())
+    with pytest.raises(
+        ValueError, match=f"^processes is {processes!r}; expected a whole number of 1 and more"
+    ):
+        compiling.compile_ahead([], processes)
+    assert compiling.compile_ahead([], numpy.int64(1)) == 0
 
 
 def test_what_no_layer_can_have():
