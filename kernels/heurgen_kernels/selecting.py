@@ -36,7 +36,12 @@ def bind_given(heuristics: Any, vendor: str, features: tuple[str, ...], default:
     if selectors is not None:
         select, pick = selectors[vendor], picker(selectors[vendor], features)
         return lambda values: select(*pick(values))
-    return by_name(getattr(heuristics, "select", heuristics), vendor, features)
+    select = getattr(heuristics, "select", heuristics)
+    if not callable(select):
+        raise ValueError(
+            f"heuristics is {heuristics!r:.80}; expected a generated module or a callable of features"
+        )
+    return by_name(select, vendor, features)
 
 
 def picker(

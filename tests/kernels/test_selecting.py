@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -34,6 +35,15 @@ def test_generated_modules_are_found_by_name_and_an_absent_one_is_none():
 def test_a_generated_selector_is_asked_what_it_takes_in_its_order(select, expected):
     module = SimpleNamespace(SELECTORS={"nvidia": select})
     assert bind_given(module, "nvidia", FEATURES, default)((1, 2, 3)) == expected
+
+
+@pytest.mark.parametrize("heuristics", [3, "better.py", SimpleNamespace(select={"variant": "q_block"})])
+def test_what_cannot_be_asked_is_named(heuristics):
+    """A launch ended in Python's own error, that an int cannot be called."""
+    with pytest.raises(
+        ValueError, match=f"^heuristics is {re.escape(repr(heuristics))}; expected a generated"
+    ):
+        bind_given(heuristics, "nvidia", FEATURES, default)
 
 
 def test_the_vendor_is_looked_up_once():
