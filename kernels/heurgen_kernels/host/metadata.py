@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 import triton
@@ -44,6 +45,10 @@ def check_metadata(metadata: Metadata, call: Call) -> None:
     """ValueError where the metadata is not of the call's batch, as far as the host can see without reading the device:
     a batch that is changed where it lies needs metadata that is built anew.
     """
+    if not isinstance(metadata, Metadata):  # a server has its own by that name
+        raise ValueError(
+            f"metadata is {metadata!r:.80}; expected what build_metadata_host or _device returns"
+        )
     blocks, layout = metadata.cu_q_blocks, call.layout
     if metadata.block_q < 1:
         raise ValueError(f"metadata.block_q is {metadata.block_q}; expected 1 or more query tokens")
@@ -78,8 +83,14 @@ def check_metadata(metadata: Metadata, call: Call) -> None:
             )
 
 
+def check_block_q(block_q: int) -> None:
+    if not isinstance(block_q, Integral) or block_q < 1:
+        raise ValueError(f"block_q is {block_q!r}; expected 1 or more query tokens")
+
+
 def build_metadata_host(query_lens: Sequence[int], block_q: int, device: torch.device | str) -> Metadata:
     """From query lengths on the host (tokens per sequence); one asynchronous copy to the device."""
+    check_block_q(block_q)
     cumulative, decodes = [0], 0
     for length in query_lens:
         if length < 0:
@@ -106,6 +117,7 @@ def build_metadata_device(cu_seqlens_q: torch.Tensor, block_q: int) -> Metadata:
 
     The launches that use it take the same tensor.
     """
+    check_block_q(block_q)
     num_seqs = cu_seqlens_q.shape[0] - 1
     packed = torch.empty(num_seqs + 2, dtype=torch.int32, device=cu_seqlens_q.device)
     with on_device(cu_seqlens_q.device):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,24 @@ def test_host_and_device_agree(device, lens):
 def test_negative_lengths_are_refused():
     with pytest.raises(ValueError, match="query_lens holds -1; lengths are 0 or more tokens"):
         build_metadata_host([3, -1], 4, "cpu")
+
+
+@pytest.mark.parametrize("block_q", [0, -1, 4.0])
+def test_blocks_hold_a_token(block_q):
+    """The device's count of blocks of no tokens was a batch of no blocks; the host's, Python's own error."""
+    for build in (
+        lambda: build_metadata_host([3, 1], block_q, "cpu"),
+        lambda: build_metadata_device(torch.tensor([0, 3, 4], dtype=torch.int32), block_q),
+    ):
+        with pytest.raises(ValueError, match=f"^block_q is {block_q}; expected 1 or more query tokens$"):
+            build()
+
+
+def test_what_is_no_metadata(device):
+    batch = make_batch([(5, 18)], heads=(2, 1), device=device)
+    said = "metadata is {'num_decodes': 1}; expected what build_metadata_host"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        error_of(batch, config("q_block"), metadata={"num_decodes": 1})
 
 
 @pytest.mark.parametrize("variant", ["q_block", "split_kv", "static_grid"])
