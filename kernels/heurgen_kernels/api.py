@@ -75,6 +75,9 @@ def paged_attention(
                   out of the kernel, but where slot_mapping is given. A server's scheduler knows; None (unknown) is
                   always right
     metadata      exact Q-block starts of this batch (see host/metadata.py); used by launches whose block_q matches
+    out           where the result goes, of q's shape: fp16, bf16 or fp32 whatever q is, fp8 with output_scale; one of
+                  q's type is made without it. Memory of its own, which is not checked. Rows of q behind the last of
+                  cu_seqlens_q, a server's padding, are not written
     config        what to launch, as `config.Config` says: a named tuple, a mapping or an object of its parameters, in
                   any order; what it leaves out takes the defaults there
     heuristics    a generated module, or a callable of the features of `select.FEATURES`; without it and `config` the

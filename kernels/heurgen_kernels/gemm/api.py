@@ -31,7 +31,7 @@ def matmul(
     x             [M, K], or [..., K], which gives [..., N]; float16 or bfloat16, contiguous along K
     w             [N, K] of x's type, contiguous along K; or float8_e4m3fn, with
     w_scale       float32, of any strides: one number; [N] or [N, 1]; or [ceil(N / 128), ceil(K / 128)] for blocks of
-                  128 x 128. A single number is of the whole weight, whatever its shape. Numerics: see below
+                  128 x 128. One number in any of these shapes is of the whole weight. Numerics: see below
     bias          [N]
     residual      [M, N], or [..., N] as x, added to the product; may be `out` itself
     gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
