@@ -67,7 +67,7 @@ def paged_attention(
                   (max_seqlen_q <= BLOCK_M // query heads per KV head), to pages of their type
     causal        a query sees keys up to its own position
     window        (left, right) bounds the distance, -1 for none
-    softcap       scores become softcap * tanh(scores / softcap); 0 is off
+    softcap       scores become softcap * tanh(scores / softcap), at most 10,000; 0 is off
     alibi_slopes  [query heads]: slope * (key position - query position) is added to the score
     sinks         [query heads]: exp(sink) joins the denominator of each row
     *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones

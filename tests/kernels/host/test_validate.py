@@ -11,7 +11,7 @@ from heurgen_kernels.api import paged_attention
 from heurgen_kernels.host import validate
 from heurgen_kernels.host.hardware import INTERPRETER, Device
 
-from tests.kernels.batches import checked, config, make_batch
+from tests.kernels.batches import LIMITS, checked, config, error_of, make_batch
 
 
 def refused(message, device, out=None, config=None, **changes):
@@ -90,6 +90,17 @@ def test_numbers(device):
         device,
         sinks=wrong,
     )
+
+
+@pytest.mark.parametrize("variant", ["naive", "q_block", "split_kv"])
+def test_caps_are_as_high_as_they_are_exact(device, variant):
+    """A tanh of exponentials in float32 is as coarse as the cap is high: 1e6 was 3 % wrong, 1e9 64 %."""
+    batch = make_batch([(1, 37), (5, 18)], heads=(4, 2), device=device)
+    assert error_of(batch, config(variant), softcap=1e4) < LIMITS[torch.float16]
+    with pytest.raises(
+        ValueError, match=re.escape("softcap is 10001.0; expected 0 (off) or a positive number of at")
+    ):
+        paged_attention(**batch, softcap=10001, config=config(variant))
 
 
 @pytest.mark.parametrize(
