@@ -245,6 +245,7 @@ class AdaptivePlan:
     def __init__(self, features: Mapping[str, ColumnType], target: float) -> None:
         self._features, self._target = features, target
         self._planner: Planner | None = None
+        self._asked = np.zeros(0, dtype=bool)  # [S]: whether the planner has asked for it
         self._matrix: Matrix | None = None
 
     def __call__(self, matrix: Matrix) -> list[Scenario]:
@@ -253,15 +254,18 @@ class AdaptivePlan:
             columns, X = _feature_matrix(everything, self._features)
             order = range(len(everything))  # spread by hash already
             self._planner = Planner(columns, X, order, len(matrix.configs), self._target)
+            self._asked = np.zeros(len(everything), dtype=bool)
         self._matrix = matrix
-        batch = self._planner.next(_times(matrix))
-        if batch is None:
-            return []
-        configs = list(matrix.configs.values())
-        return [
-            replace(everything[s], configs=tuple(configs[c] for c in few) if len(few) < len(configs) else ())
-            for s, few in zip(batch.scenarios, batch.configs, strict=True)
-        ]
+        configs, times = list(matrix.configs.values()), _times(matrix)
+        undone: Bools = np.asarray(np.isnan(times).all(axis=1))
+        # A planner counts what it has seen. One that is new, over a log of its past, is shown it batch by batch.
+        while batch := self._planner.next(np.where(self._asked[:, None], times, np.nan)):
+            self._asked[list(batch.scenarios)] = True
+            pairs = zip(batch.scenarios, batch.configs, strict=True)
+            chosen = [(s, few if len(few) < len(configs) else ()) for s, few in pairs if undone[s]]
+            if chosen:
+                return [replace(everything[s], configs=tuple(configs[c] for c in few)) for s, few in chosen]
+        return []
 
     def report(self) -> str:
         """How much was measured, and what is left to gain."""

@@ -209,6 +209,35 @@ def test_in_a_sweep_that_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pyt
         tuned(tmp_path / "c.csv", target_slowdown=1.0)
 
 
+def test_a_finished_sweep_that_is_resumed_measures_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended at the second look in a row: one that is resumed looks at the same batches, not once at them all."""
+    monkeypatch.setattr(fakes.tunable, "workload", WORKLOAD, raising=False)
+    first = tuned(tmp_path / "log.csv", target_slowdown=1.2)
+    held = (tmp_path / "log.csv").read_text()
+    assert len({scenario for scenario, *_ in cells(tmp_path / "log.csv")}) < first.scenarios
+    again = tuned(tmp_path / "log.csv", target_slowdown=1.2, resume=True)
+    assert (again.state, again.rows, again.notes) == ("finished", 0, first.notes)
+    assert (tmp_path / "log.csv").read_text() == held
+
+
+@pytest.mark.parametrize("stop", [300, 600, 900])
+def test_a_sweep_that_was_stopped_ends_where_it_would_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    monkeypatch.setattr(fakes.tunable, "workload", WORKLOAD, raising=False)
+    tuned(tmp_path / "whole.csv", target_slowdown=1.2)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.phase == "measure" and progress.done > stop:
+            raise KeyboardInterrupt
+
+    assert tuned(tmp_path / "log.csv", interrupt, target_slowdown=1.2).state == "interrupted"
+    assert tuned(tmp_path / "log.csv", target_slowdown=1.2, resume=True).state == "finished"
+    assert cells(tmp_path / "log.csv") == cells(tmp_path / "whole.csv")
+
+
 def cells(path: Path) -> set[tuple[str, ...]]:
     """(scenario, config) of each row."""
     with path.open(newline="") as file:
