@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from heurgen.base.errors import quoted
+from heurgen.base.text import counted
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.space import ConfigSpace, config_key
 from heurgen.tune.target import Target
@@ -99,3 +101,19 @@ def launches_of(
             launch_key = key if settings is config else config_key(settings)
             launches.setdefault(launch_key, Launch(settings, [])).configs.append(key)
     return launches
+
+
+def left_out(scenarios: Sequence[Scenario], tallies: Mapping[str, Tally]) -> list[str]:
+    """Notes on what was asked for and applies nowhere: no row of the log tells of it."""
+    bare = sorted(s.id for s in scenarios if not tallies[s.id].launches)
+    notes = []
+    if bare:
+        more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
+        notes.append(f"not measured, since no config applies there: scenario {quoted(bare[0])}{more}")
+    some = [s for s in scenarios if s.configs and tallies[s.id].launches]
+    named = sum(len({config_key(c) for c in s.configs}) for s in some)
+    if few := named - sum(tallies[s.id].total for s in some):
+        notes.append(
+            f"not measured, since not in the space or not for the scenario: {counted(few, 'named config')}"
+        )
+    return notes

@@ -18,7 +18,7 @@ from threading import Lock
 
 from heurgen.tune.compilers import CompileJob
 from heurgen.tune.conditions import Conditions
-from heurgen.tune.launches import Launch, Tally, launches_of
+from heurgen.tune.launches import Launch, Tally, launches_of, left_out
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.resume import LoggedRow, RowFormat
 from heurgen.tune.space import ConfigSpace, config_key
@@ -61,6 +61,7 @@ class Matrix:
         self.class_of = {s.id: target.scenario_class(s) for s in scenarios}
         full = {s.id: Tally(self._launches(s)) for s in self.everything}
         self.full_total = sum(t.total for t in full.values())
+        self.left_out = left_out(self.everything, full)  # as notes
         self.scenarios = self.everything if plan is None else []
         self.tallies = full if plan is None else {}
         self.verdict: dict[Kernel, Failure | None] = {}

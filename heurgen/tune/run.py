@@ -201,7 +201,11 @@ def _summary(options: TuneOptions, book: _Book, sweep: Sweep, scenarios: int, se
         failures=dict(sweep.failures),
         reason=sweep.commonest_reason,
         seconds=seconds,
-        notes=(*sweep.notes, *(plan.report() for plan in book.plans)),
+        notes=(
+            *dict.fromkeys(text for m in sweep.matrices for text in m.left_out),
+            *sweep.notes,
+            *(plan.report() for plan in book.plans),
+        ),
         dropped_line=book.journal.dropped,
     )
 

@@ -307,6 +307,26 @@ def test_named_configs_of_which_none_is_in_the_space(tmp_path: Path, config: str
     assert not (tmp_path / "log.csv").exists()
 
 
+def test_what_a_workload_asks_for_and_nothing_applies_to_is_told(tmp_path: Path) -> None:
+    """A config may be in the space and yet not for the scenario; others may not be in it at all."""
+    small = "M = 8\nN = 64\ndtype = 'float16'\n"
+    wide, flat = (
+        "{ BLOCK_M = 64, BLOCK_N = 64, num_warps = 4 }",
+        "{ BLOCK_M = 16, BLOCK_N = 64, num_warps = 4 }",
+    )
+    workload = named(tmp_path / "w.toml", wide)
+    assert tuned(tmp_path / "a.csv", workload=workload).notes == ()
+    with workload.open("a") as file:
+        file.write(f"[[scenario]]\nid = 'two'\n{small}configs = [{wide}]\n")
+        file.write(f"[[scenario]]\nid = 'three'\n{small.replace('64', '65')}configs = [{wide}, {flat}]\n")
+    done = tuned(tmp_path / "b.csv", workload=workload)
+    assert (done.rows, done.missing) == (6, 0)
+    assert done.notes == (
+        "not measured, since no config applies there: scenario 'two'",
+        "not measured, since not in the space or not for the scenario: 1 named config",
+    )
+
+
 @pytest.mark.parametrize("slowdown", [None, 1.01])
 def test_where_no_config_applies_nothing_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowdown: float | None
