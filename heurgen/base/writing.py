@@ -7,6 +7,7 @@ import difflib
 import errno
 import gzip
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,14 +22,16 @@ PathLike = TypeVar("PathLike", str, Path, str | Path)
 
 # A reader of a diff in a terminal does not scroll through a whole file.
 _CONTEXT_LINES = 3
+_STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
+_OPEN_FILE = re.compile(r"/dev/(stdin|stdout|stderr)|/(?:dev|proc/self)/fd/([0-9]{1,6})")
 
 
 def write_atomic(path: str | Path, text: str) -> bool:
     """Write UTF-8 text so that readers, a crash or a full disk find the old file or the new one, never half.
 
     The temporary file lies in the same folder, so that the last step is a rename. An existing file keeps its
-    mode; a link keeps pointing to the file that is replaced. Unchanged bytes are not rewritten. A device or a
-    pipe (/dev/stdout) is written to as it is. What is named .gz is compressed, as readers expect it.
+    mode; a link keeps pointing to the file that is replaced. Unchanged bytes are not rewritten. A device, a
+    pipe or an open file (/dev/stdout) is written to as it is. What is named .gz is compressed, as readers expect it.
 
     Returns:
         Whether the file was written.
@@ -78,7 +81,7 @@ class _Prepared:
 
 def _prepare(path: Path, data: bytes) -> _Prepared | None:
     """None where the file has these bytes already."""
-    if _is_special(path):
+    if is_special(path):
         return _Prepared(path, data, None)
     target = path.resolve()
     if _bytes(target) == data:
@@ -90,7 +93,10 @@ def _finish(file: _Prepared | None) -> None:
     if file is None:
         return
     if file.temporary is None:
-        file.target.write_bytes(file.data)
+        number = open_file(file.target)
+        # Opened anew, what the shell appends to (`>> all.txt`) would begin again at its first byte.
+        with file.target.open("wb") if number is None else os.fdopen(os.dup(number), "wb") as opened:
+            opened.write(file.data)
         return
     os.replace(file.temporary, file.target)
     _sync_folder(file.target.parent)
@@ -126,7 +132,7 @@ def check_outputs(
         ):  # "-" is the standard input where something is read, and would be a file's name here
             raise UsageError(f"{quoted(name)} names no file", hint="/dev/stdout is the standard output")
         output = Path(name)
-        if _is_special(output):
+        if is_special(output):
             continue
         if not folders and os.path.isdir(output):
             raise _explained("write", output, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
@@ -222,13 +228,22 @@ def _bytes(path: Path) -> bytes | None:
         return None
 
 
-def _is_special(path: Path) -> bool:
-    """A device, a pipe or a socket: it has no old bytes to keep, and a rename would put a file in its place."""
+def is_special(path: Path) -> bool:
+    """A device, a pipe, a socket or an open file: it has no old bytes to keep, and nothing lies beside it.
+
+    A rename would put a file in its place.
+    """
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or open_file(path) is not None
+
+
+def open_file(path: str | Path) -> int | None:
+    """1 of /dev/stdout, 63 of /dev/fd/63: the number of the open file that a path stands for, or None."""
+    found = _OPEN_FILE.fullmatch(str(path))
+    return None if found is None else _STANDARD.get(found[1]) if found[1] else int(found[2])
 
 
 def _mode(path: Path) -> int | None:

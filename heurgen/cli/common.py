@@ -15,6 +15,7 @@ import click
 
 from heurgen.base.errors import HeurgenError, UsageError, printable
 from heurgen.base.reading import reason
+from heurgen.base.writing import open_file
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 FINDINGS = 1
@@ -133,10 +134,23 @@ def _refuse_usage(error: click.UsageError) -> NoReturn:
 def say(text: str) -> None:
     """Lines for stdout. Whatever log or model they come from, nothing in them steers a terminal.
 
+    Where a file of the command's is stdout (-o /dev/stdout), it holds that file alone, and they go to stderr.
+
     Raises:
         UsageError: stdout is closed, full, or nobody reads it any more.
     """
-    write("\n".join(map(printable, text.split("\n"))) + "\n")
+    lines = "\n".join(map(printable, text.split("\n"))) + "\n"
+    if _stdout_is_a_file():
+        with contextlib.suppress(OSError):
+            click.echo(lines, nl=False, err=True)
+    else:
+        write(lines)
+
+
+def _stdout_is_a_file() -> bool:
+    context = click.get_current_context(silent=True)
+    given = context.params.values() if context is not None else ()
+    return any(open_file(value) == 1 for value in given if isinstance(value, str))
 
 
 def write(text: str) -> None:

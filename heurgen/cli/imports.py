@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import click
@@ -74,7 +75,7 @@ def _import(
     """`outputs` are the log and the spec."""
     from dataclasses import replace
 
-    from heurgen.base.writing import check_outputs, check_parents, write_all
+    from heurgen.base.writing import check_outputs, check_parents, is_special, write_all
     from heurgen.logs.importers.collect import Options
     from heurgen.logs.importers.common import check_readable
     from heurgen.logs.importers.registry import import_logs, name_pairs
@@ -89,7 +90,8 @@ def _import(
     log, spec, rows = imported.csv_text(), imported.spec_text(), len(imported.rows)
     imported = replace(imported, rows=())  # a million rows take as much as reading them again
     check_readable(log, spec)
-    kept = write_spec is not None and os.path.exists(write_spec)  # someone may have confirmed its guesses
+    # Someone may have confirmed the guesses of one that is there.
+    kept = write_spec is not None and os.path.exists(write_spec) and not is_special(Path(write_spec))
     written = write_all({output: log, write_spec: spec} if write_spec and not kept else {output: log})
     written |= {write_spec: False} if write_spec and kept else {}
     note(imported.notes)

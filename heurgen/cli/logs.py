@@ -71,8 +71,10 @@ def init(
 
 def _check_new(output: str, text: str) -> None:
     """UsageError where another spec is there: someone may have confirmed its guesses."""
+    from heurgen.base.writing import is_special
+
     path = Path(output)
-    if path.is_file() and path.read_bytes() != text.encode():
+    if path.is_file() and not is_special(path) and path.read_bytes() != text.encode():
         hint = "remove it where its guesses may go, or name another file"
         raise UsageError("another spec is there", file=output, hint=hint)
 

@@ -197,6 +197,10 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
 
     check_outputs([output, card_path(Path(output))], [*logs, *(card_path(Path(log)) for log in logs)])
     done = run([Path(log) for log in logs], Path(output))
+    note(
+        ["no card is written beside a device or a pipe, and without one the log cannot be merged again"]
+        * (not done.cards)
+    )
     if as_json:
         print_json(
             {

@@ -17,7 +17,7 @@ from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.reading import read_text
-from heurgen.base.writing import write_all
+from heurgen.base.writing import is_special, write_all
 from heurgen.tune.cards import Card, card_text, cards_of, path_for
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.resume import csv_text
@@ -40,7 +40,7 @@ class Merged:
 
 
 def merge(logs: Sequence[Path], output: Path) -> Merged:
-    """Write one log, and a card for each device in it.
+    """Write one log, and a card for each device in it; none beside a device or a pipe (/dev/stdout).
 
     Raises:
         LogError: a log is none of the tuner's, has other columns, or a scenario with other features.
@@ -55,8 +55,10 @@ def merge(logs: Sequence[Path], output: Path) -> Merged:
         rows = _rows(log, header, features)
         total += sum(rows.values())
         counts |= rows  # of each line the larger count
-    cards = _cards(logs, output)
-    if stale := sorted(set(cards_of(output)) - set(cards)):
+    cards = _cards(logs, output)  # which must agree, also where none is written
+    if is_special(output):
+        cards = {}
+    elif stale := sorted(set(cards_of(output)) - set(cards)):
         hint = "remove it where its log is gone, or choose another name"
         raise UsageError("the card of another log is here", file=stale[0], hint=hint)
     lines = sorted(counts.elements(), key=lambda row: (row[1:3], row[0], row))

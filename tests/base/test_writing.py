@@ -212,6 +212,20 @@ def test_devices_are_written_to_and_stay_devices() -> None:
     assert not Path("/dev/full").is_file()
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="the system has no /dev/fd")
+def test_an_open_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
+    """`>> all.txt`, and `(first; second) > all.txt`: what is there already stays, what follows comes behind."""
+    path = tmp_path / "all.txt"
+    path.write_text("before\n")
+    with path.open("a") as file:
+        for name in (f"/dev/fd/{file.fileno()}", f"/proc/self/fd/{file.fileno()}"):
+            assert emit.write_atomic(name, "text\n")
+        file.write("after\n")
+    assert path.read_text() == "before\ntext\ntext\nafter\n"
+    with pytest.raises(EmitError, match="/dev/fd/999: cannot write: "):
+        emit.write_atomic("/dev/fd/999", "text\n")
+
+
 @pytest.mark.parametrize(
     "spelling", ["log.csv", "./sub/../log.csv", "link.csv", "hard.csv", "sub/up/log.csv"]
 )

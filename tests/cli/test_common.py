@@ -49,6 +49,26 @@ def test_stdout_that_takes_nothing_is_an_error(folder: Path, command: str, reaso
         assert done.returncode in (0, 2)
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
+@pytest.mark.parametrize("into", ["| cat", ">> all.txt; cat all.txt"])
+def test_a_file_that_is_stdout_holds_that_file_alone(folder: Path, name: str, into: str) -> None:
+    """A module that ended with "wrote /dev/stdout" was no Python."""
+    commands = (
+        "emit model.json",
+        "train log.csv --spec kernel.toml",
+        "init log.csv",
+        "advise model.json log.csv --spec kernel.toml",
+    )
+    for command in commands:
+        assert shell(folder, f"{command} -o file.txt").returncode == 0
+        (folder / "all.txt").write_text("before\n")
+        done = shell(folder, f"{command} -o {name} {into}")
+        before = "before\n" if ">>" in into else ""
+        assert done.stdout == before + (folder / "file.txt").read_text()
+        assert done.stderr or command.startswith("train")
+        (folder / "file.txt").unlink()
+
+
 @pytest.mark.parametrize("words", [("--help",), ("--version",), ("train", "-h"), ("show", "model.json")])
 def test_a_pipe_that_nobody_reads_is_an_error(folder: Path, words: tuple[str, ...]) -> None:
     """Status 1 means findings; click ends with it by itself."""

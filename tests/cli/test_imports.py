@@ -76,3 +76,5 @@ def test_a_spec_that_is_there_is_kept(folder: Path) -> None:
     assert (result.exit_code, Path("new.toml").read_text().startswith("# mine\n")) == (0, True)
     assert "note: new.toml was there and is kept: no draft is written\n" in result.stderr
     assert json.loads(result.stdout)["files"][1] == {"path": "new.toml", "written": False}
+    words = (*words[:4], "/dev/null", *words[5:])  # a device holds nothing that anybody has confirmed
+    assert "is kept" not in run("import", "dejavu", *words).stderr

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import fcntl
 import gzip
 import itertools
+import os
 import tomllib
 from collections import Counter
 from dataclasses import replace
@@ -136,6 +138,30 @@ def test_what_cannot_stand_in_one_log(tmp_path: Path) -> None:
     refused(LogError, "c.csv:1: column 'BLOCK_M': the columns are not those of the first log", other)
     with pytest.raises(LogError, match="this is no log of the tuner"):
         merge([other], out)
+
+
+def test_beside_a_device_or_a_pipe_no_card_is_written(tmp_path: Path) -> None:
+    log = swept(tmp_path / "a.csv")
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+        done = merge([log], pipe)
+        assert os.read(reader, 1 << 20) == merged_text(log, tmp_path / "m.csv")
+    finally:
+        os.close(reader)
+    assert done.cards == ()
+    assert not (tmp_path / "pipe.card.toml").exists()
+    result = CliRunner().invoke(main, ["merge", str(log), "-o", os.devnull])
+    assert result.exit_code == 0, result.output
+    assert "note: no card is written beside a device or a pipe" in result.stderr
+    assert not Path(f"{os.devnull}.card.toml").exists()
+
+
+def merged_text(log: Path, path: Path) -> bytes:
+    merge([log], path)
+    return path.read_bytes()
 
 
 def test_the_command(tmp_path: Path) -> None:
