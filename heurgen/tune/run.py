@@ -144,6 +144,7 @@ def run_tune(
             )
             try:
                 book.state = _run(sweep)
+                book.failed = False
             finally:
                 sweep.notes += book.tell_conditions()
     finally:
@@ -312,6 +313,7 @@ class _Book:
         self._source = target.source_hash()
         self.paths: dict[tuple[str, str], Path] = {}
         self.state: State = "interrupted"
+        self.failed = True  # by an error, until the sweep has ended in a state
         self.plans: list[AdaptivePlan] = []
         self._new = not options.output.exists()
         cards = cards_of(options.output)
@@ -384,8 +386,11 @@ class _Book:
     def close(self) -> None:
         self.journal.close()
         self.samples.close(self.state == "finished")
-        if self._new and not self.paths:  # no device could take part
-            self._options.output.unlink()
+        # A new try must not find "the log exists already" where no device took part, or an error came before any launch.
+        nothing = self.failed and self._holds_no_row() and not self.samples.path.exists()
+        if self._new and (nothing or not self.paths):
+            for path in (self._options.output, *self.paths.values()):
+                path.unlink(missing_ok=True)
 
     def _holds_no_row(self) -> bool:
         header = csv_text([self._format.header]).encode()

@@ -327,6 +327,33 @@ def test_what_a_workload_asks_for_and_nothing_applies_to_is_told(tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize("part", ["fits", "launched", "applies", "work", "scenario_class"])
+def test_a_part_of_the_tunable_that_raises_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """The next try, with the tunable mended, must not be told that the log exists already."""
+    with monkeypatch.context() as broken:
+        broken.setattr(fakes.tunable, part, lambda *_: 1 / 0, raising=False)
+        with pytest.raises(UsageError, match=f"'{part}' of the tunable fails: ZeroDivisionError"):
+            tuned(tmp_path / "log.csv")
+    assert list(tmp_path.iterdir()) == []
+    assert tuned(tmp_path / "log.csv").state == "finished"
+
+
+def test_an_error_after_the_first_rows_leaves_them(tmp_path: Path) -> None:
+    class Broken(FakeExecutor):
+        def open(self, scenario: Any) -> Any:
+            if len(self.launches) > 20:
+                raise UsageError("no GPU any more")
+            return super().open(scenario)
+
+    with pytest.raises(UsageError, match="no GPU any more"):
+        tuned(tmp_path / "log.csv", Broken())
+    assert len((tmp_path / "log.csv").read_text().splitlines()) > 1
+    assert (tmp_path / "log.card.toml").exists()
+    assert tuned(tmp_path / "log.csv", resume=True).state == "finished"
+
+
 @pytest.mark.parametrize("slowdown", [None, 1.01])
 def test_where_no_config_applies_nothing_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowdown: float | None
