@@ -8,19 +8,40 @@ import re
 # reference/system-requirements.html. A word of the device's name -> `heurgen.machine`'s capability.
 _PRODUCTS = {
     "7.0": ("V100",),
-    "7.5": ("T4", "T400", "T600", "T1000", "2080"),
+    "7.5": ("T4", "T400", "T600", "T1000", "2060", "2070", "2080"),
     "8.0": ("A100", "A30", "A800"),
-    "8.6": ("A2", "A10", "A10G", "A16", "A40", "A2000", "A4000", "A4500", "A5000", "A6000", "3080", "3090"),
-    "8.9": ("L4", "L20", "L40", "L40S", "4070", "4080", "4090"),
+    "8.6": (
+        "A2",
+        "A10",
+        "A10G",
+        "A16",
+        "A40",
+        "A2000",
+        "A4000",
+        "A4500",
+        "A5000",
+        "A5500",
+        "A6000",
+        "3050",
+        "3060",
+        "3070",
+        "3080",
+        "3090",
+    ),
+    "8.9": ("L4", "L20", "L40", "L40S", "4050", "4060", "4070", "4080", "4090"),
     "9.0": ("H20", "H100", "H200", "H800", "GH200"),
     "10.0": ("B100", "B200", "GB200"),
     "10.3": ("B300", "GB300"),
-    "12.0": ("5070", "5080", "5090"),
+    "12.0": ("5050", "5060", "5070", "5080", "5090"),
+    "12.1": ("GB10",),
+    "gfx908": ("MI100",),
     "gfx90a": ("MI210", "MI250", "MI250X"),
     "gfx942": ("MI300A", "MI300X", "MI308X", "MI325X"),
     "gfx950": ("MI350X", "MI355X"),
     "gfx1100": ("W7800", "W7900"),
 }
+# Workstation cards share their numbers with older ones ("Quadro RTX 6000", "RTX 6000 Ada", "RTX PRO 6000 Blackwell").
+_RTX = {"ADA": "8.9", "BLACKWELL": "12.0"}
 _CAPABILITY = {product: capability for capability, products in _PRODUCTS.items() for product in products}
 
 
@@ -30,4 +51,6 @@ def capability_of(device: str) -> str | None:
         return found[0]
     words = re.split(r"[^A-Za-z0-9]+", device.upper())
     known = {_CAPABILITY[word] for word in words if word in _CAPABILITY}
+    if not known and "RTX" in words:
+        known = {_RTX[word] for word in words if word in _RTX}
     return known.pop() if len(known) == 1 else None

@@ -386,7 +386,7 @@ class _Book:
     def close(self) -> None:
         self.journal.close()
         self.samples.close(self.state == "finished")
-        # A new try must not find "the log exists already" where no device took part, or an error came before any launch.
+        # A new try must not find "the log exists already" where no device took part or nothing was launched.
         nothing = self.failed and self._holds_no_row() and not self.samples.path.exists()
         if self._new and (nothing or not self.paths):
             for path in (self._options.output, *self.paths.values()):

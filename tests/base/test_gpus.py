@@ -15,6 +15,14 @@ from heurgen.base.gpus import capability_of
         ("AMD_Instinct_MI355X", "gfx950"), ("gfx942:sramecc+:xnack-", "gfx942"), ("gfx90a", "gfx90a"),
         ("B200 (x2)", "10.0"), ("NVIDIA H1000", None), ("Radeon", None), ("", None), ("an A100 or an H100", None),
         ("H100 or H200", "9.0"), ("not gfx942", None),
+        ("AMD Instinct MI100", "gfx908"), ("AMD Instinct MI250X / MI250", "gfx90a"), ("AMD Instinct MI210", "gfx90a"),
+        ("AMD_Instinct_MI300X_OAM", "gfx942"), ("AMD_Instinct_MI325X_OAM", "gfx942"), ("AMD Instinct MI350X", "gfx950"),
+        ("NVIDIA GH200 480GB", "9.0"), ("NVIDIA B200", "10.0"), ("NVIDIA B300 SXM6 AC", "10.3"), ("NVIDIA GB200", "10.0"),
+        ("NVIDIA GB10", "12.1"), ("NVIDIA L40S", "8.9"), ("NVIDIA A10G", "8.6"), ("NVIDIA RTX A5500", "8.6"),
+        ("NVIDIA GeForce RTX 5090", "12.0"), ("NVIDIA GeForce RTX 5060 Ti", "12.0"), ("NVIDIA GeForce RTX 3060", "8.6"),
+        ("NVIDIA RTX 6000 Ada Generation", "8.9"), ("NVIDIA RTX 4000 SFF Ada Generation", "8.9"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0"), ("Quadro RTX 6000", None),
+        ("B200 (Blackwell)", "10.0"), ("Ada", None), ("a Blackwell", None), ("RTX Ada or RTX Blackwell", None),
     ],
 )  # fmt: skip
 def test_a_name_says_the_capability_where_it_names_one_product(device: str, capability: str | None) -> None:
