@@ -10,7 +10,7 @@ import stat
 import zlib
 from collections.abc import Callable
 
-from heurgen.base.errors import HeurgenError
+from heurgen.base.errors import HeurgenError, quoted
 
 _CHUNK = 2**20
 _MEBI = 2**20
@@ -20,13 +20,27 @@ GZIP, BZIP2 = b"\x1f\x8b", b"BZh"
 _OTHERS = {b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 
+def path_of(given: object, error: type[HeurgenError]) -> str:
+    """A path as text.
+
+    Raises:
+        error: an open file, a frame of another library or what else is none; says what was found.
+    """
+    if isinstance(given, str | os.PathLike) and isinstance(path := os.fspath(given), str):
+        return path
+    hint = "give its path" if hasattr(given, "read") else None
+    if hasattr(given, "to_pandas"):  # polars, pyarrow, cudf
+        hint = "a frame's to_pandas() is one of pandas, which is read"
+    raise error(f"found {quoted(type(given).__name__)}, expected a path", hint=hint)
+
+
 def read_bytes(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> bytes:
     """The bytes of a file of at most `limit` bytes.
 
     Raises:
         error: the file cannot be read, or is larger; names the file.
     """
-    file = os.fspath(path)
+    file = path_of(path, error)
     try:
         with open(file, "rb") as stream:
             status = os.fstat(stream.fileno())
@@ -46,13 +60,12 @@ def read_utf8(path: str | os.PathLike[str], error: type[HeurgenError], limit: in
     Raises:
         error: as `read_bytes` and `unpacked`, or the file is no UTF-8.
     """
-    data = unpacked(os.fspath(path), read_bytes(path, error, limit), error, limit)
+    file = path_of(path, error)
+    data = unpacked(file, read_bytes(file, error, limit), error, limit)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as caught:
-        raise error(
-            f"byte {caught.start} is no UTF-8", file=os.fspath(path), hint="save the file as UTF-8"
-        ) from caught
+        raise error(f"byte {caught.start} is no UTF-8", file=file, hint="save the file as UTF-8") from caught
 
 
 def read_text(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> str:
@@ -61,7 +74,7 @@ def read_text(path: str | os.PathLike[str], error: type[HeurgenError], limit: in
     Raises:
         error: as `read_bytes`, `unpacked` and `decoded`.
     """
-    file = os.fspath(path)
+    file = path_of(path, error)
     return decoded(file, unpacked(file, read_bytes(file, error, limit), error, limit), error)
 
 

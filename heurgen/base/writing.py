@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from heurgen.base.errors import EmitError, UsageError, printable, quoted
-from heurgen.base.reading import reason
+from heurgen.base.reading import path_of, reason
 
 PathLike = TypeVar("PathLike", str, Path, str | Path)
 
@@ -39,6 +39,9 @@ def write_atomic(path: str | Path, text: str) -> bool:
     Raises:
         EmitError: the folder is missing or read-only, the disk is full, or the path is a folder.
     """
+    path_of(path, EmitError)
+    if not isinstance(text, str):
+        raise EmitError(f"cannot write: found {quoted(type(text).__name__)}, expected text", file=path)
     return write_all({path: text})[path]
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from heurgen.base.errors import HeurgenError, ModelError, quoted
-from heurgen.base.reading import read_bytes, unpacked
+from heurgen.base.reading import path_of, read_bytes, unpacked
 from heurgen.ir import (
     MAX_DEPTH,
     SCHEMA_VERSION,
@@ -141,7 +140,7 @@ def read_model(path: str | Path) -> HeuristicModule:
     Raises:
         ModelError: it cannot be read, or is no model of this schema version; names the file.
     """
-    data = unpacked(os.fspath(path), read_bytes(path, ModelError, MAX_BYTES), ModelError, MAX_BYTES)
+    data = unpacked(path_of(path, ModelError), read_bytes(path, ModelError, MAX_BYTES), ModelError, MAX_BYTES)
     try:
         return from_json(data)
     except HeurgenError as error:
@@ -156,6 +155,9 @@ def from_json(text: str | bytes) -> HeuristicModule:
     Raises:
         ModelError: says what was found and where in the JSON.
     """
+    if not isinstance(text, str | bytes | bytearray):
+        hint = "read_model reads a file, by its path"
+        raise ModelError(f"found {quoted(type(text).__name__)}, expected JSON text", hint=hint)
     try:
         data = json.loads(
             text,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heurgen.base.errors import LogError
-from heurgen.base.reading import GZIP, check_lines, decoded, read_bytes, too_large, unpacked
+from heurgen.base.reading import GZIP, check_lines, decoded, path_of, read_bytes, too_large, unpacked
 from heurgen.logs import frame, parquet
 from heurgen.logs.delimited import Interners, checked_header, read_csv, record_line, record_lines
 from heurgen.logs.jsonl import is_json_array, is_jsonl, read_jsonl
@@ -135,7 +135,7 @@ def read_cells(sources: Sequence[Source]) -> Cells:
             name = "frame" if len(sources) == 1 else f"frame {number}"
             reader.add_columns(name, frame.columns_of(name, source))
             continue
-        path = os.fspath(source)
+        path = path_of(source, LogError)
         if path == STDIN:
             _read_stdin(reader)
         elif path.endswith(".parquet") or _begins(path, parquet.MAGIC):
@@ -146,9 +146,11 @@ def read_cells(sources: Sequence[Source]) -> Cells:
 
 
 def listed(sources: Source | Sequence[Source]) -> Sequence[Source]:
-    """One path or frame as a list of one."""
-    one = isinstance(sources, str | os.PathLike) or frame.is_frame(sources)
-    return [sources] if one else sources  # type: ignore[return-value]
+    """One path or frame as a list of one; likewise what is neither, of which `read_cells` says so."""
+    one = isinstance(sources, str | bytes | os.PathLike | Mapping) or not isinstance(sources, Iterable)
+    # Open files are iterables of lines, and frames of columns.
+    one = one or frame.is_frame(sources) or hasattr(sources, "read") or hasattr(sources, "to_pandas")
+    return [sources] if one else list(sources)  # type: ignore[arg-type]
 
 
 def parse_cells(texts: Iterable[tuple[str, str]]) -> Cells:

@@ -19,7 +19,9 @@ _EXACT = 2**53
 
 def is_frame(source: object) -> bool:
     """Whether this is a pandas DataFrame, without importing pandas."""
-    return type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "iloc")
+    return type(source).__module__.split(".")[0] == "pandas" and all(
+        hasattr(source, n) for n in ("iloc", "columns")
+    )
 
 
 def make(columns: Mapping[str, Any]) -> DataFrame:

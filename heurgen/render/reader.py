@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heurgen import ir
-from heurgen.base.errors import HeurgenError, ModelError
+from heurgen.base.errors import HeurgenError, ModelError, quoted
 from heurgen.ir import expr
 from heurgen.render import allowed, checksum
 from heurgen.render.categories import is_lookup
@@ -27,6 +27,9 @@ def read_module(text: str) -> ir.HeuristicModule:
     Raises:
         ModelError: the text was edited, is no generated module, or a checksum is missing.
     """
+    if not isinstance(text, str):
+        hint = "read_module reads a module's text, such as Path(...).read_text()"
+        raise ModelError(f"found {quoted(type(text).__name__)}, expected text", hint=hint)
     checksum.verify(text)
     try:
         return _read(allowed.parse(text.replace("\r\n", "\n")))
