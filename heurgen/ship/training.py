@@ -73,9 +73,9 @@ def from_tables(
 
     tables = tuple(tables)
     if any(INTERPRETER in t.device for t in tables):
-        raise LogError(
-            "holds times of Triton's interpreter, which say nothing about a GPU", hint="measure on the device"
-        )
+        path, line = log.cells.place(int((log.device.codes == log.device.values.index(INTERPRETER)).argmax()))
+        said = "holds times of Triton's interpreter, which say nothing about a GPU"
+        raise LogError(said, file=path, row=line, hint="measure on the device")
     jobs = _jobs(tables, spec, options or FitOptions(), group_by, devices or {})
     found: list[Selector] = []
     for i, job in enumerate(jobs):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heurgen.base.errors import UsageError, quoted
+from heurgen.base.errors import SpecError, UsageError, quoted
 from heurgen.tune.cards import (
     card_path,
     cards_of,
@@ -398,7 +398,11 @@ class _Book:
             return header.startswith(file.read(len(header) + 1))
 
     def _configs(self, device: DeviceInfo) -> ConfigSpace:
-        return enumerate_configs(self._space, device.vendor, list(self._target.tunable.features))
+        try:
+            return enumerate_configs(self._space, device.vendor, list(self._target.tunable.features))
+        except SpecError as error:
+            file = self._options.space  # None: the target's own
+            raise SpecError(error.message, file=file, column=error.column, hint=error.hint) from error
 
     def _card(self, device: DeviceInfo, space: ConfigSpace) -> Path:
         """Write the device's card, or compare it with the one that is there."""

@@ -110,8 +110,11 @@ def test_the_data_card_enters_provenance(original: tuple[Path, Path, str]) -> No
 
 def test_times_of_the_interpreter_train_nothing(tmp_path: Path) -> None:
     log, spec = logs.write(tmp_path, [[c[0], INTERPRETER, *c[2:]] for c in logs.rows(4, ("nvidia",))])
-    with pytest.raises(LogError, match="say nothing about a GPU"):
+    with pytest.raises(LogError, match="say nothing about a GPU") as caught:
         model_text(log, spec)
+    assert str(caught.value).startswith(
+        f"{log}:2: holds times of Triton's interpreter"
+    )  # which of several logs
 
 
 @pytest.mark.parametrize(

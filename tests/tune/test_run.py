@@ -327,6 +327,17 @@ def test_what_a_workload_asks_for_and_nothing_applies_to_is_told(tmp_path: Path)
     )
 
 
+def test_a_space_file_that_fits_no_vendor_or_feature_is_named(tmp_path: Path) -> None:
+    space = tmp_path / "space.toml"
+    for constraint, message in (("B > 2", "the space holds no config for nvidia"), ("B > K", "reads 'K'")):
+        space.write_text(f'constraints = ["{constraint}"]\n[parameters]\nB = [1, 2]\n')
+        with pytest.raises(SpecError) as caught:
+            tuned(tmp_path / "log.csv", space=space)
+        assert str(caught.value).startswith(f"{space}: ")
+        assert message in str(caught.value)
+    assert list(tmp_path.iterdir()) == [space]
+
+
 @pytest.mark.parametrize("part", ["fits", "launched", "applies", "work", "scenario_class"])
 def test_a_part_of_the_tunable_that_raises_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
