@@ -70,7 +70,7 @@ def paged_attention(
     softcap       scores become softcap * tanh(scores / softcap), at most 10,000; 0 is off
     alibi_slopes  [query heads]: slope * (key position - query position) is added to the score
     sinks         [query heads]: exp(sink) joins the denominator of each row
-    *_scale       one-element float32 tensors on q's device; fp8 values times their scale are the real ones
+    *_scale       one-element float32 tensors above 0 on q's device; fp8 values times their scale are the real ones
     has_prefix    False: with key and value given, no sequence has cached tokens, and the code that reads pages is left
                   out of the kernel, but where slot_mapping is given. A server's scheduler knows; None (unknown) is
                   always right

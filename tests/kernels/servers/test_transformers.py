@@ -169,6 +169,26 @@ def test_soft_caps_and_sinks_where_the_kernels_do_not_serve(made, device, launch
     assert generated(model, "heurgen", ids) == generated(model, "eager", ids)
 
 
+def test_a_soft_cap_as_good_as_none_is_the_models_own(device, launches):
+    """The kernels refuse it, since their tanh would be too coarse."""
+    ours.register()
+    torch.manual_seed(0)
+    model = gemma(device)
+    for layer in model.model.layers:
+        layer.self_attn.attn_logit_softcapping = 1e6
+    (ids,) = (given[None] for given in prompts(device, 9))
+    assert generated(model, "heurgen", ids) == generated(model, "eager", ids)
+    assert launches == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="of Triton's interpreter")
+def test_bfloat16_is_not_interpreted(model, launches):
+    (ids,) = (given[None] for given in prompts("cpu", 9))
+    rounded = type(model)(model.config).to(torch.bfloat16).eval()
+    assert generated(rounded, "heurgen", ids) == generated(rounded, "eager", ids)
+    assert launches == []
+
+
 def test_a_bias_of_positions_is_left_to_sdpa(device, launches):
     """T5 adds one to its scores, and hands it over as a keyword of its own."""
     ours.register()

@@ -23,6 +23,7 @@ import triton
 
 from ...api import paged_attention
 from ...host.hardware import device_of
+from ...host.validate import HIGHEST_CAP
 from .masks import batching, causal_mask, chosen_mask, hands_over, left_of, mask, packed_mask
 
 logger = logging.getLogger("transformers.heurgen")
@@ -145,6 +146,8 @@ def attention(
         "sinks": s_aux,
     }  # fmt: skip
     besides = {name: given for name, given in {"s_aux": s_aux, **kwargs}.items() if _speaks(name, given)}
+    if softcap and softcap > HIGHEST_CAP:  # which the kernels refuse
+        besides["softcap"] = softcap
     if cache is not None:
         _check_batch(module, attention_mask)
         return _paged(module, query, key, value, cache, dropout, features, besides, kwargs)
@@ -256,6 +259,8 @@ def why_not(
         return f"{query.device.type} devices other than GPUs of compute capability 8.0 and above"
     if query.dtype not in DTYPES or not query.dtype == key.dtype == value.dtype:
         return f"queries of type {query.dtype}"
+    if not query.is_cuda and query.dtype == torch.bfloat16:
+        return "bfloat16 in Triton's interpreter, whose products of it are wrong"
     if not (16 <= size <= 256 and size % 8 == 0) or value.shape[-1] != size:
         return f"heads of {size} and {value.shape[-1]}"
     if query.shape[0] != key.shape[0]:
