@@ -48,7 +48,8 @@ def _fit_options(command: Command) -> Command:
         click.option(
             "--max-configs",
             type=click.IntRange(1),
-            help="Most distinct configs: each is a compiled kernel. Default: auto chooses, up to 64.",
+            help="Most distinct configs, but for what answers unknown categories: each is a compiled kernel. "
+            "Default: auto chooses, up to 64.",
         ),
         click.option(
             "--prefer",

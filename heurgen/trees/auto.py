@@ -233,9 +233,8 @@ def _held(fold: _Fold, table: CostTable, fitted: Fitted) -> Held:
 
 def held_out_choices(table: CostTable, fitted: Fitted, rows: Ints) -> Ints:
     """The table's config column that a fit chooses for each of the rows, by the thresholds that would ship."""
-    numbers = {i: i for i in range(fitted.p.cost.shape[1])}
-    tree = to_ir(fitted.p, fitted.tree, numbers)
-    return fitted.p.configs[route(tree, table.columns, table.X[rows])]
+    tree = to_ir(fitted.p, fitted.tree, range(fitted.p.cost.shape[1]))
+    return route(tree, table.columns, table.X[rows])
 
 
 def _lighter(folds: list[_Fold], table: CostTable, s: Settings, r: Regime) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,12 +14,14 @@ from heurgen.ir.passes import roundest
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import constants
 from heurgen.trees.node import Cut, Tip, Tree, goes_left, parted
-from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, config_order
 
 
-def to_ir(p: Problem, tree: Tree, numbers: dict[int, int], table: CostTable | None = None) -> Node:
-    """The tree as IR; `numbers` maps the problem's config index to the selector's. `table`: leaves say its evidence."""
-    return _node(p, _part(p, np.arange(len(p.X)), tree), numbers, table)
+def to_ir(p: Problem, tree: Tree, among: Sequence[int], table: CostTable | None = None) -> Node:
+    """The tree as IR, with the table's config columns in its leaves; `among`: the problem's configs that an unknown
+    category may get. `table`: leaves say its evidence, and where none of `among` is safe, one of all its configs is.
+    """
+    return _node(p, _part(p, np.arange(len(p.X)), tree), among, table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,11 +56,11 @@ def _bits(configs: Bools) -> int:
     return int.from_bytes(np.packbits(configs, bitorder="little").tobytes(), "little")
 
 
-def _node(p: Problem, part: _Part, numbers: dict[int, int], table: CostTable | None) -> Node:
+def _node(p: Problem, part: _Part, among: Sequence[int], table: CostTable | None) -> Node:
     rows, tree = part.rows, part.tree
     if isinstance(tree, Tip):
-        return _leaf(p, rows, tree, numbers, table)
-    below, above = (_node(p, side, numbers, table) for side in part.sides)
+        return _leaf(p, rows, tree, table)
+    below, above = (_node(p, side, among, table) for side in part.sides)
     column = p.columns[tree.cut.column]
     if column.type != "category":
         return Split(column.name, _threshold(p, part, tree.cut), below, above)
@@ -65,7 +68,7 @@ def _node(p: Problem, part: _Part, numbers: dict[int, int], table: CostTable | N
     chosen = set(tree.cut.left)
     values = tuple(column.values[i] for i in present if i in chosen)
     others = tuple(column.values[i] for i in present if i not in chosen)
-    safe = Leaf(numbers[_safest(p, rows, tree.cut.column, sorted(numbers))])
+    safe = Leaf(_safest(p, rows, tree.cut.column, among, table))
     if isinstance(below, Leaf) and below.config == safe.config:
         return Membership(column.name, values, others, True, below, above)
     if not (isinstance(above, Leaf) and above.config == safe.config):
@@ -73,10 +76,12 @@ def _node(p: Problem, part: _Part, numbers: dict[int, int], table: CostTable | N
     return Membership(column.name, values, others, False, below, above)
 
 
-def _safest(p: Problem, rows: Ints, column: int, among: list[int]) -> int:
+def _safest(p: Problem, rows: Ints, column: int, among: Sequence[int], table: CostTable | None) -> int:
     """The config for a category that training never saw: of `among`, one that covers these rows in every category.
 
-    Else one that fails in fewest categories, then scenarios; of equals the one that costs least.
+    Else, of all in the table, the fastest that succeeded in all of them: kernels that are written for a category each
+    leave such launches to a generic one, which wins nowhere. Else one of `among` that fails in fewest categories, then
+    scenarios; of equals the one that costs least.
     """
     real = rows[p.real[rows]]
     columns = np.array(among, dtype=np.int64)
@@ -84,16 +89,23 @@ def _safest(p: Problem, rows: Ints, column: int, among: list[int]) -> int:
     kinds = np.unique(p.X[real, column], return_inverse=True)[1].reshape(-1)
     bad = np.array([len(np.unique(kinds[f])) for f in failed.T])
     cost = np.minimum(p.cost[np.ix_(real, columns)], constants.LEARNER.uncovered * UNIT).sum(axis=0)
-    order = np.lexsort((np.arange(len(among)), cost, failed.sum(axis=0), bad))
-    return among[int(order[0])]
+    best = int(np.lexsort((np.arange(len(among)), cost, failed.sum(axis=0), bad))[0])
+    generic = _generic(table, p.index[real]) if table is not None and bad[best] else None
+    return int(p.configs[among[best]]) if generic is None else generic
 
 
-def _leaf(p: Problem, rows: Ints, tip: Tip, numbers: dict[int, int], table: CostTable | None) -> Leaf:
-    index = p.index[rows[p.real[rows]]]
+def _generic(table: CostTable, rows: Ints) -> int | None:
+    """The fastest of the table's configs that succeeded in all of these rows; None where none did."""
+    able = [c for c in config_order(table) if np.isfinite(table.log_slowdown[rows, c]).all()]
+    return min(able, key=lambda c: math.fsum(table.log_slowdown[rows, c].tolist()), default=None)
+
+
+def _leaf(p: Problem, rows: Ints, tip: Tip, table: CostTable | None) -> Leaf:
+    index, config = p.index[rows[p.real[rows]]], int(p.configs[tip.config])
     if table is None or not len(index):
-        return Leaf(numbers[tip.config])
-    slowdown, n_ok = evidence(table, index, int(p.configs[tip.config]))
-    return Leaf(numbers[tip.config], len(index), slowdown, n_ok)
+        return Leaf(config)
+    slowdown, n_ok = evidence(table, index, config)
+    return Leaf(config, len(index), slowdown, n_ok)
 
 
 def evidence(table: CostTable, rows: Ints, column: int) -> tuple[float | None, int | None]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from heurgen.ir import MAX_DEPTH, Selector
+from heurgen.ir import MAX_DEPTH, Selector, leaves
 from heurgen.logs.costs import CostTable
 from heurgen.logs.devices import failing_devices, opposite_winners
 from heurgen.trees import auto, constants, optimal
-from heurgen.trees.alternatives import listed_costs, with_alternatives
+from heurgen.trees.alternatives import listed_costs, relabelled, with_alternatives
 from heurgen.trees.build import choices, to_ir
 from heurgen.trees.configs import USUAL
 from heurgen.trees.joint import Fitted, Settings, fit_joint, or_single, pool
@@ -169,13 +169,14 @@ def set_cost(fitted: Fitted, table: CostTable, rows: Ints) -> dict[str, Any]:
 
 def selector(fitted: Fitted, table: CostTable, rows: Ints, strategy: str, choice: dict[str, Any]) -> Selector:
     """The selector of a fit; `configs` are the used ones in canonical order (by values, see `config_order`)."""
-    place = {column: i for i, column in enumerate(config_order(table))}
-    used = sorted({t.config for t in tips(fitted.tree)}, key=lambda i: place[int(fitted.p.configs[i])])
+    tree = to_ir(fitted.p, fitted.tree, sorted({t.config for t in tips(fitted.tree)}), table)
+    used = sorted({leaf.config for leaf in leaves(tree)}, key=config_order(table).index)
+    renumbered = (replace(leaf, config=used.index(leaf.config)) for leaf in leaves(tree))
     return Selector(
         vendor=table.vendor,
         parameters=table.parameters,
-        configs=tuple(table.configs[int(fitted.p.configs[i])] for i in used),
-        tree=to_ir(fitted.p, fitted.tree, {i: n for n, i in enumerate(used)}, table),
+        configs=tuple(table.configs[i] for i in used),
+        tree=relabelled(tree, renumbered),
         device=table.device_name,
         devices=tuple(sorted({table.device[r] for r in rows.tolist()})),
         n_scenarios=len(rows),

@@ -20,7 +20,7 @@ class FitOptions:
                  strategy optimal: 3)
     max_leaves   most leaves (default likewise)
     max_configs  most distinct configs (default: 64 for auto, which chooses how many, on few scenarios 8 unless another
-                 number is surely better; 8 for the other strategies)
+                 number is surely better; 8 for the other strategies); what answers unknown categories may be one more
     prefer       "small": auto takes the fewest configs and leaves within 0.01 (log) of the best, not within 0.002
     tail         what the worst scenarios weigh beyond their share: a log-slowdown beyond 1.1x counts 1 + tail times.
                  None: auto compares 0 and 1 and takes what has the better p95 at no loss of the mean beyond 0.002

@@ -10,7 +10,7 @@ import pytest
 from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
-from heurgen.trees.build import _widened, to_ir
+from heurgen.trees.build import _widened, choices, to_ir
 from heurgen.trees.node import Branch, Cut, Tip
 from heurgen.trees.problem import problem
 from tests.trees.synthetic import table
@@ -41,6 +41,22 @@ def test_an_unknown_category_gets_a_config_that_succeeded_under_every_known_one(
     selector = fit(by_kind(times), JOINT)
     assert [answer(selector, kind) for kind in ("bf16", "fp16", "fp32")] == [32, 16, 48]
     assert answer(selector, "float8") == 48
+
+
+def test_where_kernels_are_for_one_category_each_an_unknown_one_gets_the_generic_kernel() -> None:
+    """Config 64 wins nowhere, so no leaf ships it; what does fails under two of three categories each."""
+    times = {
+        "bf16": [1.0, np.inf, np.nan, 5.0, 3.0],
+        "fp16": [np.inf, 1.0, np.nan, 5.0, 3.0],
+        "fp32": [np.inf, np.nan, 1.0, 5.0, np.inf],
+    }
+    for strategy in ("joint", "per-parameter", "auto"):
+        t = by_kind(times)
+        selector = fit(t, FitOptions(strategy=strategy, max_configs=3))
+        assert [answer(selector, kind) for kind in times] == [16, 32, 48]
+        assert answer(selector, "float8") == 64
+        assert len(selector.configs) == 4
+        assert choices(selector, t, np.arange(t.n_scenarios)).max() < 3
 
 
 def test_where_the_majoritys_config_works_everywhere_an_unknown_category_needs_no_test_more() -> None:
@@ -76,6 +92,6 @@ def test_where_most_cells_are_missing_a_threshold_leaves_out_what_a_config_was_c
     tree = Branch(Cut(column, 384.0, 512.0), Tip(zero), Tip(one))
     t = table([TableColumn("k", "int"), TableColumn("m", "int")], X, times)
     for careful, expected in ((False, 400), (True, 511)):
-        node = to_ir(replace(p, careful=careful), tree, {zero: 0, one: 1}, t)
+        node = to_ir(replace(p, careful=careful), tree, [zero, one], t)
         assert isinstance(node, ir.Split)
         assert node.threshold == expected
