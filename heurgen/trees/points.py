@@ -59,11 +59,25 @@ def between(p: Problem, neighbours: int, share: float, fading: bool = False) -> 
 
 
 def _scaled(p: Problem) -> tuple[Floats, Bools]:
-    """Columns as distances see them: logs where positive, each with unit spread; and which are logs."""
-    logs: Bools = np.asarray((p.X > 0).all(axis=0))
+    """Columns as distances see them: logs where positive but for what is no size; and which are logs."""
+    X = np.where(_sizeless(p), 1.0, p.X)
+    logs: Bools = np.asarray((X > 0).all(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        Z = np.where(logs, np.log(p.X), p.X)
+        Z = np.where(logs, np.log(X), X)
     return Z, logs
+
+
+def _sizeless(p: Problem) -> Bools:
+    """Which cells [N, F] hold a number that stands for no size: the one negative value among whole positive ones.
+
+    A window of -1 is none. As a size it would make distances those of differences, to which windows of 64 and 4096 are
+    the same beside one of 2**31. It counts as 1. With no lines to it logs of attention are worse: 60 scenarios 1.140,
+    120 1.113, for 1.123 and 1.106 (four each).
+    """
+    low = p.X.min(axis=0)
+    none: Bools = low == p.X
+    whole = np.array([c.type == "int" for c in p.columns])
+    return np.asarray(none & whole & (low < 0) & ((p.X > 0) | none).all(axis=0))
 
 
 def standardised(p: Problem, columns: list[int]) -> Floats:

@@ -46,6 +46,26 @@ def test_fading_points_weigh_by_the_inverse_square_of_their_lines_length_and_tog
     assert short == pytest.approx(16 * whole) == pytest.approx(9 * long)
 
 
+def test_a_negative_number_among_sizes_stands_for_none_of_them() -> None:
+    """Windows of 64 and 4096 are as far apart beside -1 and 2**31 as by themselves."""
+    windows = [64.0, 128, 2048, 4096, 2.0**31]
+    p = problem(
+        table([TableColumn("window", "int")], np.array([[-1.0], *([w] for w in windows)]), np.ones((6, 1)))
+    )
+    found = between(p, 2, 1.0)
+    assert (found.X[~found.real] >= 1).all()
+    assert ((found.X[:, 0] > 200) & (found.X[:, 0] < 2000)).any()
+    Z = standardised(p, [0])[:, 0]
+    assert np.diff(Z[1:]) / (Z[2] - Z[1]) == pytest.approx([1, 4, 1, 19])
+
+
+def test_numbers_of_which_several_are_negative_are_joined_as_they_are() -> None:
+    x = np.array([[-2.0], [-1.0], [3.0]])
+    found = between(problem(table([TableColumn("x", "int")], x, np.ones((3, 1)))), 2, 1.0)
+    assert sorted(found.X[~found.real, 0].tolist())[0] == pytest.approx(-1.75)
+    assert ((found.X[:, 0] > -1) & (found.X[:, 0] < 3)).any()
+
+
 def test_the_nearest_rows_are_others_that_differ() -> None:
     Z = np.array([[0.0], [1.0], [3.0], [0.0]])
     assert nearest_rows(Z, np.arange(4), 9)[[0, 2]].tolist() == [[1, 2, -1, -1], [1, 0, 3, -1]]
