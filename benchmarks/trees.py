@@ -1,10 +1,11 @@
 """Learners side by side on every log, shortlists, and the CPU seconds and memory of `train`.
 
-    python -m benchmarks.trees [table] [shortlist] [speed] [--write]
+    python -m benchmarks.trees [table] [shortlist] [products] [speed] [--write]
 
 table: held-out slowdowns of heurgen's strategies and of other learners on the logs in data/, on MIOpen's find-db (where
 it is at hand) and on synthetic logs shaped like those of PyTorch's AutoHeuristic and like one with nine tenths of its
-cells missing. shortlist: the best of 3 configs, held out. --write puts both into docs/learning.md.
+cells missing. shortlist: the best of 3 configs, held out. products: what `train` gains by products and ratios of sizes,
+on logs without the derived features that theirs have. --write puts these into docs/learning.md.
 speed: CPU seconds and peak memory of a default `train` at the sizes that it must be quick at, each in a process of its
 own. `heurgen evaluate` is the comparison of strategies on one log.
 """
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,9 +31,11 @@ from heurgen.base.figures import summarise
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
 from heurgen.trees.alternatives import listed_costs
+from heurgen.trees.build import choices
 from heurgen.trees.compare import divisions
 from heurgen.trees.learn import fit_rows
 from heurgen.trees.problem import Ints
+from heurgen.trees.products import chosen
 from tests.trees.modelled import attention, matmul, mixed_matmul
 from tests.trees.synthetic import solvers, surface
 from tests.trees.synthetic import table as made
@@ -86,6 +90,44 @@ def comparison(write: bool) -> None:
                 log = ""
     if write:
         written(ROOT / "docs/learning.md", "learners", text)
+
+
+# --- products of sizes -----------------------------------------------------------------------------------
+
+
+def products_of_sizes(write: bool) -> None:
+    """Of logs as they are and without what their specs derive; whether products are taken is asked in each fold."""
+    logs = {
+        "H200 paged_attention": packaged("paged_attention.toml", "h200_paged_attention.csv"),
+        "like mm, 200": matmul(200),
+        "like mm, 400": matmul(400),
+        "like mm, 700": matmul(700),
+        "like mm, 3,000": matmul(3000),
+        "like mixed_mm, 600": mixed_matmul(600),
+        "like mixed_mm, 1,200": mixed_matmul(1200),
+        "like flex attention, 600": attention(600),
+    }
+    text = "| log, without derived features | geomean | p95 | with products | p95 | folds that take them |\n"
+    text += "|---|---|---|---|---|---|\n"
+    for name, whole in logs.items():
+        given = [i for i, c in enumerate(whole.columns) if not c.derived]
+        table = replace(whole, columns=tuple(whole.columns[i] for i in given), X=whole.X[:, given])
+        taken: list[bool] = []
+        cells = []
+        for asked in (False, True):
+            found = held_out(table, partial(_trained, taken=taken, asked=asked), list(divisions(table, 5)))
+            cells += shown(found)[:2]
+        text += f"| {name} | {' | '.join(cells)} | {sum(taken)} of 5 |\n"
+        print(text.splitlines()[-1], flush=True)
+    if write:
+        written(ROOT / "docs/learning.md", "products", text)
+
+
+def _trained(table: CostTable, train: Ints, test: Ints, *, taken: list[bool], asked: bool) -> Ints:
+    wide = chosen(table, train) if asked else table
+    if asked:
+        taken.append(wide is not table)
+    return choices(fit_rows(wide, train, FitOptions()), wide, test)
 
 
 # --- shortlists ---------------------------------------------------------------------------------------------
@@ -151,7 +193,10 @@ def main() -> None:
         size(sys.argv[2])
         return
     write = "--write" in sys.argv
-    parts = {"table": partial(comparison, write), "shortlist": partial(shortlist, write), "speed": speed}
+    parts = {
+        "table": partial(comparison, write), "shortlist": partial(shortlist, write),
+        "products": partial(products_of_sizes, write), "speed": speed,
+    }  # fmt: skip
     for part in [part for part in sys.argv[1:] if part != "--write"] or list(parts):
         parts[part]()
 

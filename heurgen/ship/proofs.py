@@ -80,6 +80,7 @@ _LEARNER = (
     "logs/co[ds]*.py",
     "logs/groups.py",
     "ship/training.py",
+    "ship/products.py",
     "ship/devices.py",
 )
 

@@ -45,7 +45,7 @@ def warnings(selector: Selector) -> Iterator[str]:
 
 def to_text(selector: Selector, table: CostTable) -> str:
     """A trained selector in a few lines: its size, the curve of sizes, held-out figures."""
-    figures = (*curve(selector), *held_out(selector, table), *device_forms(selector))
+    figures = (*curve(selector), *held_out(selector, table), *products(selector), *device_forms(selector))
     read = (*grouping(table), *passed_over(table), *gaps(selector, table))
     return "\n".join((selector_title(selector), *read, *figures))
 
@@ -84,6 +84,17 @@ def grouping(table: CostTable) -> list[str]:
         return []
     return [
         f"  {counted(table.n_scenarios, 'scenario')} in {counted(n, 'group')} of equal {', '.join(table.grouped)}"
+    ]
+
+
+def products(selector: Selector) -> list[str]:
+    """That trees know products and ratios of sizes, in one line; none where they do not."""
+    told = selector.choice.get("products")
+    if not told or not told["taken"]:
+        return []
+    return [
+        f"  products and ratios of sizes: held out {told['geomean_with']:.4f} with them, "
+        f"{told['geomean_without']:.4f} without, both in trees of a usual size"
     ]
 
 

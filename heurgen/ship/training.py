@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from heurgen._version import __version__
 from heurgen.base.errors import LogError
-from heurgen.ir import SCHEMA_VERSION, Derived, Feature, HeuristicModule, Parameter, Selector, expr
+from heurgen.ir import SCHEMA_VERSION, Derived, Feature, HeuristicModule, Parameter, Selector, expr, tested
 from heurgen.logs.card import INTERPRETER
+from heurgen.ship.products import with_products, with_trial
 
 if TYPE_CHECKING:
     from heurgen.logs.card import DeviceFacts
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
     from heurgen.spec.kernel_spec import KernelSpec
     from heurgen.trees import FitOptions
+    from heurgen.trees.products import Trial
 
 GroupBy = Literal["auto", "vendor", "device"]
 Ranges = dict[str, tuple[float, float]]
@@ -76,7 +78,11 @@ def from_tables(
         path, line = log.cells.place(int((log.device.codes == log.device.values.index(INTERPRETER)).argmax()))
         said = "holds times of Triton's interpreter, which say nothing about a GPU"
         raise LogError(said, file=path, row=line, hint="measure on the device")
-    jobs = _jobs(tables, spec, options or FitOptions(), group_by, devices or {})
+    options, named = options or FitOptions(), {d.name for d in spec.derived}
+    trials: Mapping[str, Trial] = {}
+    if options.strategy == "auto":
+        spec, tables, trials = with_products(spec, tables)
+    jobs = _jobs(tables, spec, options, group_by, devices or {})
     found: list[Selector] = []
     for i, job in enumerate(jobs):
 
@@ -85,7 +91,10 @@ def from_tables(
 
         found += job(tell)
     table_of = {(t.vendor, t.device_name): t for t in tables}
-    selectors = [_described(s, table_of[s.vendor, s.device]) for s in found]
+    named |= {name for s in found for name in tested(s.tree)}
+    spec = replace(spec, derived=tuple(d for d in spec.derived if d.name in named))
+    described = [_described(s, table_of[s.vendor, s.device], named) for s in found]
+    selectors = [with_trial(s, trials) for s in described]
     seen = _union([s.ranges for s in selectors])
     used = {name for s in selectors for name in s.parameters}
     return HeuristicModule(
@@ -126,23 +135,23 @@ def _jobs(
     return jobs
 
 
-def _described(selector: Selector, table: CostTable) -> Selector:
-    """A fitted selector with what only the table knows of its training data."""
+def _described(selector: Selector, table: CostTable, named: Set[str]) -> Selector:
+    """A fitted selector with what only the table knows of its training data. named: derived features that stay."""
     return replace(
         selector,
         device=table.device_name,
         devices=tuple(sorted(set(table.device))),
-        ranges=_ranges(table),
+        ranges=_ranges(table, named),
         n_scenarios=table.n_scenarios,
         n_measurements=table.n_measurements,
         costs_known=table.costs_known,
     )
 
 
-def _ranges(table: CostTable) -> Ranges:
+def _ranges(table: CostTable, named: Set[str]) -> Ranges:
     ranges: Ranges = {}
     for column, values in zip(table.columns, table.X.T, strict=True):
-        if column.type == "category":
+        if column.type == "category" or (column.derived and column.name not in named):
             continue
         low, high = float(values.min()), float(values.max())
         whole = column.type != "float"

@@ -15,7 +15,7 @@ from heurgen.base.figures import summarise
 from heurgen.base.text import SUMMARY_HEADER, WINNER_HEADER, counted, summary_cells, table, winner_cells
 from heurgen.logs import frame
 from heurgen.logs.costs import CostTable
-from heurgen.trees import baselines, optimal
+from heurgen.trees import baselines, optimal, products
 from heurgen.trees.build import choices
 from heurgen.trees.learn import fit_rows
 from heurgen.trees.options import FitOptions, Strategy
@@ -132,8 +132,13 @@ def _methods() -> dict[str, Method]:
     }
     if optimal.available():
         methods["optimal"] = _fitted("optimal")
-    methods["auto"] = _fitted("auto")
+    methods["auto"] = _as_trained
     return methods
+
+
+def _as_trained(table: CostTable, train: Ints, test: Ints) -> Answer:
+    """The default of `heurgen train`."""
+    return _fitted("auto")(products.chosen(table, train), train, test)
 
 
 def _fitted(strategy: Strategy) -> Method:

@@ -81,13 +81,13 @@ def suggest_derived(table: CostTable) -> Suggestions:
             hint=f"at least {2 * FOLDS}",
         )
     with one_thread():
-        base = _held_out(table, SCREEN)
+        base = held_out(table, SCREEN)
         tried = [(text, _with(table, text, values)) for text, values in _expressions(table)]
         first = sorted(
-            ((_mean(_held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2]
+            ((mean_of(held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2]
         )
-        base = _held_out(table, FINAL)
-        ranked = [_compared(text, base, _held_out(t, FINAL)) for _, text, t in first[:FINALISTS]]
+        base = held_out(table, FINAL)
+        ranked = [_compared(text, base, held_out(t, FINAL)) for _, text, t in first[:FINALISTS]]
         return Suggestions(table.vendor, tuple(sorted(ranked, key=lambda s: (s.with_it, s.expression))))
 
 
@@ -103,11 +103,11 @@ def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:
             parsed = expr.parse(text)
             rows = ({a: x, b: y} for x, y in zip(table.X[:, i].tolist(), table.X[:, j].tolist(), strict=True))
             values = np.array([expr.evaluate(parsed, row) for row in rows])
-            if np.isfinite(values).all() and not _known(table, values):
+            if np.isfinite(values).all() and not known(table, values):
                 yield text, values
 
 
-def _known(table: CostTable, values: Floats) -> bool:
+def known(table: CostTable, values: Floats) -> bool:
     """Whether a column of the table orders the scenarios as `values` do, or backwards: no new cuts."""
     order = np.unique(values, return_inverse=True)[1].reshape(-1)
     for i in range(len(table.columns)):
@@ -122,7 +122,7 @@ def _with(table: CostTable, text: str, values: Floats) -> CostTable:
     return replace(table, columns=(*table.columns, column), X=np.column_stack([table.X, values]))
 
 
-def _held_out(table: CostTable, repeats: range) -> Floats:
+def held_out(table: CostTable, repeats: range) -> Floats:
     """Held-out costs of every scenario, one block a repeat."""
     p = problem(table)
     r, group = regime(p, FitOptions(), device_of(table, p)), groups(p)
@@ -143,13 +143,18 @@ def _held_out(table: CostTable, repeats: range) -> Floats:
     return np.concatenate(found)
 
 
-def _mean(x: Floats) -> float:
+def mean_of(x: Floats) -> float:
     return math.fsum(x.tolist()) / len(x)
+
+
+def paired_error(gain: Floats, mean: float) -> float:
+    """The standard error of the mean of what each scenario gains."""
+    return math.sqrt(math.fsum(((gain - mean) ** 2).tolist())) / len(gain)
 
 
 def _compared(text: str, base: Floats, found: Floats) -> Suggestion:
     gain = (base - found).reshape(len(FINAL), -1).mean(axis=0)
-    mean = _mean(gain)
-    error = math.sqrt(math.fsum(((gain - mean) ** 2).tolist())) / len(gain)
+    mean = mean_of(gain)
+    error = paired_error(gain, mean)
     pays = mean > max(2 * error, 0.002)
-    return Suggestion(text, math.exp(_mean(base)), math.exp(_mean(found)), round(error, 6), bool(pays))
+    return Suggestion(text, math.exp(mean_of(base)), math.exp(mean_of(found)), round(error, 6), bool(pays))

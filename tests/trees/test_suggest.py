@@ -10,7 +10,7 @@ import pytest
 from heurgen.base.errors import UsageError
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import suggest_derived
-from heurgen.trees.suggest import Suggestion, Suggestions, _expressions, _known
+from heurgen.trees.suggest import Suggestion, Suggestions, _expressions, known
 from tests.trees.synthetic import surface, table, winners_only
 
 
@@ -51,9 +51,9 @@ def test_what_orders_the_scenarios_as_a_column_does_is_not_tried() -> None:
     x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 3.0, 9.0, 27.0])
     columns = [TableColumn("x", "int"), TableColumn("y", "int"), TableColumn("one", "int")]
     t = table(columns, np.column_stack([x, y, np.full(4, 5.0)]), np.ones((4, 2)))
-    assert _known(t, 3 * x)
-    assert _known(t, -x)
-    assert not _known(t, x % 3)
+    assert known(t, 3 * x)
+    assert known(t, -x)
+    assert not known(t, x % 3)
     # x * y, x / y and y / x all rise or fall with x; a column of one value makes no pair.
     assert list(_expressions(t)) == []
 

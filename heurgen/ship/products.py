@@ -1,0 +1,49 @@
+"""Products and ratios of sizes where the spec names no derived features: a spec and tables that know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from heurgen.ir import Selector
+from heurgen.logs.costs import CostTable
+from heurgen.spec.kernel_spec import DerivedColumn, KernelSpec
+
+if TYPE_CHECKING:
+    from heurgen.trees.products import Trial
+
+
+def with_products(
+    spec: KernelSpec, tables: Sequence[CostTable]
+) -> tuple[KernelSpec, tuple[CostTable, ...], dict[str, Trial]]:
+    """The spec and the tables of vendors whose trees are surely better held out with them; what was tried, by vendor.
+
+    A vendor's table decides for those of its devices.
+    """
+    from heurgen.trees.products import products, tried, with_columns
+
+    columns: dict[str, tuple[DerivedColumn, ...]] = {}
+    trials: dict[str, Trial] = {}
+    for table in tables:
+        found = products(table) if table.device_name is None and not spec.derived else ()
+        if (trial := tried(table, found)) is not None:
+            trials[table.vendor] = trial
+            if trial.pays:
+                columns[table.vendor] = found
+    derived = {column.name: column for found in columns.values() for column in found}
+    wide = tuple(with_columns(t, columns[t.vendor]) if t.vendor in columns else t for t in tables)
+    return replace(spec, derived=(*spec.derived, *derived.values())), wide, trials
+
+
+def with_trial(selector: Selector, trials: Mapping[str, Trial]) -> Selector:
+    """A vendor's selector with what was tried for it."""
+    trial = trials.get(selector.vendor)
+    if trial is None or selector.device is not None:
+        return selector
+    told = {
+        "taken": trial.pays,
+        "geomean_with": round(trial.with_them, 6),
+        "geomean_without": round(trial.without, 6),
+    }
+    return replace(selector, choice={**selector.choice, "products": told})

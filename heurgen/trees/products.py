@@ -1,0 +1,110 @@
+"""Products and ratios of a log's sizes, tried where the spec names no derived features.
+
+A tree tests one feature at a time, and what decides about a launch is often a product of two: a matrix product of
+M x N x K has as many tiles as M times N says. They are taken where that is surely better held out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from heurgen.ir import expr
+from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.logs.groups import FEW
+from heurgen.spec.kernel_spec import DerivedColumn
+from heurgen.trees.learn import one_thread
+from heurgen.trees.problem import UNIT, Floats, Ints
+from heurgen.trees.suggest import held_out, known, mean_of, paired_error
+
+# Sizes of which every two are taken.
+MOST_SIZES = 6
+# Groups of scenarios from which on it is tried: 70 scenarios of attention lost 0.002 by it, 60 of matrix products
+# 0.004, where 200 and 500 of matrix products gained 0.014 and 0.012 on 1,500 others.
+LEAST_GROUPS = 100
+# Splits into folds that decide, of up to so many scenarios, and of more.
+SPLITS, MANY, MANY_SPLITS = range(1, 4), 5000, range(1, 2)
+# What they must gain, as a mean log-slowdown.
+GAIN = 0.002
+
+
+def products(table: CostTable) -> tuple[DerivedColumn, ...]:
+    """a * b and a / b of every two sizes: positive numbers of more than FEW values. None where the table has derived
+    features, where the log has winners only, or where MOST_SIZES are exceeded. Those that order the scenarios as a
+    feature does are left out.
+    """
+    sizes = [
+        i
+        for i, c in enumerate(table.columns)
+        if c.type in ("int", "float") and len(np.unique(table.X[:, i])) > FEW and table.X[:, i].min() > 0
+    ]
+    named = any(c.derived for c in table.columns)
+    if named or not table.costs_known or not 2 <= len(sizes) <= MOST_SIZES:
+        return ()
+    taken = {*(c.name for c in table.columns), *table.parameters}
+    found = []
+    for a, b in combinations(sorted(table.columns[i].name for i in sizes), 2):
+        for name, text in ((f"{a}_times_{b}", f"{a} * {b}"), (f"{a}_per_{b}", f"{a} / {b}")):
+            column = DerivedColumn(name, expr.parse(text))
+            if name not in taken and not known(table, values_of(table, column)):
+                found.append(column)
+    return tuple(found)
+
+
+def chosen(table: CostTable, rows: Ints) -> CostTable:
+    """The table, with products of its sizes where some of its scenarios say that they pay."""
+    part = replace(
+        table, X=table.X[rows], times=table.times[rows], log_slowdown=table.log_slowdown[rows], noise=table.noise[rows],
+        group=np.unique(table.group[rows], return_inverse=True)[1].reshape(-1),
+        scenario=tuple(table.scenario[row] for row in rows.tolist()),
+        device=tuple(table.device[row] for row in rows.tolist()),
+    )  # fmt: skip
+    columns = products(part)
+    trial = tried(part, columns)
+    return with_columns(table, columns) if trial is not None and trial.pays else table
+
+
+def values_of(table: CostTable, column: DerivedColumn) -> Floats:
+    """As generated code computes them: two float64 operands, one operation."""
+    tree = column.expression
+    assert isinstance(tree, expr.Binary)
+    assert isinstance(tree.left, expr.Name)
+    assert isinstance(tree.right, expr.Name)
+    names = [c.name for c in table.columns]
+    left, right = (table.X[:, names.index(side.name)] for side in (tree.left, tree.right))
+    return left * right if tree.operator == "*" else left / right
+
+
+def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTable:
+    more = (TableColumn(c.name, "float", derived=True) for c in columns)
+    values = [values_of(table, c) for c in columns]
+    return replace(table, columns=(*table.columns, *more), X=np.column_stack([table.X, *values]))
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Held-out geometric mean slowdowns of trees without and with columns, and whether these are surely better: by a
+    standard error of the difference, and by GAIN.
+    """
+
+    without: float
+    with_them: float
+    pays: bool
+
+
+def tried(table: CostTable, columns: Sequence[DerivedColumn]) -> Trial | None:
+    """None where there is nothing to try, or too few groups of scenarios."""
+    if not columns or int(table.group.max()) + 1 < LEAST_GROUPS:
+        return None
+    splits = SPLITS if table.n_scenarios <= MANY else MANY_SPLITS
+    with one_thread():
+        found = tuple(held_out(t, splits) for t in (table, with_columns(table, columns)))
+    without, wide = (np.rint(cost * UNIT) / UNIT for cost in found)  # the same bits on every processor
+    gain = (without - wide).reshape(len(splits), -1).mean(axis=0)
+    mean = mean_of(gain)
+    pays = mean > max(paired_error(gain, mean), GAIN)
+    return Trial(math.exp(mean_of(without)), math.exp(mean_of(wide)), pays)

@@ -1,0 +1,112 @@
+"""Products and ratios of sizes: which there are, and when they are taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heurgen.ir import expr
+from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.trees import products
+from heurgen.trees.build import choices
+from heurgen.trees.learn import fit_rows
+from heurgen.trees.options import FitOptions
+from tests.trees.synthetic import table as made
+
+M, N = TableColumn("m", "int"), TableColumn("n", "int")
+
+
+def tiles(n_scenarios: int, seed: int = 0, noise: float = 0.02) -> CostTable:
+    """Blocks of two sizes over m x n: what is best follows from how many there are, as on a GPU."""
+    rng = np.random.RandomState(seed)
+    X = np.floor(2 ** rng.uniform(4, 13, (n_scenarios, 2)))
+    work = X[:, 0] * X[:, 1]
+    times = np.column_stack(
+        [np.ceil(work / side**2 / 132) * (side**2 / 50 + 90) for side in (16, 32, 64, 128, 256)]
+    )
+    return made([M, N], X, times * np.exp(noise * rng.randn(*times.shape)))
+
+
+def named(table: CostTable) -> list[str]:
+    return [f"{c.name} = {expr.to_text(c.expression)}" for c in products.products(table)]
+
+
+def test_every_two_sizes_have_a_product_and_a_ratio() -> None:
+    table = tiles(120)
+    assert named(table) == ["m_times_n = m * n", "m_per_n = m / n"]
+    wide = products.with_columns(table, products.products(table))
+    for column, values in zip(products.products(table), wide.X.T[2:], strict=True):
+        rows = [dict(zip("mn", row, strict=True)) for row in table.X.tolist()]
+        assert values.tolist() == [expr.evaluate(column.expression, row) for row in rows]
+    assert [c.derived for c in wide.columns] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ({"columns": (M, replace(N, derived=True))}, []),  # the spec names some
+        ({"costs_known": False}, []),
+        ({"columns": (M, replace(N, type="category"))}, []),
+        ({"columns": (M, TableColumn("m_times_n", "int"))}, ["m_times_m_times_n", "m_per_m_times_n"]),
+        ({"parameters": ("m_times_n",)}, ["m_per_n"]),
+    ],
+)
+def test_what_is_not_taken_for_sizes(change: dict[str, object], left: list[str]) -> None:
+    table = replace(tiles(120), **change)  # type: ignore[arg-type]
+    assert [c.name for c in products.products(table)] == left
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0])
+def test_a_number_that_stands_for_none_is_no_size(value: float) -> None:
+    table = tiles(120)
+    X = table.X.copy()
+    X[0, 1] = value
+    assert products.products(replace(table, X=X)) == ()
+
+
+def test_what_orders_the_scenarios_as_a_feature_does_is_left_out() -> None:
+    table = tiles(120)
+    X = np.column_stack([table.X[:, 0], table.X[:, 0] ** 2])
+    assert named(replace(table, X=X)) == []
+
+
+def test_more_than_some_sizes_have_too_many() -> None:
+    rng = np.random.RandomState(0)
+    for count in (6, 7):
+        columns = [TableColumn(f"x{i}", "float") for i in range(count)]
+        table = made(columns, rng.uniform(1, 9, (40, count)), rng.uniform(1, 2, (40, 3)))
+        assert len(products.products(table)) == (30 if count == 6 else 0)
+
+
+def test_they_are_taken_where_they_pay() -> None:
+    table = tiles(200)
+    trial = products.tried(table, products.products(table))
+    assert trial is not None
+    assert trial.pays
+    assert trial.with_them < trial.without - 0.01
+    many = tiles(600, seed=1)
+    train, test = np.arange(0, 600, 2), np.arange(1, 600, 2)
+    wide = products.chosen(many, train)
+    assert len(wide.columns) == 4
+    found = {}
+    for name, t in (("without", many), ("with", wide)):
+        chosen = choices(fit_rows(t, train, FitOptions()), t, test)
+        found[name] = float(many.log_slowdown[test, chosen].mean())
+    assert found["with"] < 0.7 * found["without"]
+
+
+def test_noise_takes_none() -> None:
+    rng = np.random.RandomState(3)
+    X = np.floor(2 ** rng.uniform(4, 13, (200, 2)))
+    table = made([M, N], X, np.exp(0.1 * rng.randn(200, 6)))
+    trial = products.tried(table, products.products(table))
+    assert trial is not None
+    assert not trial.pays
+
+
+def test_few_scenarios_are_not_asked() -> None:
+    table = tiles(90)
+    assert products.tried(table, products.products(table)) is None
+    assert products.tried(tiles(200), ()) is None
