@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from inspect import signature
 from types import ModuleType
 from typing import Any
 
 import torch
 from triton import knobs
+from triton.language import constexpr
 from triton.runtime.jit import JITFunction
 
 # Whether launches of this thread or task launch: see `compiling`.
@@ -48,11 +51,45 @@ def through_triton(
     """The one place where the launch path gives a kernel to Triton's own dispatch. Returns what Triton does: the
     compiled kernel, None where there is none (interpreted, or a tool compiles nothing).
     """
+    hear(kernel)
     if launching.get():
         return kernel[grid](*arguments, **options)
     compiled = kernel.run(*arguments, grid=grid, warmup=True, **options)
     getattr(compiled, "run", None)  # Triton loads a kernel when first asked for its launcher
     return compiled
+
+
+def hear(kernel: Any) -> None:
+    """Lets hooks of compilation, as vLLM's monitor is one, hear of a kernel whatever its constants are.
+
+    Triton tells a hook of them in JSON, in which it writes a type that is a constant of its own, but none within a
+    named tuple, and no @triton.jit function: the launch ended in a TypeError.
+    """
+    if "_call_hook" in vars(kernel) or not hasattr(kernel, "_call_hook"):
+        return
+    original = kernel._call_hook
+    asked = signature(original)
+
+    def call_hook(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except TypeError:
+            given = asked.bind(*args, **kwargs)
+            constants = given.arguments["constants"]
+            given.arguments["constants"] = {name: _written(value) for name, value in constants.items()}
+            return original(*given.args, **given.kwargs)
+
+    kernel._call_hook = call_hook
+
+
+def _written(constant: Any) -> Any:
+    """A constant of a kernel, or its text where JSON has no other form of it."""
+    value = constant.value if isinstance(constant, constexpr) else constant
+    try:
+        json.dumps(value)
+    except TypeError:
+        return repr(value)
+    return value
 
 
 def hash_in_turn(modules: Iterable[ModuleType]) -> None:

@@ -3,7 +3,7 @@
     python -m tests.kernels.ahead.warm_child
 
 Prints a JSON object. Of each layout and linear layer: what `warmed` says. "disk": how many of three jobs Triton's cache
-has before and after two processes shared them. "own chooser", "again", "peaks": see these.
+has before and after two processes shared them. "own chooser", "again", "peaks", "heard": see these.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from heurgen_kernels import (  # noqa: E402
 from heurgen_kernels.ahead import compiling as ahead  # noqa: E402
 from heurgen_kernels.ahead.compiling import not_on_disk, share  # noqa: E402
 from heurgen_kernels.ahead.layouts import example  # noqa: E402
+from heurgen_kernels.config import Config  # noqa: E402
 from heurgen_kernels.defaults import GRAPH  # noqa: E402
 from heurgen_kernels.gemm import launch as gemm_launch  # noqa: E402
 from heurgen_kernels.gemm.call import scale_shapes  # noqa: E402
@@ -248,6 +249,24 @@ def warmed(seen, warm, use):
     return found
 
 
+def heard():
+    """Kernels that a hook of compilation hears of, as vLLM's monitor sets one, of a layout that nothing was compiled
+    for; in the place of compiling nothing is done.
+    """
+    names = []
+    for kernel in ahead.KERNELS:
+        kernel.device_caches[0]  # before it Triton puts its compiler there
+        kernel.compile = lambda *_, **__: SimpleNamespace(run=None)
+    knobs.runtime.jit_post_compile_hook = lambda **told: names.append(told["fn"].name)
+    call = example(Layout(6, 2, 48, 32), torch.device("cpu"), False)
+    with compiling():
+        for config in (GRAPH, Config("q_block"), Config("split_kv", num_segments=4), Config("naive")):
+            paged_attention(**call, max_seqlen_q=1, max_seqlen_k=1, config=config)
+        matmul(torch.empty(3, 72, dtype=torch.bfloat16), torch.empty(40, 72, dtype=torch.bfloat16))
+    knobs.runtime.jit_post_compile_hook = None
+    return sorted({name.rsplit(".", 1)[-1] for name in names})
+
+
 def again(seen):
     """What warm-ups launch and compile that find all launches bound, and layers that share kernels."""
     compiled = len(seen.compiled)
@@ -272,7 +291,7 @@ def main():
             warm = partial(warm_up, [layout], **LIMITS, device="cpu")
             found[name] = warmed(seen, warm, partial(launches, layout, 1500))
         pretend()
-    found["peaks"] = peaks()
+    found["peaks"], found["heard"] = peaks(), heard()
     print(json.dumps(found))
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import heurgen_kernels
 import pytest
+import triton.language as tl
 from heurgen_kernels.host import dispatch
 
 PACKAGE = Path(heurgen_kernels.__file__).parent
@@ -114,3 +117,49 @@ def test_kernels_are_hashed_in_the_order_of_modules_and_of_their_names(monkeypat
     callers = SimpleNamespace(kernel=Kernel("kernel"), helper=len)
     dispatch.hash_in_turn((callees, callers))
     assert hashed == ["second", "first", "kernel"]
+
+
+class Hooked:
+    """A kernel that tells a hook of its constants as Triton does."""
+
+    def __init__(self):
+        self.told = []
+
+    def _call_hook(self, hook, key, constants, options):
+        text = json.dumps(list(constants.values()))  # as triton.runtime.jit.serialize_specialization_data
+        return hook(key, json.loads(text))
+
+    def __getitem__(self, grid):
+        return lambda *_, **__: self._call_hook(
+            lambda *told: self.told.append(told), "key", self.constants, None
+        )
+
+
+class Layout(NamedTuple):
+    compute: object
+    size: int
+
+
+def test_hooks_of_compilation_hear_of_types_and_functions_within_constants():
+    kernel = Hooked()
+    kernel.constants = {"layout": Layout(tl.bfloat16, 3), "other": 7, "chooser": print}
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        kernel[1]()
+    for _ in range(2):
+        dispatch.through_triton(kernel, (1,), (), {})
+    assert (
+        kernel.told
+        == [("key", ["Layout(compute=triton.language.bfloat16, size=3)", 7, "<built-in function print>"])] * 2
+    )
+
+
+def test_what_a_hook_raises_is_not_kept_from_the_launch():
+    kernel = Hooked()
+    kernel.constants = {"layout": 3}
+
+    def refuse(*_):
+        raise RuntimeError("vLLM's monitor, --jit-monitor-mode=error")
+
+    dispatch.hear(kernel)
+    with pytest.raises(RuntimeError, match="monitor"):
+        kernel._call_hook(refuse, "key", kernel.constants, None)
