@@ -191,3 +191,21 @@ def test_lines_that_are_missed_are_said(tmp_path):
 def test_a_page_without_a_place_for_the_table_is_an_error():
     with pytest.raises(ValueError, match="serving: h100"):
         results.place(PAGE, "h100", "table")
+
+
+def test_a_warm_up_takes_thirty_seconds_cold_and_three_from_the_cache():
+    """On one H100 with 16 processors, models with two kinds of layers among them; the page says what was measured."""
+    root = Path(__file__).parents[1]
+    found = json.loads((root / "benchmarks/h100/warm_up.json").read_text(encoding="utf-8"))
+    page = (root / "docs/serving.md").read_text(encoding="utf-8")
+    models = {name: times for name, times in found.items() if name != "processors"}
+    assert (found["processors"], len(models)) == (16, 5)
+    for name, times in models.items():
+        cold, cached = times["cold"], times["cached"]
+        assert cold["seconds"] <= 30, name
+        assert cached["seconds"] <= 3, name
+        assert (cold["compiled"] > 50, cached["compiled"]) == (True, 0), name
+        row = next(
+            line for line in page.splitlines() if line.startswith(f"| {name}") and line.count("|") == 5
+        )
+        assert f"| {cold['compiled']} | {cold['seconds']:.1f} s | {cached['seconds']:.1f} s |" in row
