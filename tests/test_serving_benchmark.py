@@ -22,6 +22,7 @@ serving = importlib.util.module_from_spec(_SPEC)
 sys.modules["serving"] = serving  # its data classes look for their module
 _SPEC.loader.exec_module(serving)
 results = importlib.import_module("serving_results")
+kinds = importlib.import_module("serving_kinds")
 
 
 class Fake:
@@ -209,3 +210,20 @@ def test_a_warm_up_takes_thirty_seconds_cold_and_three_from_the_cache():
             line for line in page.splitlines() if line.startswith(f"| {name}") and line.count("|") == 5
         )
         assert f"| {cold['compiled']} | {cold['seconds']:.1f} s | {cached['seconds']:.1f} s |" in row
+
+
+def test_every_kind_of_model_has_a_config(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(kinds.tempfile, "mkdtemp", lambda: str(tmp_path))
+    for name, (_, architecture, _, _) in kinds.KINDS.items():
+        told = json.loads(Path(kinds.folder_of(name), "config.json").read_text(encoding="utf-8"))
+        assert told["architectures"] == [architecture]
+    assert set(kinds.WARM) < set(kinds.KINDS)
+
+
+def test_where_answers_part_is_said_with_the_distance_of_the_candidates():
+    near, far = {5: -1.0, 6: -1.016}, {5: -1.0}
+    ours = [([1, 2], [near, near]), ([5, 2], [near, near]), ([3, 5], [near, far])]
+    stock = [([1, 2], [near, near]), ([6, 7], [near, near]), ([3, 6], [near, far])]
+    said = {"answers": 3, "equal": 1, "parted": [(1, 0, 0.016), (2, 1, None)]}
+    assert kinds.compared(ours, stock) == said
