@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from heurgen.ir import expr
+from heurgen.ir import MAX_NAME, expr
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.logs.groups import FEW
 from heurgen.spec.kernel_spec import DerivedColumn
@@ -35,22 +35,22 @@ GAIN = 0.002
 def products(table: CostTable) -> tuple[DerivedColumn, ...]:
     """a * b and a / b of every two sizes: positive numbers of more than FEW values. None where the table has derived
     features, where the log has winners only, or where MOST_SIZES are exceeded. Those that order the scenarios as a
-    feature does are left out.
+    feature does are left out, and those that a float64 or a name cannot hold.
     """
-    sizes = [
-        i
-        for i, c in enumerate(table.columns)
-        if c.type in ("int", "float") and len(np.unique(table.X[:, i])) > FEW and table.X[:, i].min() > 0
-    ]
+    numbers = {c.name: table.X[:, i] for i, c in enumerate(table.columns) if c.type in ("int", "float")}
+    sizes = {name for name, x in numbers.items() if len(np.unique(x)) > FEW and x.min() > 0}
     named = any(c.derived for c in table.columns)
     if named or not table.costs_known or not 2 <= len(sizes) <= MOST_SIZES:
         return ()
     taken = {*(c.name for c in table.columns), *table.parameters}
     found = []
-    for a, b in combinations(sorted(table.columns[i].name for i in sizes), 2):
+    for a, b in combinations(sorted(numbers), 2):
         for name, text in ((f"{a}_times_{b}", f"{a} * {b}"), (f"{a}_per_{b}", f"{a} / {b}")):
+            if name in taken or len(name) > MAX_NAME:
+                continue
+            taken.add(name)  # a * b_times_c and a_times_b * c share one: the first pair's, for all vendors
             column = DerivedColumn(name, expr.parse(text))
-            if name not in taken and not known(table, values_of(table, column)):
+            if {a, b} <= sizes and np.isfinite(x := values_of(table, column)).all() and not known(table, x):
                 found.append(column)
     return tuple(found)
 
@@ -76,7 +76,8 @@ def values_of(table: CostTable, column: DerivedColumn) -> Floats:
     assert isinstance(tree.right, expr.Name)
     names = [c.name for c in table.columns]
     left, right = (table.X[:, names.index(side.name)] for side in (tree.left, tree.right))
-    return left * right if tree.operator == "*" else left / right
+    with np.errstate(over="ignore"):
+        return left * right if tree.operator == "*" else left / right
 
 
 def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTable:

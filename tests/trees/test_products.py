@@ -80,6 +80,25 @@ def test_more_than_some_sizes_have_too_many() -> None:
         assert len(products.products(table)) == (30 if count == 6 else 0)
 
 
+def test_two_pairs_of_one_name() -> None:
+    """a * b_times_c and a_times_b * c: a model has one of them, the same for all vendors."""
+    rng = np.random.RandomState(0)
+    columns = [TableColumn(name, "int") for name in ("a", "b_times_c", "a_times_b", "c")]
+    table = made(columns, np.floor(2 ** rng.uniform(4, 13, (40, 4))), rng.uniform(1, 2, (40, 3)))
+    found = [text for text in named(table) if text.startswith("a_times_b_times_c ")]
+    assert found == ["a_times_b_times_c = a * b_times_c"]
+    X = table.X.copy()
+    X[0, 1] = 0  # no size of this vendor
+    assert not [text for text in named(replace(table, X=X)) if text.startswith("a_times_b_times_c ")]
+
+
+def test_what_neither_a_name_nor_a_float_holds() -> None:
+    table = tiles(120)
+    long = tuple(replace(c, name=c.name * 80) for c in table.columns)
+    assert products.products(replace(table, columns=long)) == ()  # 167 characters, of 160
+    assert named(replace(table, X=table.X * 1e152)) == ["m_per_n = m / n"]  # inf in a few scenarios
+
+
 def test_they_are_taken_where_they_pay() -> None:
     table = tiles(200)
     trial = products.tried(table, products.products(table))
