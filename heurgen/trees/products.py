@@ -69,7 +69,9 @@ def chosen(table: CostTable, rows: Ints) -> CostTable:
 
 
 def values_of(table: CostTable, column: DerivedColumn) -> Floats:
-    """As generated code computes them: two float64 operands, one operation."""
+    """As generated code computes them: two float64 operands, one operation; a zero divisor, of a scenario that no fold
+    trained on, gives 0.
+    """
     tree = column.expression
     assert isinstance(tree, expr.Binary)
     assert isinstance(tree.left, expr.Name)
@@ -77,7 +79,9 @@ def values_of(table: CostTable, column: DerivedColumn) -> Floats:
     names = [c.name for c in table.columns]
     left, right = (table.X[:, names.index(side.name)] for side in (tree.left, tree.right))
     with np.errstate(over="ignore"):
-        return left * right if tree.operator == "*" else left / right
+        if tree.operator == "*":
+            return left * right
+        return np.divide(left, right, out=np.zeros(len(left)), where=right != 0)
 
 
 def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTable:

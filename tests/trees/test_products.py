@@ -116,6 +116,17 @@ def test_they_are_taken_where_they_pay() -> None:
     assert found["with"] < 0.7 * found["without"]
 
 
+def test_zeros_beyond_the_scenarios_that_decide_are_as_generated_code_has_them() -> None:
+    many = tiles(400)
+    X = many.X.copy()
+    X[300:, 1] = 0
+    wide = products.chosen(replace(many, X=X), np.arange(300))
+    assert [c.name for c in wide.columns[2:]] == ["m_times_n", "m_per_n"]
+    for column, values in zip(products.products(many), wide.X.T[2:], strict=True):
+        rows = [dict(zip("mn", row, strict=True)) for row in X.tolist()]
+        assert values.tolist() == [expr.evaluate(column.expression, row) for row in rows]
+
+
 def test_noise_takes_none() -> None:
     rng = np.random.RandomState(3)
     X = np.floor(2 ** rng.uniform(4, 13, (200, 2)))
