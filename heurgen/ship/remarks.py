@@ -45,7 +45,12 @@ def warnings(selector: Selector) -> Iterator[str]:
 
 def to_text(selector: Selector, table: CostTable) -> str:
     """A trained selector in a few lines: its size, the curve of sizes, held-out figures."""
-    figures = (*curve(selector), *held_out(selector, table), *products(selector), *device_forms(selector))
+    figures = (
+        *curve(selector),
+        *held_out(selector, table),
+        *products(selector, table),
+        *device_forms(selector),
+    )
     read = (*grouping(table), *passed_over(table), *gaps(selector, table))
     return "\n".join((selector_title(selector), *read, *figures))
 
@@ -87,13 +92,14 @@ def grouping(table: CostTable) -> list[str]:
     ]
 
 
-def products(selector: Selector) -> list[str]:
-    """That trees know products and ratios of sizes, in one line; none where they do not."""
+def products(selector: Selector, table: CostTable) -> list[str]:
+    """Which products and ratios of sizes a tree tests, in one line; none where it tests none. table: of the spec."""
+    names = sorted(ir.tested(selector.tree) - {column.name for column in table.columns})
     told = selector.choice.get("products")
-    if not told or not told["taken"]:
+    if not names or not told:
         return []
     return [
-        f"  products and ratios of sizes: held out {told['geomean_with']:.4f} with them, "
+        f"  products and ratios of sizes, here {', '.join(names)}: held out {told['geomean_with']:.4f} with such, "
         f"{told['geomean_without']:.4f} without, both in trees of a usual size"
     ]
 

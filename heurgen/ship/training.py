@@ -81,6 +81,7 @@ def from_tables(
     options, named = options or FitOptions(), {d.name for d in spec.derived}
     trials: Mapping[str, Trial] = {}
     if options.strategy == "auto":
+        progress(0, 1)  # it may take as long as the learning
         spec, tables, trials = with_products(spec, tables)
     jobs = _jobs(tables, spec, options, group_by, devices or {})
     found: list[Selector] = []

@@ -59,7 +59,9 @@ def test_a_model_computes_those_that_it_tests(tmp_path: Path) -> None:
     assert {d.name for d in module.derived} == {"m_times_n"}
     assert ir.tested(selector.tree) >= {"m_times_n"}
     assert set(selector.ranges) == {"m", "n", "m_times_n"}
-    assert said(selector)[0].startswith("  products and ratios of sizes: held out 1.")
+    assert said(selector, tiles(160))[0].startswith(
+        "  products and ratios of sizes, here m_times_n: held out 1."
+    )
     assert schema.from_json(schema.to_json(module)) == module
     space: dict = {}
     exec(compile(render_python(module), "blocks.py", "exec"), space)
@@ -94,7 +96,7 @@ def test_who_says_how_is_not_asked(
     module = trained(tmp_path, options, derived=derived)
     assert [d.name for d in module.derived] == names
     assert "products" not in module.selectors[0].choice
-    assert said(module.selectors[0]) == []
+    assert said(module.selectors[0], tiles(160)) == []
 
 
 def test_each_vendor_is_asked_on_its_own(tmp_path: Path) -> None:
