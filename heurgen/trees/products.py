@@ -14,12 +14,12 @@ from itertools import combinations
 import numpy as np
 
 from heurgen.ir import MAX_NAME, expr
-from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.logs.costs import CostTable
 from heurgen.logs.groups import FEW
 from heurgen.spec.kernel_spec import DerivedColumn
 from heurgen.trees.learn import one_thread
-from heurgen.trees.problem import UNIT, Floats, Ints
-from heurgen.trees.suggest import held_out, known, mean_of, paired_error
+from heurgen.trees.problem import UNIT, Ints
+from heurgen.trees.suggest import evaluated, held_out, known, mean_of, paired_error, with_derived
 
 # Sizes of which every two are taken: six would have thirty columns, which took `train` six times as long.
 MOST_SIZES = 5
@@ -50,7 +50,10 @@ def products(table: CostTable) -> tuple[DerivedColumn, ...]:
                 continue
             taken.add(name)  # a * b_times_c and a_times_b * c share one: the first pair's, for all vendors
             column = DerivedColumn(name, expr.parse(text))
-            if {a, b} <= sizes and np.isfinite(x := values_of(table, column)).all() and not known(table, x):
+            if not {a, b} <= sizes:
+                continue
+            values = evaluated(table, column.expression)
+            if np.isfinite(values).all() and not known(table, values):
                 found.append(column)
     return tuple(found)
 
@@ -68,26 +71,8 @@ def chosen(table: CostTable, rows: Ints) -> CostTable:
     return with_columns(table, columns) if trial is not None and trial.pays else table
 
 
-def values_of(table: CostTable, column: DerivedColumn) -> Floats:
-    """As generated code computes them: two float64 operands, one operation; a zero divisor, of a scenario that no fold
-    trained on, gives 0.
-    """
-    tree = column.expression
-    assert isinstance(tree, expr.Binary)
-    assert isinstance(tree.left, expr.Name)
-    assert isinstance(tree.right, expr.Name)
-    names = [c.name for c in table.columns]
-    left, right = (table.X[:, names.index(side.name)] for side in (tree.left, tree.right))
-    with np.errstate(over="ignore"):
-        if tree.operator == "*":
-            return left * right
-        return np.divide(left, right, out=np.zeros(len(left)), where=right != 0)
-
-
 def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTable:
-    more = (TableColumn(c.name, "float", derived=True) for c in columns)
-    values = [values_of(table, c) for c in columns]
-    return replace(table, columns=(*table.columns, *more), X=np.column_stack([table.X, *values]))
+    return with_derived(table, {c.name: evaluated(table, c.expression) for c in columns})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -82,7 +82,7 @@ def suggest_derived(table: CostTable) -> Suggestions:
         )
     with one_thread():
         base = held_out(table, SCREEN)
-        tried = [(text, _with(table, text, values)) for text, values in _expressions(table)]
+        tried = [(text, with_derived(table, {f"derived {text}": x})) for text, x in _expressions(table)]
         first = sorted(
             ((mean_of(held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2]
         )
@@ -94,17 +94,24 @@ def suggest_derived(table: CostTable) -> Suggestions:
 def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:
     given = [i for i in column_order(table.columns) if not table.columns[i].derived]
     numbers = sorted(
-        (table.columns[i].name, i)
+        table.columns[i].name
         for i in given
         if table.columns[i].type in ("int", "float") and len(np.unique(table.X[:, i])) > 1
     )
-    for (a, i), (b, j) in combinations(numbers, 2):
+    for a, b in combinations(numbers, 2):
         for text in (f"{a} * {b}", f"{a} / {b}", f"{b} / {a}"):
-            parsed = expr.parse(text)
-            rows = ({a: x, b: y} for x, y in zip(table.X[:, i].tolist(), table.X[:, j].tolist(), strict=True))
-            values = np.array([expr.evaluate(parsed, row) for row in rows])
+            values = evaluated(table, expr.parse(text))
             if np.isfinite(values).all() and not known(table, values):
                 yield text, values
+
+
+def evaluated(table: CostTable, expression: expr.Expr) -> Floats:
+    """An expression of two of the table's columns, row by row, with the bits of generated code."""
+    names = sorted(expr.names(expression))
+    at = [next(i for i, c in enumerate(table.columns) if c.name == name) for name in names]
+    return np.array(
+        [expr.evaluate(expression, dict(zip(names, row, strict=True))) for row in table.X[:, at].tolist()]
+    )
 
 
 def known(table: CostTable, values: Floats) -> bool:
@@ -117,9 +124,10 @@ def known(table: CostTable, values: Floats) -> bool:
     return False
 
 
-def _with(table: CostTable, text: str, values: Floats) -> CostTable:
-    column = TableColumn(f"derived {text}", "float", derived=True)
-    return replace(table, columns=(*table.columns, column), X=np.column_stack([table.X, values]))
+def with_derived(table: CostTable, found: Mapping[str, Floats]) -> CostTable:
+    """The table with derived features: their values, by name."""
+    more = (TableColumn(name, "float", derived=True) for name in found)
+    return replace(table, columns=(*table.columns, *more), X=np.column_stack([table.X, *found.values()]))
 
 
 def held_out(table: CostTable, repeats: range) -> Floats:

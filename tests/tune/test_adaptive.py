@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -229,13 +229,17 @@ def test_a_sweep_that_was_stopped_ends_where_it_would_have(
     monkeypatch.setattr(fakes.tunable, "workload", WORKLOAD, raising=False)
     tuned(tmp_path / "whole.csv", target_slowdown=1.2)
 
-    def interrupt(progress: Progress) -> None:
-        if progress.phase == "measure" and progress.done > stop:
-            raise KeyboardInterrupt
-
-    assert tuned(tmp_path / "log.csv", interrupt, target_slowdown=1.2).state == "interrupted"
+    assert tuned(tmp_path / "log.csv", ctrl_c(stop), target_slowdown=1.2).state == "interrupted"
     assert tuned(tmp_path / "log.csv", target_slowdown=1.2, resume=True).state == "finished"
     assert cells(tmp_path / "log.csv") == cells(tmp_path / "whole.csv")
+
+
+def ctrl_c(after: int) -> Callable[[Progress], None]:
+    def interrupt(progress: Progress) -> None:
+        if progress.phase == "measure" and progress.done > after:
+            raise KeyboardInterrupt
+
+    return interrupt
 
 
 def cells(path: Path) -> set[tuple[str, ...]]:
@@ -252,11 +256,7 @@ def test_what_a_stopped_sweep_had_begun_is_measured_to_its_end(
     monkeypatch.setattr(fakes.tunable, "workload", WORKLOAD, raising=False)
     tuned(tmp_path / "whole.csv", target_slowdown=1.0001)
 
-    def interrupt(progress: Progress) -> None:
-        if progress.phase == "measure" and progress.done > stop:
-            raise KeyboardInterrupt
-
-    assert tuned(tmp_path / "log.csv", interrupt, target_slowdown=1.0001).state == "interrupted"
+    assert tuned(tmp_path / "log.csv", ctrl_c(stop), target_slowdown=1.0001).state == "interrupted"
     before = (tmp_path / "log.csv").read_text().splitlines()
     assert tuned(tmp_path / "log.csv", target_slowdown=1.0001, resume=True).missing == 0
     after = (tmp_path / "log.csv").read_text().splitlines()
