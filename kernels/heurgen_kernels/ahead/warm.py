@@ -63,6 +63,15 @@ class Graphs(NamedTuple):
     configs: tuple[Config, ...] = ()
     max_seqlen_q: int | None = None
 
+    @classmethod
+    def told(cls, configs: Iterable[Any], max_seqlen_q: int | None) -> Graphs:
+        """As `warm_up` is told them. ValueError for no configs, and for what is no whole number of 1 and more."""
+        if max_seqlen_q is not None and not (isinstance(max_seqlen_q, Integral) and max_seqlen_q >= 1):
+            raise ValueError(
+                f"max_graph_seqlen_q is {max_seqlen_q!r}; expected a whole number of 1 and more, or None"
+            )
+        return cls(tuple(map(normalise, configs)), max_seqlen_q)
+
 
 def warm_up(
     layouts: Iterable[Layout],
@@ -99,7 +108,7 @@ def warm_up(
     limits = Limits(max_num_seqs, max_num_batched_tokens, max_seqlen)
     layouts = list(dict.fromkeys(layouts))
     check(layouts)
-    place, decodes = place_of(device), Graphs(tuple(map(normalise, graphs)), max_graph_seqlen_q)
+    place, decodes = place_of(device), Graphs.told(graphs, max_graph_seqlen_q)
     calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, decodes)]
     made = [partial(paged_attention, **call) for call in calls]
     made += [partial(write_pages, *stored(layout, place)) for layout in layouts if layout.stored]
@@ -227,12 +236,20 @@ def launches(
             for config in divided(answered, features, gpu):
                 for max_q, last in steps_of(config, rows_of(config, group, gpu), group, low, high):
                     keys = min(longest, last) if alone else longest
-                    if config.num_segments > 1 and shares(answered) and uncut(config.TILE_SIZE, keys):
+                    if never_cut(config, answered, keys):
                         continue
                     kinds[max_q, config] = None
                     if features["dtype"].startswith("float8"):
                         kinds |= dict.fromkeys(of_copies(config, max_q, features, gpu))
     return list(dict.fromkeys((*kinds, *recorded(graphs, features, gpu))))
+
+
+def never_cut(config: Config, answered: Any, keys: float) -> bool:
+    """Whether a launch leaves keys whole that it is to share among the parts of a config, since there are so few. Where
+    decodes are taken apart they are cut all the same, as `host.apart` says.
+    """
+    parted = config.num_segments > 1 and shares(answered) and not taken_apart(config)
+    return parted and uncut(config.TILE_SIZE, keys)
 
 
 def of_copies(
@@ -317,8 +334,8 @@ def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Confi
         wanted = [one._replace(num_segments=count) for count in (SEGMENTS if shared else (parts,))]
     elif shared:
         wanted = [with_segments(one, 1), one._replace(num_segments=SEGMENTS[-1])]
-    elif isinstance(parts, Range):
-        wanted = [one._replace(num_segments=SEGMENTS[-1])]
+    elif isinstance(parts, Range):  # some odd number may halve to one
+        wanted = [one, one._replace(num_segments=SEGMENTS[-1])]
     else:
         wanted = [one._replace(num_segments=parts)]
     group = features["num_query_heads"] // features["num_kv_heads"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from triton import knobs
-from triton.language import constexpr
+from triton.language import constexpr, dtype
 from triton.runtime.jit import JITFunction
 
 # Whether launches of this thread or task launch: see `compiling`.
@@ -71,25 +71,22 @@ def hear(kernel: Any) -> None:
     asked = signature(original)
 
     def call_hook(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(*args, **kwargs)
-        except TypeError:
-            given = asked.bind(*args, **kwargs)
-            constants = given.arguments["constants"]
-            given.arguments["constants"] = {name: _written(value) for name, value in constants.items()}
-            return original(*given.args, **given.kwargs)
+        given = asked.bind(*args, **kwargs)
+        constants = given.arguments.get("constants", {})
+        if unwritten := {name: repr(value) for name, value in constants.items() if not _written(value)}:
+            given.arguments["constants"] = {**constants, **unwritten}
+        return original(*given.args, **given.kwargs)
 
     kernel._call_hook = call_hook
 
 
-def _written(constant: Any) -> Any:
-    """A constant of a kernel, or its text where JSON has no other form of it."""
-    value = constant.value if isinstance(constant, constexpr) else constant
+def _written(constant: Any) -> bool:
+    """Whether Triton writes a constant of a kernel to JSON: it names a type that is one."""
     try:
-        json.dumps(value)
+        json.dumps(constant.value if isinstance(constant, constexpr) else constant)
     except TypeError:
-        return repr(value)
-    return value
+        return isinstance(constant, dtype)
+    return True
 
 
 def hash_in_turn(modules: Iterable[ModuleType]) -> None:

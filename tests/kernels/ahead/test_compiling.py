@@ -92,8 +92,7 @@ def test_without_jobs_nothing_starts(monkeypatch):
 
 @pytest.mark.parametrize(("jobs", "processes", "started"), [(5, 2, 2), (2, 8, 2)])
 def test_processes_take_jobs_until_none_is_left(monkeypatch, tmp_path, jobs, processes, started):
-    """One that ends in the midst of a job loses that job alone."""
-    monkeypatch.setattr(worker, "find", lambda *kernel: None)
+    """One that ends in the midst of a job loses that job alone; kernels that cannot be imported lose no other."""
     monkeypatch.setattr(worker, "compile", partial(note, tmp_path))
     given = [replace(JOB, options={"number": number}) for number in range(jobs)]
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(pickle.dumps((given, processes)))))

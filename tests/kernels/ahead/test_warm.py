@@ -14,6 +14,8 @@ import pytest
 import torch
 from heurgen_kernels import Layout, Linear, warm_up, warm_up_matmul
 from heurgen_kernels.ahead import compiling, linear, warm
+from heurgen_kernels.ahead.answers import Path as Way
+from heurgen_kernels.ahead.answers import Range
 from heurgen_kernels.config import Config
 from heurgen_kernels.gemm.plan import adapted, step_bytes
 from heurgen_kernels.gemm.select import choose
@@ -99,6 +101,12 @@ def test_what_no_launch_can_have(heads, limits, said):
         ({"fresh": False}, {}, "fresh is False; expected a tuple, such as (False,)"),
         ({}, {"graphs": ("static_grid",)}, "config is 'static_grid'; expected an object with parameters"),
         ({}, {"graphs": Config()}, "config is 'q_block'; expected an object with parameters"),
+        (
+            {},
+            {"max_graph_seqlen_q": 0},
+            "max_graph_seqlen_q is 0; expected a whole number of 1 and more, or None",
+        ),
+        ({}, {"max_graph_seqlen_q": 1.5}, "max_graph_seqlen_q is 1.5; expected a whole number of 1 and more"),
     ],
 )
 def test_what_is_no_layout_and_no_config(layout, given, said):
@@ -221,3 +229,25 @@ def test_parts_without_room_are_halved_as_launches_halve_them():
     config = Config("static_grid", 16, 16, 1, 3, 64)
     assert [one.num_segments for one in warm.halved(config, 128, 16, features, HOPPER)] == [64, 32, 16]
     assert warm.halved(config, 128, 1, features, HOPPER) == [config]
+
+
+def test_parts_that_a_selector_computes_may_be_one():
+    """Three halve to one, 256 to two: what combines parts is a launch of its own."""
+    features = {
+        "num_query_heads": 8, "num_kv_heads": 2, "head_size": 64, "num_seqs": (1, 4), "total_query_tokens": (1, 64)
+    }  # fmt: skip
+    answer = Config("split_kv", 16, 16, 4, 3)._replace(num_segments=Range(Way(), 2, 100))
+    assert {config.num_segments for config in warm.divided(answer, features, HOPPER)} == {1, 256}
+
+
+@pytest.mark.parametrize(
+    ("config", "keys", "whole"),
+    [
+        (Config("split_kv", 16, 32, 4, 3, 4, programs_per_sm=2), 40, True),
+        (Config("split_kv", 16, 32, 4, 3, 4, programs_per_sm=2), 1024, False),
+        (Config("split_kv", 16, 32, 4, 3, 4), 40, False),
+        (Config("mixed", 128, 32, 4, 3, 4, programs_per_sm=2), 40, False),
+    ],
+)
+def test_few_keys_are_left_whole_but_where_decodes_are_taken_apart(config, keys, whole):
+    assert warm.never_cut(config, config, keys) is whole

@@ -153,13 +153,31 @@ def test_hooks_of_compilation_hear_of_types_and_functions_within_constants():
     )
 
 
-def test_what_a_hook_raises_is_not_kept_from_the_launch():
-    kernel = Hooked()
+@pytest.mark.parametrize("error", [RuntimeError, TypeError])
+def test_what_a_hook_raises_is_not_kept_from_the_launch(error):
+    """It is asked once: its own TypeError is not taken for Triton's."""
+    kernel, asked = Hooked(), []
     kernel.constants = {"layout": 3}
 
-    def refuse(*_):
-        raise RuntimeError("vLLM's monitor, --jit-monitor-mode=error")
+    def refuse(*told):
+        asked.append(told)
+        raise error("vLLM's monitor, --jit-monitor-mode=error")
 
     dispatch.hear(kernel)
-    with pytest.raises(RuntimeError, match="monitor"):
+    with pytest.raises(error, match="monitor"):
         kernel._call_hook(refuse, "key", kernel.constants, None)
+    assert asked == [("key", [3])]
+
+
+def test_a_triton_that_tells_hooks_of_no_constants():
+    kernel = SimpleNamespace(_call_hook=lambda hook, key: hook(key))
+    dispatch.hear(kernel)
+    assert kernel._call_hook(str.upper, "key") == "KEY"
+
+
+@pytest.mark.parametrize("constant", [tl.bfloat16, 3, (1, "a"), tl.constexpr(4)])
+def test_what_triton_writes_itself_is_left_to_it(constant):
+    kernel = SimpleNamespace(_call_hook=lambda hook, constants: hook(constants))
+    dispatch.hear(kernel)
+    given = {"a": constant}
+    assert kernel._call_hook(lambda constants: constants, given) is given

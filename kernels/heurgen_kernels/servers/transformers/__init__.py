@@ -11,11 +11,9 @@ are Transformers' own and ones with "flash" in them, here "heurgen_flash", the s
 from __future__ import annotations
 
 import logging
-import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
-from inspect import getsource, signature
+from inspect import signature
 from typing import Any
 
 import torch
@@ -24,6 +22,7 @@ import triton
 from ...api import paged_attention
 from ...host.hardware import device_of
 from ...host.validate import HIGHEST_CAP
+from .fallback import elsewhere, own_attention
 from .masks import batching, causal_mask, chosen_mask, hands_over, left_of, mask, packed_mask
 
 logger = logging.getLogger("transformers.heurgen")
@@ -141,15 +140,13 @@ def attention(
     [batch, KV heads, all tokens, head size]; returns [batch, new tokens, query heads, head size].
     """
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    features = {
-        "scale": scale, "window": (-1 if sliding_window is None else sliding_window - 1, -1), "softcap": softcap or 0.0,
-        "sinks": s_aux,
-    }  # fmt: skip
+    features = {"scale": scale, "softcap": softcap or 0.0, "sinks": s_aux}
     besides = {name: given for name, given in {"s_aux": s_aux, **kwargs}.items() if _speaks(name, given)}
     if softcap and softcap > HIGHEST_CAP:  # which the kernels refuse
         besides["softcap"] = softcap
     if cache is not None:
         _check_batch(module, attention_mask)
+        features["window"] = (-1 if sliding_window is None else sliding_window - 1, -1)
         return _paged(module, query, key, value, cache, dropout, features, besides, kwargs)
     if batching.layers is not None:
         raise _dropped(module)
@@ -159,7 +156,7 @@ def attention(
     config = getattr(module, "config", None)
     if config is not None and not hands_over(config):
         # without a mask it may see every key, and say nowhere that it is not causal
-        return _own(module, query, key, value, attention_mask, dropout, scale, asked | besides)
+        return own_attention(module, query, key, value, attention_mask, dropout, scale, asked | besides)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
         attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
@@ -172,7 +169,7 @@ def attention(
     _tell(reason)
     if attention_mask is None and causal and 1 < query.shape[2] != key.shape[2]:
         attention_mask = causal_mask(query, key)
-    return _elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, asked | besides)
+    return elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, asked | besides)
 
 
 def _paged(
@@ -310,75 +307,6 @@ def _in_pages(states: torch.Tensor, width: int) -> torch.Tensor:
     return pages.view(batch * width, PAGE, heads, size)
 
 
-def _elsewhere(
-    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout: float,
-    scale: float, causal: bool, besides: Mapping[str, Any],
-) -> tuple[torch.Tensor, None]:  # fmt: skip
-    """`sdpa`, or where a layer gives what that does not know, the model's own function.
-
-    That one knows masks to be added alone.
-    """
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    given = {name: value for name, value in besides.items() if value is not None}
-    if "softcap" not in given and not tensors_of(given) - keywords(sdpa_attention_forward):
-        out, _ = sdpa_attention_forward(
-            module, query, key, value, mask, dropout=dropout, scaling=scale, **given
-        )
-        return out, None
-    if mask is None and causal and query.shape[2] > 1:
-        mask = causal_mask(query, key)
-    if mask is not None and mask.dtype == torch.bool:
-        hidden = torch.finfo(query.dtype).min
-        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, hidden)
-    return _own(module, query, key, value, mask, dropout, scale, given)
-
-
-def _own(
-    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, dropout: float,
-    scale: float, besides: Mapping[str, Any],
-) -> tuple[torch.Tensor, None]:  # fmt: skip
-    """The model's own function, of a mask to be added."""
-    own = own_function(module)
-    unknown = tensors_of(besides) - keywords(own) - {"s_aux", "position_bias"}
-    if unknown and asks_for_names(type(module).__module__):
-        raise NotImplementedError(
-            f"{type(module).__name__} hands over {', '.join(sorted(unknown))}, which heurgen does not know: take"
-            ' attn_implementation="sdpa"'
-        )
-    return own(module, query, key, value, mask, dropout=dropout, scaling=scale, **besides)[0], None
-
-
-def tensors_of(given: Mapping[str, Any]) -> set[str]:
-    """Names of those that are tensors."""
-    return {name for name, value in given.items() if isinstance(value, torch.Tensor)}
-
-
-def own_function(module: torch.nn.Module) -> Callable[..., Any]:
-    """The `eager` attention of the file that has the layer. NotImplementedError where it has none."""
-    for cls in type(module).__mro__:
-        found = getattr(sys.modules.get(cls.__module__), "eager_attention_forward", None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    raise NotImplementedError(
-        f"{type(module).__name__} asks for attention that sdpa does not have; its file has no eager_attention_forward"
-    )
-
-
-@cache
-def keywords(function: Callable[..., Any]) -> frozenset[str]:
-    """Names of a function's parameters."""
-    return frozenset(signature(function).parameters)
-
-
-@cache
-def asks_for_names(file: str) -> bool:
-    """Whether a model's file compares its implementation's name: others than `eager` and `sdpa` are then handed what
-    these do not need, such as keys that were chosen, in place of a mask.
-    """
-    return bool(re.search(r"_attn_implementation (==|in) ", getsource(sys.modules[file])))
-
-
 @torch.compiler.disable
 def _continuous(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any, layer: int, features: dict[str, Any],
@@ -448,4 +376,4 @@ def _gathered_elsewhere(
     mask = packed_mask(*starts, True, left)
     behind = (0, key.shape[2] - mask.shape[3], 0, query.shape[2] - mask.shape[2])  # a server's padding
     mask = torch.nn.functional.pad(mask, behind)
-    return _elsewhere(module, query, key, value, mask, 0.0, features["scale"], True, besides)
+    return elsewhere(module, query, key, value, mask, 0.0, features["scale"], True, besides)

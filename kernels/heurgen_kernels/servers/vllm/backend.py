@@ -121,20 +121,8 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         if attn_metadata.observe is not None:
             attn_metadata.observe(fresh="key" in told)
             attn_metadata.observe = None  # the batch's other layers ask the same
-        query, out = self.seen.uniform(batch.tokens, query, output)
-        _, pages_k, pages_v = self.pages(kv_cache)
-        fp8 = self.kv_cache_dtype in FP8
-        causal, left = attn_metadata.causal, self.sliding_window[0]
         try:
-            paged_attention(
-                query, pages_k, pages_v, attn_metadata.block_table, attn_metadata.query_start_loc,
-                attn_metadata.seq_lens, max_seqlen_q=attn_metadata.max_query_len,
-                max_seqlen_k=attn_metadata.max_seq_len, scale=self.scale, total_seqlen_k=batch.total_seqlen_k,
-                causal=causal, window=(left, -1 if causal else left), softcap=self.logits_soft_cap,
-                alibi_slopes=self.alibi_slopes, sinks=self.sinks, k_scale=layer._k_scale if fp8 else None,
-                v_scale=layer._v_scale if fp8 else None, output_scale=output_scale, out=out, config=config,
-                heuristics=self.heuristics, **told,
-            )  # fmt: skip
+            self.launch(layer, query, kv_cache, attn_metadata, output, output_scale, config, told)
         except (ValueError, OutOfResources, CompilationError) as refusal:  # nothing was launched
             said = str(refusal).strip() or type(refusal).__name__
             self._tell("a launch that ours refuse", f": {said.splitlines()[-1]}")
@@ -146,6 +134,25 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
                 layer, query, key, value, kv_cache, attn_metadata, output, output_scale, None
             )
         return output
+
+    def launch(
+        self, layer: Any, query: torch.Tensor, kv_cache: torch.Tensor, metadata: Any, output: torch.Tensor,
+        output_scale: torch.Tensor | None, config: Any, told: dict[str, Any],
+    ) -> None:  # fmt: skip
+        """config, told: as in `new_tokens`, and what it returned."""
+        batch = metadata.heurgen
+        query, out = self.seen.uniform(batch.tokens, query, output)
+        _, pages_k, pages_v = self.pages(kv_cache)
+        fp8 = self.kv_cache_dtype in FP8
+        causal, left = metadata.causal, self.sliding_window[0]
+        paged_attention(
+            query, pages_k, pages_v, metadata.block_table, metadata.query_start_loc, metadata.seq_lens,
+            max_seqlen_q=metadata.max_query_len, max_seqlen_k=metadata.max_seq_len, scale=self.scale,
+            total_seqlen_k=batch.total_seqlen_k, causal=causal, window=(left, -1 if causal else left),
+            softcap=self.logits_soft_cap, alibi_slopes=self.alibi_slopes, sinks=self.sinks,
+            k_scale=layer._k_scale if fp8 else None, v_scale=layer._v_scale if fp8 else None,
+            output_scale=output_scale, out=out, config=config, heuristics=self.heuristics, **told,
+        )  # fmt: skip
 
     def new_tokens(
         self,
