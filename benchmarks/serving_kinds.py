@@ -5,8 +5,8 @@
 Small models with random weights (2 to 10 layers), each in a process of its own that has an engine of either backend:
 27 requests of 1 to 3,900 tokens, chunked, some sharing a prefix or repeating themselves, 24 tokens out. Processes take
 GPUs and processors in turn. Writes MODEL.json: tokens that are equal; where others part, the distance of the two
-candidates in log-probability; what vLLM's monitor saw compile. Models outside WARM skip our warm-up, so that kernels
-compile while the monitor watches. Needs what `serving.py` needs.
+candidates in log-probability; of models that make vectors the cosines; what vLLM's monitor saw compile. Models outside
+WARM skip our warm-up, so that kernels compile while the monitor watches. Needs what `serving.py` needs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ COMMON = {
 TIED = ("gemma", "mpt", "bloom", "cohere", "gpt2", "falcon", "opt")
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 DECODES, MIXED = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"}, {"mode": 0, "cudagraph_mode": "FULL"}
+POOLING = {"runner": "pooling", "convert": "embed", "max_num_batched_tokens": 4096}
 COMPILED = {"mode": 3, "cudagraph_mode": "FULL_AND_PIECEWISE"}
 
 
@@ -64,6 +66,11 @@ KINDS: dict[str, Kind] = {
     "llama_fp8": llama(kv_cache_dtype="fp8"),
     "llama_ngram": llama(speculative_config=NGRAM),
     "llama_prefix": llama(enable_prefix_caching=True),
+    "llama_offload": llama(enable_prefix_caching=True, kv_offloading_size=1.0),
+    "llama_hnd": llama(layout="HND"),
+    "llama_sleep": llama(enable_sleep_mode=True),
+    "llama_draft": llama(speculative_config={"method": "draft_model", "num_speculative_tokens": 3}),
+    "llama_eagle": llama(speculative_config={"method": "eagle", "num_speculative_tokens": 3}),
     "llama_b64": llama(16, 1, 64, block_size=64),
     "llama_b128": llama(6, 2, 112, block_size=128),
     "llama_fp16": llama(12, 1, 192, dtype="float16", block_size=32),
@@ -77,6 +84,10 @@ KINDS: dict[str, Kind] = {
         "Gemma3nTextConfig", "Gemma3nForCausalLM", **heads(4, 2, 256), num_hidden_layers=10, sliding_window=256,
         num_kv_shared_layers=5, vocab_size_per_layer_input=2048, activation_sparsity_pattern=[0.0] * 10,
     ),
+    "gemma3_vectors": kind(
+        "Gemma3TextConfig", "Gemma3TextModel", POOLING, **GEMMA3, use_bidirectional_attention=True
+    ),
+    "bert": kind("BertConfig", "BertModel", POOLING, num_attention_heads=16),
     "gptoss": kind(
         "GptOssConfig", "GptOssForCausalLM", **heads(16, 2, 64), sliding_window=128, num_local_experts=4,
         num_experts_per_tok=2, intermediate_size=1024,
@@ -112,7 +123,7 @@ KINDS: dict[str, Kind] = {
         "FalconH1Config", "FalconH1ForCausalLM", **heads(8, 2, 128), mamba_d_ssm=1024, mamba_n_heads=16,
         mamba_d_head=64, mamba_n_groups=1, mamba_d_state=64,
     ),
-    "gpt2": kind("GPT2Config", "GPT2LMHeadModel", n_embd=768, n_layer=2, n_head=12, n_positions=8192),
+    "gpt2": kind("GPT2Config", "GPT2LMHeadModel", n_embd=1024, n_layer=2, n_head=16, n_positions=8192),
     "neox": kind("GPTNeoXConfig", "GPTNeoXForCausalLM", num_attention_heads=16),
     "cohere2": kind(
         "Cohere2Config", "Cohere2ForCausalLM", **heads(8, 2, 128), num_hidden_layers=4, sliding_window=256
@@ -147,6 +158,11 @@ def engine_of(name: str, folder: str, backend: str) -> Any:
 
     given = dict(KINDS[name][3])
     compilation = given.pop("compilation", DECODES)
+    if layout := given.pop("layout", None):
+        os.environ["VLLM_KV_CACHE_LAYOUT"] = layout
+    drafts = given.get("speculative_config", {})
+    if drafts.get("method") in ("draft_model", "eagle"):  # the model drafts for itself
+        given["speculative_config"] = {**drafts, "model": folder}
     if not given.get("enforce_eager"):
         given["compilation_config"] = {**compilation, "cudagraph_capture_sizes": [1, 2, 4, 8, 16, 24, 32]}
     usual = {
@@ -202,11 +218,27 @@ def answers(engine: Any) -> list[tuple[list[int], list[dict[int, float]]]]:
     )
     found = []
     for prompts in requests():
+        if engine.llm_engine.model_config.enable_sleep_mode:
+            engine.sleep(level=1)
+            engine.wake_up()
         for answer in engine.generate([{"prompt_token_ids": p} for p in prompts], asked, use_tqdm=False):
             (completion,) = answer.outputs
             steps = [{int(t): float(p.logprob) for t, p in step.items()} for step in completion.logprobs]
             found.append((list(completion.token_ids), steps))
     return found
+
+
+def vectors(engine: Any) -> list[list[float]]:
+    """An embedding of every request."""
+    asked = [{"prompt_token_ids": prompt} for prompts in requests() for prompt in prompts]
+    return [answer.outputs.embedding for answer in engine.embed(asked, use_tqdm=False)]
+
+
+def compared_vectors(ours: Any, stock: Any) -> dict[str, Any]:
+    """As `compared`, of embeddings, which are of length 1: parted where a cosine is below 0.999."""
+    cosines = [sum(map(mul, mine, other)) for mine, other in zip(ours, stock, strict=True)]
+    parted = [(number, 0, round(cosine, 4)) for number, cosine in enumerate(cosines) if not cosine >= 0.999]
+    return {"answers": len(ours), "equal": len(ours) - len(parted), "parted": parted}
 
 
 def compared(ours: Any, stock: Any) -> dict[str, Any]:
@@ -234,7 +266,7 @@ def one(name: str, output: Path) -> None:
 
         warm.after = lambda _: None
     found: dict[str, Any] = {"name": name}
-    said = {}
+    said, pooling = {}, KINDS[name][3].get("runner") == "pooling"
     for backend in ("CUSTOM", "TRITON_ATTN"):
         began = time.perf_counter()
         engine = engine_of(name, folder, backend)
@@ -242,9 +274,9 @@ def one(name: str, output: Path) -> None:
         compiles = Compiles()
         engine.apply_model(weights)
         found[f"{backend}_layers"] = engine.apply_model(attention_of)[0]
-        said[backend] = answers(engine)
+        said[backend] = (vectors if pooling else answers)(engine)
         found[f"{backend}_compiles"] = {kernel: n for kernel, n in compiles.take().items() if n}
-    found |= compared(said["CUSTOM"], said["TRITON_ATTN"])
+    found |= (compared_vectors if pooling else compared)(said["CUSTOM"], said["TRITON_ATTN"])
     output.write_text(json.dumps(found) + "\n", encoding="utf-8")
     os._exit(0)
 

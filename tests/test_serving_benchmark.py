@@ -227,3 +227,9 @@ def test_where_answers_part_is_said_with_the_distance_of_the_candidates():
     stock = [([1, 2], [near, near]), ([6, 7], [near, near]), ([3, 6], [near, far])]
     said = {"answers": 3, "equal": 1, "parted": [(1, 0, 0.016), (2, 1, None)]}
     assert kinds.compared(ours, stock) == said
+
+
+def test_vectors_that_point_elsewhere_are_told_apart():
+    ours = [[1.0, 0.0], [0.6, 0.8], [float("nan"), 0.0]]
+    said = kinds.compared_vectors(ours, [[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
+    assert (said["answers"], said["equal"], said["parted"][0]) == (3, 1, (1, 0, 0.96))
