@@ -281,14 +281,14 @@ def one(name: str, output: Path) -> None:
     os._exit(0)
 
 
-def apart(numbered: tuple[int, str], output: Path, gpus: int, at_once: int) -> str:
+def apart(numbered: tuple[int, str], output: Path, gpus: list[str], at_once: int) -> str:
     """One model in a process of its own, on a GPU and some processors; returns a line about it."""
     number, name = numbered
     processors = sorted(os.sched_getaffinity(0))
     width = min(12, len(processors))
     first = number * len(processors) // at_once % (len(processors) - width + 1)
     environment = os.environ | {
-        "CUDA_VISIBLE_DEVICES": str(number % gpus),
+        "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)],
         "TRITON_CACHE_DIR": tempfile.mkdtemp(),
     }
     with (output / f"{name}.log").open("w") as log:
@@ -315,7 +315,8 @@ def main() -> None:
     import torch
 
     given.output.mkdir(parents=True, exist_ok=True)
-    gpus = torch.cuda.device_count()
+    every = ",".join(map(str, range(torch.cuda.device_count())))
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", every).split(",")
     with ThreadPoolExecutor(given.at_once) as pool:
         for line in pool.map(
             lambda numbered: apart(numbered, given.output, gpus, given.at_once), enumerate(given.models)
