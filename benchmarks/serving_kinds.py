@@ -35,7 +35,7 @@ COMMON = {
 TIED = ("gemma", "mpt", "bloom", "cohere", "gpt2", "falcon", "opt")
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 DECODES, MIXED = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"}, {"mode": 0, "cudagraph_mode": "FULL"}
-POOLING = {"runner": "pooling", "convert": "embed", "max_num_batched_tokens": 4096}
+POOLING = {"runner": "pooling", "convert": "embed", "max_num_batched_tokens": 4096, "enforce_eager": True}
 COMPILED = {"mode": 3, "cudagraph_mode": "FULL_AND_PIECEWISE"}
 
 
@@ -158,6 +158,8 @@ def engine_of(name: str, folder: str, backend: str) -> Any:
 
     given = dict(KINDS[name][3])
     compilation = given.pop("compilation", DECODES)
+    if backend != "CUSTOM":  # one engine of a process can sleep
+        given.pop("enable_sleep_mode", None)
     if layout := given.pop("layout", None):
         os.environ["VLLM_KV_CACHE_LAYOUT"] = layout
     drafts = given.get("speculative_config", {})
@@ -214,7 +216,7 @@ def answers(engine: Any) -> list[tuple[list[int], list[dict[int, float]]]]:
     from vllm import SamplingParams
 
     asked = SamplingParams(
-        temperature=0.0, max_tokens=24, min_tokens=24, ignore_eos=True, detokenize=False, logprobs=3
+        temperature=0.0, max_tokens=24, min_tokens=24, ignore_eos=True, detokenize=False, logprobs=20
     )
     found = []
     for prompts in requests():
