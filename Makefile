@@ -87,18 +87,18 @@ gpu-fuzz:
 fits: $(STAMPS)/test
 	$(BIN)/python benchmarks/fits.py
 
-# The Tritons of torch 2.12 to 2.15 and a former Transformers, each in a place of its own: all compiles and is launched as they
+# The Tritons of torch 2.12 to 2.15 and former Transformers, each in a place of its own: all compiles and is launched as they
 # expect, and tokens are right. A quarter of an hour.
 TRITONS := 3.7.1 3.8.0 3.9.0
-TRANSFORMERS := 5.23.0
+TRANSFORMERS := 5.5.0 5.17.0 5.18.0 5.23.0
 versions: $(STAMPS)/test
-	fetch() { test -d $(STAMPS)/$$1-$$2 || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $(STAMPS)/$$1-$$2 $$1==$$2; }; \
+	fetch() { test -d $(STAMPS)/$$1-$$2 || $(BIN)/pip install --quiet --disable-pip-version-check --target $(STAMPS)/$$1-$$2 $$1==$$2 $$3; }; \
 	check() { PYTHONPATH=$(CURDIR)/$(STAMPS)/$$1 $(BIN)/python -m pytest -q -n 2 $$2; }; \
 	for v in $(TRITONS); do \
-	  fetch triton $$v && check triton-$$v "tests/kernels/tools/test_versions.py tests/kernels/ahead tests/kernels/host" || exit 1; \
+	  fetch triton $$v --no-deps && check triton-$$v "tests/kernels/tools/test_versions.py tests/kernels/ahead tests/kernels/host" || exit 1; \
 	done; \
 	for v in $(TRANSFORMERS); do \
-	  fetch transformers $$v && check transformers-$$v "tests/kernels/servers/test_transformers.py tests/kernels/servers/test_transformers_masks.py" || exit 1; \
+	  fetch transformers $$v psutil && check transformers-$$v "tests/kernels/servers/test_transformers.py tests/kernels/servers/test_transformers_masks.py" || exit 1; \
 	done
 
 clean:

@@ -21,7 +21,9 @@ prompt = torch.randint(3, 199, (1, 20), device=device)
 print("generate:", model.generate(prompt, greedy)[0, 20:].tolist())
 
 requests = [torch.randint(3, 199, (length,)).tolist() for length in (5, 20)]
-pages = ContinuousBatchingConfig(page_size=16, num_blocks=32, max_batch_tokens=16, use_cuda_graph=False)
+pages = ContinuousBatchingConfig(
+    16, num_blocks=32, max_batch_tokens=16, use_cuda_graph=False
+)  # tokens of a page
 answers = continuous(model).generate_batch(requests, greedy, continuous_batching_config=pages)
 for name in sorted(answers):
     print(name + ":", answers[name].generated_tokens)

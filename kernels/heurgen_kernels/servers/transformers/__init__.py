@@ -4,7 +4,7 @@
 `sdpa`, to the model's `eager` where a layer asks for what that lacks, such as soft caps and sinks. Continuous batching
 (`generate_batch`) writes and reads its pages in place: the block table is made of the indices that Transformers has for
 each token, once a batch, and no copy of the cached tokens is gathered. Releases that ask for the prefix take
-"paged|heurgen", and `continuous(model)` is the way that every release takes: from 5.23 on names for continuous batching
+"paged|heurgen", and `continuous(model)` is the way that every release takes: from 5.19 on names for continuous batching
 are Transformers' own and ones with "flash" in them, here "heurgen_flash", the same function.
 """
 
@@ -24,18 +24,20 @@ from ...host.hardware import device_of
 from ...host.validate import HIGHEST_CAP
 from .fallback import elsewhere, own_attention
 from .masks import batching, causal_mask, chosen_mask, hands_over, left_of, mask, packed_mask
+from .pool import Pool, gathered, is_pool, pool_of
 
 logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
-NAMES = ("heurgen", PAGED, CONTINUOUS)
+NAMES = ("heurgen", PAGED, CONTINUOUS, f"paged|{CONTINUOUS}")
 DTYPES = (torch.float16, torch.bfloat16)
 # Compute capabilities from this one on are measured; bfloat16's matrix products came with it.
 CAPABILITY = (8, 0)
 # Keywords that change nothing where there is no mask: a server's, and those that Transformers takes for every model.
 SILENT = {
-    "position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx",
-    "num_items_in_batch", "use_cache", "output_hidden_states", "output_router_logits", "logits_to_keep", "return_dict",
-    "read_index", "write_index", "block_table", "logits_indices", "logits_processor_args",
+    "position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "max_seqlen_q",
+    "max_seqlen_k", "seq_idx", "num_items_in_batch", "use_cache", "output_hidden_states", "output_router_logits",
+    "logits_to_keep", "return_dict", "read_index", "write_index", "block_table", "logits_indices",
+    "logits_processor_args",
 }  # fmt: skip
 # Tokens of a page that K and V of `generate` are cut into.
 PAGE = 16
@@ -67,7 +69,7 @@ def continuous(model: Any) -> Any:
     for module in model.modules():
         config: Any = getattr(module, "config", None)
         if hasattr(config, "_attn_implementation") and (config is own or hands_over(config)):
-            config._attn_implementation = CONTINUOUS
+            config._attn_implementation = batched_name()
     if not getattr(model, "_heurgen_batches", False):
         model._heurgen_batches = True
         model.register_forward_pre_hook(_begins, with_kwargs=True)
@@ -75,10 +77,18 @@ def continuous(model: Any) -> Any:
     return model
 
 
+def batched_name() -> str:
+    """Our name for `generate_batch`, which asks for "paged|" in it until 5.18."""
+    import transformers
+
+    release = [int(part) for part in transformers.__version__.split(".")[:2]]
+    return f"paged|{CONTINUOUS}" if release < [5, 19] else CONTINUOUS
+
+
 def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
     """From 5.24 on `generate` hands its cache over by this name, too, and layers update the caches of both."""
     cache: Any = kwargs.get("cache")
-    pages = hasattr(cache, "layer_to_allocator")
+    pages = is_pool(cache)
     batching.layers, batching.updated = set() if pages else None, frozenset()
     name = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if pages and name in NAMES and layers_update():
@@ -89,7 +99,7 @@ def _ends(model: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> None
     left, batching.layers = batching.updated - (batching.layers or set()), None
     batching.updated = frozenset()
     cache: Any = kwargs.get("cache")
-    if hasattr(cache, "layer_to_allocator"):  # a manager that is kept may hand it to other attention next
+    if is_pool(cache):  # a manager that is kept may hand it to other attention next
         vars(cache).pop("update", None)
     if left and output is not None:
         raise NotImplementedError(
@@ -113,12 +123,6 @@ def _remembered(
     batching.updated |= {layer_idx}
     kwargs["cache"] = cache
     return key_states, value_states
-
-
-def _update(cache: Any, key: torch.Tensor, value: torch.Tensor, layer: int, given: dict[str, Any]) -> Any:
-    """(K, V) of all tokens, as Transformers gathers them."""
-    own = type(cache).update
-    return own(cache, key_states=key, value_states=value, layer_idx=layer, kwargs=dict(given))
 
 
 def attention(
@@ -313,28 +317,25 @@ def _continuous(
     given: dict[str, Any],
 ) -> torch.Tensor:  # fmt: skip
     """query [1, query heads, tokens of all sequences, head size]; K and V likewise, of the new tokens alone."""
-    allocator = cache.layer_to_allocator[layer]
-    kind = allocator.layer_type
+    pool = pool_of(cache, layer, given)
     packed, new_k, new_v = (states.squeeze(0).transpose(0, 1) for states in (query, key, value))
-    starts, ends = given["cu_seq_lens_q"], given["cu_seq_lens_k"][kind].to(torch.int32)
-    longest_q, longest_k = int(given["max_length_q"]), int(given["max_length_k"][kind])
-    lens = ends[1:] - ends[:-1]
-    arguments: dict[str, Any] = {"max_seqlen_q": longest_q, "max_seqlen_k": longest_k, **features}
-    if not getattr(allocator, "supports_block_table", False):
-        return _gathered(packed, key, value, cache, layer, starts, ends, lens, arguments, given)
-    k_tokens, v_tokens = allocator._kv_token_views[layer]
-    k_pages, v_pages = allocator.get_cache_for_block_table(layer)
-    read, write = given["read_index"][allocator.index], given["write_index"][allocator.index]
-    k_tokens.index_copy_(0, write, new_k)
-    v_tokens.index_copy_(0, write, new_v)
-    if read.numel() == 0:  # prompts without cached tokens: the new ones are all there is
-        table = torch.zeros(
-            (lens.shape[0], -(-longest_k // k_pages.shape[1])), dtype=torch.int32, device=lens.device
-        )
-        arguments |= {"key": new_k.contiguous(), "value": new_v.contiguous(), "has_prefix": False}
+    lens = pool.ends[1:] - pool.ends[:-1]
+    arguments: dict[str, Any] = {"max_seqlen_q": pool.longest_q, "max_seqlen_k": pool.longest_k, **features}
+    if pool.tokens is None or pool.pages is None:
+        pages, table = _token_pages(gathered(cache, key, value, layer, given), pool)
     else:
-        table = block_table(read, ends, longest_k, k_pages.shape[1])
-    out = paged_attention(packed.contiguous(), k_pages, v_pages, table, starts, lens, **arguments)
+        pages = list(pool.pages)
+        for tokens, new in zip(pool.tokens, (new_k, new_v), strict=True):
+            tokens.index_copy_(0, pool.write, new)
+        if pool.read.numel() == 0:  # prompts without cached tokens: the new ones are all there is
+            width = -(-pool.longest_k // pages[0].shape[1])
+            table = torch.zeros((lens.shape[0], width), dtype=torch.int32, device=lens.device)
+            arguments |= {"key": new_k.contiguous(), "value": new_v.contiguous(), "has_prefix": False}
+        else:
+            table = block_table(pool.read, pool.ends, pool.longest_k, pages[0].shape[1])
+    out = paged_attention(
+        packed.contiguous(), pages[0], pages[1], table, given["cu_seq_lens_q"], lens, **arguments
+    )
     return out.unsqueeze(0)
 
 
@@ -349,17 +350,14 @@ def block_table(read: torch.Tensor, ends: torch.Tensor, longest: int, page: int)
     return (read[place] // page).to(torch.int32)
 
 
-def _gathered(
-    packed: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any, layer: int, starts: torch.Tensor,
-    ends: torch.Tensor, lens: torch.Tensor, arguments: dict[str, Any], given: dict[str, Any],
-) -> torch.Tensor:  # fmt: skip
-    """Layers whose cache has no pages (sliding windows): Transformers gathers, and every token is a page."""
-    key, value = _update(cache, key, value, layer, given)
-    pages = [states.squeeze(0).transpose(0, 1).contiguous().unsqueeze(1) for states in (key, value)]
-    first = torch.arange(max(arguments["max_seqlen_k"], 1), dtype=torch.int32, device=ends.device)
-    table = (ends[:-1, None] + first[None, :]).clamp_(max=pages[0].shape[0] - 1).to(torch.int32)
-    out = paged_attention(packed.contiguous(), pages[0], pages[1], table, starts, lens, **arguments)
-    return out.unsqueeze(0)
+def _token_pages(
+    states: tuple[torch.Tensor, torch.Tensor], pool: Pool
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """(K and V, their block table) of tokens that lie one sequence after another: each is a page."""
+    pages = [state.squeeze(0).transpose(0, 1).contiguous().unsqueeze(1) for state in states]
+    first = torch.arange(max(pool.longest_k, 1), dtype=torch.int32, device=pool.ends.device)
+    table = (pool.ends[:-1, None] + first[None, :]).clamp_(max=pages[0].shape[0] - 1).to(torch.int32)
+    return pages, table
 
 
 def _gathered_elsewhere(
@@ -369,11 +367,11 @@ def _gathered_elsewhere(
     """A batch of `generate_batch` that the kernels lack something of: Transformers gathers and computes. Names with
     "flash" in them get no mask from it.
     """
-    kind = cache.layer_to_allocator[module.layer_idx].layer_type
-    starts = given["cu_seq_lens_q"], given["cu_seq_lens_k"][kind]
-    key, value = _update(cache, key, value, module.layer_idx, given)
+    layer: Any = module.layer_idx
+    ends = pool_of(cache, layer, given).ends
+    key, value = gathered(cache, key, value, layer, given)
     left, _ = features["window"]
-    mask = packed_mask(*starts, True, left)
+    mask = packed_mask(given["cu_seq_lens_q"], ends, True, left)
     behind = (0, key.shape[2] - mask.shape[3], 0, query.shape[2] - mask.shape[2])  # a server's padding
     mask = torch.nn.functional.pad(mask, behind)
     return elsewhere(module, query, key, value, mask, 0.0, features["scale"], True, besides)

@@ -46,13 +46,32 @@ def mask(
     # a causal mask that is skipped would be none.
     both_ways = bool(getattr(config, "use_bidirectional_attention", False))
     plain = allow_is_causal_skip and not both_ways  # the mask function is causal, a window's or a chunk's
+    if unpadded(**given):
+        given["attention_mask"] = None
     left = causal_left(**given) if plain else None
-    if left is not None and q_length == 1 and not 0 <= left < kv_length - 1:
-        return None  # where keys are a window `sdpa_mask` makes one that hides nothing, at every step
+    if left is not None and q_length in (1, kv_length) and not 0 <= left < kv_length - 1:
+        # where keys are a window `sdpa_mask` makes one that hides nothing, at every step, and compiled before 5.24
+        return None
     made = sdpa_mask(allow_is_causal_skip=plain and q_length in (1, kv_length), **given)
     if made is not None and left is not None and not torch.compiler.is_compiling():
         made.heurgen_left = left
     return made
+
+
+def unpadded(
+    *, kv_length: int, kv_offset: Any = None, attention_mask: torch.Tensor | None = None, **_: Any
+) -> bool:
+    """Whether no key is one of padding, by a mask [batch, tokens] that says which are. Arguments: a mask function's.
+
+    Tokenizers make such masks, and before 5.18 `generate` kept them. They are read, as Transformers reads them, unless
+    a graph is being made.
+    """
+    from transformers.utils.import_utils import is_tracing
+
+    if attention_mask is None or not isinstance(kv_offset, int) or is_tracing(attention_mask):
+        return False
+    keys = attention_mask[:, kv_offset : kv_offset + kv_length]
+    return keys.shape[1:] == (kv_length,) and bool(keys.all())
 
 
 def causal_left(
