@@ -65,6 +65,11 @@ _SPLIT = re.compile(r"mm_([0-9]+)_split")
 _PLAIN = ("mm", "bmm")
 _ADDING = ("addmm", "baddbmm")
 _MM_NAMES = ("mm", "addmm", "bmm", "baddbmm", "int_mm", "scaled_mm", "_scaled_mm", "_int_mm")
+# What Inductor tells a template beside its config. Of a product sizes, blocks and layouts say it already; a convolution
+# and FlexAttention have it from the problem, and their shapes do not say all of it.
+_IMPLIED = re.compile(r"EVEN_K|[AB]_ROW_MAJOR")
+_OF_CONVOLUTION = re.compile(r"(?:KERNEL|STRIDE|PADDING)_[DHW]|GROUPS|UNROLL")
+_OF_FLEX = re.compile(r"(?!BLOCK_[MN][12]?$|USE_TMA$)[A-Z][A-Z0-9_]*")
 
 
 def recognises(file: Foreign) -> bool:
@@ -102,6 +107,7 @@ def import_inductor(files: Sequence[Foreign], options: Options) -> Imported:
 
 
 Row = tuple[str, dict[str, str], dict[str, str], float | None]
+Choice = tuple[dict[str, str], float | None]
 
 
 # --- the JSON files ---------------------------------------------------------------------------------------
@@ -221,11 +227,11 @@ def _by_shapes(file: Foreign, entry: Mapping[str, Any], path: str) -> Iterator[R
     kind = cell(
         file, entry.get("kernel_type", "conv" if conv else "forward"), f"{path}.kernel_type", "kernel_type"
     )
-    for config, time in _choices(file, entry["choices"], "choices", f"{path}.choices"):
-        yield kind if conv else f"flex_attention_{kind}", features, config, time
+    choices = [*_choices(file, entry["choices"], "choices", f"{path}.choices")]
+    yield from _tuning(kind if conv else f"flex_attention_{kind}", features, choices)
 
 
-def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[tuple[dict[str, str], float | None]]:
+def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[Choice]:
     for i, choice in enumerate(a(file, data, list, path, key)):
         if choice is None:  # a choice that could not be described
             continue
@@ -263,8 +269,11 @@ def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
 def _blocks(file: Foreign, lines: Sequence[Line], found: Collected) -> Iterator[Row]:
     """Blocks of `AUTOTUNE mm(64x4096, 4096x128)`, `strides: ...`, `dtypes: ...` and a line for each choice."""
     kind, sizes, features, unread = "", list[list[int]](), dict[str, str](), 0
+    choices: list[Choice] = []
     for at, (row, text) in enumerate(lines):
         if "AUTOTUNE " in text:
+            yield from _tuning(kind, features, choices)
+            choices = []
             title = _TITLE.search(text)
             kind, sizes = (title[1], _sizes(file, row, title[2])) if title else ("", [])
             features = _shape(kind, sizes)
@@ -274,11 +283,22 @@ def _blocks(file: Foreign, lines: Sequence[Line], found: Collected) -> Iterator[
         elif kind and (dtypes := _DTYPES.search(text)):
             features["dtype"] = cell(file, dtypes[1].removeprefix("torch."), f"line {row}: dtypes")
         elif kind and (choice := _CHOICE.search(text)):
-            config = _described(file, kind, choice, lines, at)
             time = time_of(file, csv_number(file, choice[2], row, choice[1]), f"line {row}")
-            yield kind, features, config, time
+            choices.append((_described(file, kind, choice, lines, at), time))
+    yield from _tuning(kind, features, choices)
     if unread:
         found.notes.append(f"{counted(unread, 'tuning')} of symbolic sizes left out")
+
+
+def _tuning(kind: str, features: dict[str, str], choices: Sequence[Choice]) -> Iterator[Row]:
+    """The choices of one tuning: what its templates are told of the problem belongs to the launch, not to a config."""
+    if kind in _MM_NAMES:
+        told, problem = _IMPLIED, dict[str, str]()
+    else:
+        told = _OF_FLEX if kind.startswith("flex_") else _OF_CONVOLUTION
+        problem = {k: v for config, _ in choices for k, v in config.items() if told.fullmatch(k)}
+    for config, time in choices:
+        yield kind, features | problem, {k: v for k, v in config.items() if not told.fullmatch(k)}, time
 
 
 def _described(

@@ -224,6 +224,49 @@ def test_printed_products_of_one_shape_and_other_strides_are_other_scenarios(tmp
     assert [f.name for f in parse_spec(imported.spec_text()).features] == ["M", "arg1_layout"]
 
 
+def test_what_templates_are_told_of_the_problem_is_no_choice(tmp_path: Path) -> None:
+    """Convolutions of one shape and other strides are two launches, which the same configs serve."""
+    head = "AUTOTUNE convolution(1x3x8x8, 16x3x3x3)\n  convolution {} ms 100.0%\n"
+    choice = "  triton_convolution2d_{} {} ms 50.0% ALLOW_TF32=True, BLOCK_M={}, GROUPS=1, STRIDE_H={}, UNROLL=False\n"
+    text = "".join(
+        head.format(stride) + "".join(choice.format(i, 2 * stride, i, stride) for i in (32, 64))
+        for stride in (1, 2)
+    )
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    assert columns(imported, "STRIDE_H", "type", "BLOCK_M", "time_ms") == [
+        *(("1", "convolution", "", "1.0"), ("1", "triton", "32", "2.0"), ("1", "triton", "64", "2.0")),
+        *(("2", "convolution", "", "2.0"), ("2", "triton", "32", "4.0"), ("2", "triton", "64", "4.0")),
+    ]
+    spec = parse_spec(imported.spec_text())
+    assert [f.name for f in spec.features] == ["STRIDE_H"]
+    assert [p.name for p in spec.parameters] == ["type", "ALLOW_TF32", "BLOCK_M"]
+
+
+def test_options_of_flex_attention_are_of_the_launch(tmp_path: Path) -> None:
+    told = "FLOAT32_PRECISION=\"'ieee'\", GQA_SHARED_HEADS=2, QK_HEAD_DIM=64, SM_SCALE=0.125, num_warps=4"
+    text = "AUTOTUNE flex_attention(1x2x64x64, 1x1x64x64)\n" + "".join(
+        f"  triton_flex_attention_{i} 0.{i} ms 50.0% BLOCK_M={m}, BLOCK_N=64, {told}\n"
+        for i, m in ((1, 64), (2, 128))
+    )
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], H)
+    assert [p.name for p in parse_spec(imported.spec_text()).parameters] == [
+        "type",
+        "BLOCK_M",
+        "BLOCK_N",
+        "num_warps",
+    ]
+    assert columns(imported, "FLOAT32_PRECISION", "GQA_SHARED_HEADS", "SM_SCALE")[0] == ("ieee", "2", "0.125")
+
+
+def test_what_sizes_and_layouts_of_a_product_imply_is_no_parameter(tmp_path: Path) -> None:
+    even = "triton_mm_persistent_tma_1 0.1 ms 100% A_ROW_MAJOR=True, B_ROW_MAJOR=False, BLOCK_K=64, EVEN_K={}"
+    text = printed(even.format("True")) + printed(even.format("False")).replace("4096x", "4100x").replace(
+        "x4096", "x4100"
+    )
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text.replace("[4096", "[4100"))], H)
+    assert [p.name for p in parse_spec(imported.spec_text()).parameters] == ["type", "BLOCK_K"]
+
+
 @pytest.mark.parametrize(
     ("kind", "sizes", "strides", "layouts"),
     [
