@@ -1,9 +1,11 @@
-"""AITER's tuned CSVs and Triton JSON -> winners.
+"""AITER's tuned CSVs and Triton JSON -> winners; what its tuners write to `--profile_file` -> measurements.
 
 A CSV has a row a shape: arch or gfx (with cu_num: the device), the shape, the winner's parameters, `us` or
 `duration` in microseconds, and what followed (kernelName, tflops, bw, errRatio). From the first column known to be
 a parameter to the time all are parameters; kernelName is one where no number says the kernel. Lines that begin with #
-are comments. A JSON file `<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for each bound of M: `M_LEQ_64`,
+are comments. A profile has the columns of a tuned CSV and a row for every candidate: one that did not run has the time
+-1 or inf, one whose result is wrong an error above what the tuners tolerate. A JSON file
+`<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for each bound of M: `M_LEQ_64`,
 `M_GEQ_4096`, `any`; of older versions `small`, `medium_M32`, `medium_M64`, `medium_M128`, `large`, `xlarge`.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from heurgen.base.errors import printable, quoted
@@ -24,7 +26,14 @@ from heurgen.logs.vendors import vendor_of
 
 _TIMES = ("us", "duration")
 # Of the winner, or for readers: never the choice itself.
-_RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio tflops bw _tag model".split())
+_RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio err tflops bw _tag model".split())
+_ERRORS = ("errRatio", "err_ratio", "err")
+# The part of wrong elements that the tuners tolerate where nobody says another.
+_TOLERATED = 0.05
+# A tuned CSV has a winner a shape, two where somebody tuned it again; a profile has tens of candidates.
+_CANDIDATES = 3
+# What the tuners write where they have nothing: pandas, and a kernel that did not run.
+_NULL, _NO_KERNEL = "Null", ("None", "")
 # The end of `_tag` of a row that AITER takes where the winner's library is missing.
 _SECOND = "fallback"
 _PARAMETERS = frozenset(
@@ -48,20 +57,41 @@ def recognises(file: Foreign) -> bool:
             re.search(r'"(M_LEQ_[0-9]+|M_GEQ_[0-9]+|medium_M[0-9]+|any)"\s*:\s*\{', file.text[:65536])
             is not None
         )
-    header = _COMMENT.sub("", file.text[:65536]).strip().partition("\n")[0].strip().split(",")
+    first = _COMMENT.sub("", file.text[:65536]).strip().partition("\n")[0]
+    header = [name.strip() for name in first.split(",")]
     return any(t in header for t in _TIMES) and any(n in header for n in (*_PLACE, *_PARAMETERS))
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a CSV: vendor and device, the features, the config, its time in ms or None, and how it ended."""
+
+    place: tuple[str, str]
+    features: dict[str, str]
+    config: dict[str, str]
+    time: float | None
+    status: str
+
+
 def import_aiter(files: Sequence[Foreign], options: Options) -> Imported:
-    found = Collected("aiter", winners_only=True)
+    found = Collected("aiter")
     found.kernel = one_kernel(map(_kernel, files), options.kernel)
     taken = [file for file in files if _kernel(file) == found.kernel]
+    tables = {file.file: _csv(file, options, found) for file in taken if not _is_json(file)}
+    profiles = {name for name, rows in tables.items() if _is_profile(rows)}
+    found.winners_only = not profiles
     sized = [file for file in taken if _is_json(file) and _told(file)[2]]
     for file in taken:
-        if sized and _is_json(file) and file not in sized:
+        if profiles and file.file not in profiles:
+            found.notes.append(
+                f"{printable(file.file)}: left out, it holds winners, and others every candidate"
+            )
+        elif not _is_json(file):
+            _add(file, tables[file.file], found)
+        elif sized and file not in sized:
             found.notes.append(f"{printable(file.file)}: left out, it is for the sizes that have no file")
         else:
-            (_json if _is_json(file) else _csv)(file, options, found)
+            _json(file, options, found)
     return found.imported(options)
 
 
@@ -74,7 +104,7 @@ def _kernel(file: Foreign) -> str:
     if _is_json(file):
         return _told(file)[0]
     name = file.name.partition(".")[0]
-    said = re.fullmatch(r"(.+?)_tuned(?:_(?:gemm|(?P<other>fmoe|bmm)))?(?:_.*)?", name)
+    said = re.fullmatch(r"(.+?)_tuned(?:_(?:gemm|(?P<other>fmoe|bmm|batched_gemm)))?(?:_.*)?", name)
     return name if said is None else "_".join(filter(None, (said[1], said["other"])))
 
 
@@ -93,7 +123,7 @@ def _told(file: Foreign) -> tuple[str, str | None, dict[str, str]]:
 # --- CSV --------------------------------------------------------------------------------------------------
 
 
-def _csv(file: Foreign, options: Options, found: Collected) -> None:
+def _csv(file: Foreign, options: Options, found: Collected) -> list[_Row]:
     if "\n#" in file.text or file.text.startswith("#"):
         file = replace(file, text=_COMMENT.sub("", file.text))
     header, rows = csv_rows(file, _TIMES)
@@ -106,25 +136,59 @@ def _csv(file: Foreign, options: Options, found: Collected) -> None:
     left_out = [n for n in header if n not in (time, *features, *parameters, *_PLACE)]
     if left_out:
         found.notes.append(f"left out, results of the winner: {', '.join(left_out)}")
-    skipped = 0
     read = [(i, n) for i, n in enumerate(header) if n not in left_out]
+    error = next((header.index(n) for n in _ERRORS if n in header), None)
     known: dict[str, str] = {}
+    measured = []
     for line, cells in _first_choices(header, rows, found):
         row = {n: known.get(cells[i], "") or _cell(file, cells[i], line, n, known) for i, n in read}
         value = csv_number(file, row[time], line, time)
-        if value <= 0 or value == float("inf"):  # AITER writes -1 or inf where nothing ran
-            skipped += 1
-            continue
+        ran = 0 < value < float("inf")  # AITER writes -1 or inf where nothing ran
         told, units = _device(file, line, row)
-        device, vendor = found.place(file.file, told, options)
+        place = found.place(file.file, told, options)
+        of = {n: row[n] or "none" for n in features} | units
         config = {n: row[n] for n in parameters}
-        found.add(
-            found.scenario(vendor, device, {n: row[n] or "none" for n in features} | units),
-            config,
-            time_of(file, value, f"line {line}", factor=1e-3),
-        )
-    if skipped:
-        found.notes.append(f"{counted(skipped, 'shape')} without a time left out: nothing ran")
+        duration = time_of(file, value, f"line {line}", factor=1e-3) if ran else None
+        wrong = error is not None and _is_wrong(cells[error])
+        status = "invalid" if not ran else "incorrect" if wrong else "ok"
+        measured.append(_Row((place[1], place[0]), of, config, duration, status))
+    return measured
+
+
+def _is_wrong(text: str) -> bool:
+    """Whether an error is above what the tuners tolerate; one that is no number says nothing."""
+    try:
+        return float(text) > _TOLERATED
+    except ValueError:
+        return False
+
+
+def _is_profile(rows: Sequence[_Row]) -> bool:
+    """Whether there is every candidate of a shape, not its winner alone."""
+    shapes = {(row.place, *row.features.values()) for row in rows}
+    candidates = {(row.place, *row.features.values(), None, *row.config.values()) for row in rows}
+    return len(candidates) >= _CANDIDATES * max(len(shapes), 1)
+
+
+def _add(file: Foreign, rows: Sequence[_Row], found: Collected) -> None:
+    """Of winners only what ran is one; of candidates what did not run is a failure, where the row says its kernel."""
+    kept = [row for row in rows if row.time is not None or not (found.winners_only or _is_unnamed(row))]
+    for row in kept:
+        good = found.winners_only or row.status == "ok"
+        scenario = found.scenario(*row.place, row.features)
+        found.add(scenario, row.config, row.time if good else None, "ok" if good else row.status)
+    if len(kept) < len(rows):
+        what = "shape" if found.winners_only else "candidate"
+        found.notes.append(f"{counted(len(rows) - len(kept), what)} without a time left out: nothing ran")
+    if not found.winners_only:
+        wrong = sum(row.status == "incorrect" for row in kept)
+        said = f"; {wrong} failed of an error above {_TOLERATED:g}" if wrong else ""
+        found.notes.append(f"{printable(file.file)}: every candidate is there, not winners alone{said}")
+
+
+def _is_unnamed(row: _Row) -> bool:
+    names = [text for name, text in row.config.items() if name.startswith("kernelName")]
+    return bool(names) and all(text in _NO_KERNEL for text in names)
 
 
 def _first_choices(
@@ -144,7 +208,8 @@ def _first_choices(
 
 def _cell(file: Foreign, text: str, line: int, column: str, known: dict[str, str]) -> str:
     """A cell; `known` holds those that were looked at."""
-    known[text] = cell(file, text.strip() or None, f"line {line}: {column}")
+    said = text.strip()
+    known[text] = cell(file, None if said in ("", _NULL) else said, f"line {line}: {column}")
     return known[text]
 
 

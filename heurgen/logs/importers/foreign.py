@@ -235,7 +235,7 @@ def time_of(file: Foreign, value: Any, path: str, *, factor: float = 1.0, at: st
 def csv_rows(
     file: Foreign, needed: Collection[str] = ()
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The header, and (line, cells) of every row that is not empty.
+    """The header, and (line, cells) of every row that is not blank, less columns without a name (a frame's index).
 
     Where columns are `needed`, rows may lack the last one if it is none of them: they are older than it, and it is
     blank there. Not more than that: a row that two writers tore lacks what it was measured with. Nor may a last line
@@ -253,10 +253,12 @@ def csv_rows(
         try:
             for row in reader:
                 missing = len(header) - len(row)
-                if row and missing and not (missing == spare and reader.line_num != torn):
+                blank = not any(map(str.strip, row))
+                if not blank and missing and not (missing == spare and reader.line_num != torn):
                     raise file.error(f"found {len(row)} cells, expected {len(header)}", row=line)
-                if row:
-                    yield line, row + [""] * missing
+                if not blank:
+                    cells = row + [""] * missing
+                    yield line, cells if len(named) == len(header) else [cells[i] for i in named]
                 line = reader.line_num + 1
         except csv.Error as error:
             raise file.error(f"is no CSV: {error}", row=line) from error
@@ -265,11 +267,12 @@ def csv_rows(
         header = [h.strip() for h in next(filter(None, reader), [])]
     except csv.Error as error:
         raise file.error(f"is no CSV: {error}", row=1) from error
-    if twice := next((h for i, h in enumerate(header) if h in header[:i]), None):
+    named = [i for i, h in enumerate(header) if h]
+    if twice := next((h for i, h in enumerate(header) if h and h in header[:i]), None):
         raise file.error(f"two columns are named {quoted(twice)}", row=1)
     spare = 1 if needed and header and header[-1] not in needed else 0
     torn = 0 if file.text.endswith(("\n", "\r")) else file.text.count("\n") + 1
-    return header, rows()
+    return [header[i] for i in named], rows()
 
 
 def csv_number(file: Foreign, text: str, row: int, column: str) -> float:

@@ -119,7 +119,7 @@ IMPORTERS = (
     ),
     Importer(
         "aiter",
-        "AITER's tuned CSVs and Triton JSON: winners only.",
+        "AITER's tuned CSVs and Triton JSON: winners only; its tuners' profiles: every candidate.",
         "aiter",
         "import_aiter",
         (*_COMMON, "kernel"),

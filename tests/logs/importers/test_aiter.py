@@ -161,6 +161,81 @@ def test_rows_for_where_the_winner_s_library_is_missing_are_no_winners(tmp_path:
 FMOE = (("a", 10, ""), ("b", 15, "flydsl_fallback"))
 
 
+# As AITER's tuners write it to --profile_file: every candidate of a shape, what did not run, what was wrong.
+PROFILE = """\
+gfx,cu_num,M,N,libtype,kernelId,us,kernelName,errRatio
+gfx942,304,1,512,ck,3,12.5,k3,0.0
+gfx942,304,1,512,ck,4,11.5,k4,0.04
+gfx942,304,1,512,asm,3,1.5,k5,0.9
+gfx942,304,2,512,ck,3,inf,None,1.0
+gfx942,304,2,512,ck,4,13.5,k4,Null
+gfx942,304,2,512,asm,3,-1,None,1.0
+"""
+
+
+def test_a_profile_holds_candidates_and_not_winners(tmp_path: Path) -> None:
+    file = write(tmp_path, "profile.csv", PROFILE)
+    imported = import_logs("auto", [file], Options())
+    assert columns(imported, "M", "libtype", "kernelId", "status", "time_ms") == [
+        ("1", "asm", "3", "incorrect", ""),
+        ("1", "ck", "3", "ok", "0.0125"),
+        ("1", "ck", "4", "ok", "0.0115"),
+        ("2", "asm", "3", "invalid", ""),
+        ("2", "ck", "3", "invalid", ""),
+        ("2", "ck", "4", "ok", "0.0135"),
+    ]
+    assert "winners_only" not in imported.spec_text()
+    assert (
+        f"{file}: every candidate is there, not winners alone; 1 failed of an error above 0.05"
+        in imported.notes
+    )
+
+
+def test_a_candidate_that_did_not_run_and_has_no_name_is_no_config(tmp_path: Path) -> None:
+    text = (
+        PROFILE.replace("libtype,kernelId,", "")
+        .replace(",ck,3", "")
+        .replace(",ck,4", "")
+        .replace(",asm,3", "")
+    )
+    imported = import_logs(
+        "auto",
+        [
+            write(
+                tmp_path,
+                "profile.csv",
+                text + "gfx942,304,2,512,3.5,k3,0\n" * 2 + "gfx942,304,2,512,2.5,k5,0\n",
+            )
+        ],
+        Options(),
+    )
+    assert columns(imported, "M", "kernelName") == [
+        ("1", "k3"),
+        ("1", "k4"),
+        ("1", "k5"),
+        *(("2", k) for k in ("k3", "k3", "k4", "k5")),
+    ]
+    assert "2 candidates without a time left out: nothing ran" in imported.notes
+
+
+def test_winners_beside_a_profile_are_left_out(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path, "a_tuned_profile.csv", PROFILE),
+        write(tmp_path, "a_tuned.csv", PROFILE.partition("\ngfx942,304,1,512,asm")[0]),
+    ]
+    imported = import_logs("auto", files, Options())
+    assert len(imported.rows) == 6
+    assert f"{files[1]}: left out, it holds winners, and others every candidate" in imported.notes
+
+
+def test_blank_rows_null_cells_and_columns_without_a_name_say_nothing(tmp_path: Path) -> None:
+    """AITER's own reader drops them: spreadsheets and pandas leave them behind."""
+    text = ",gfx,cu_num,M ,kernelId,splitK,us,\n0,gfx942,304,1,3,Null,5,\n1,gfx942,304,2,4,1,6,\t\n,,,,,,,\n"
+    imported = import_logs("auto", [write(tmp_path, "a_tuned.csv", text)], Options())
+    assert imported.columns[2:7] == ("M", "cu_num", "kernelId", "splitK", "status")
+    assert columns(imported, "M", "kernelId", "splitK") == [("1", "3", ""), ("2", "4", "1")]
+
+
 def test_a_column_that_was_added_behind_the_time_is_blank_in_older_rows(tmp_path: Path) -> None:
     """As gdr_decode_tuned.csv of late 2026 has it."""
     head = "arch,b,NUM_WARPS,duration,waves_per_eu\n"
@@ -187,9 +262,9 @@ def test_the_name_of_a_model_is_no_feature(tmp_path: Path) -> None:
 
 
 def test_kernels_of_other_kinds_are_other_kernels(tmp_path: Path) -> None:
-    for kind in ("gemm", "gemm_of_a_model", "fmoe", "bmm"):
+    for kind in ("gemm", "gemm_of_a_model", "fmoe", "bmm", "batched_gemm"):
         write(tmp_path, f"a8w8_tuned_{kind}.csv", AITER + f"gfx942,304,{len(kind)},2,3\n")
-    with pytest.raises(UsageError, match="--kernel a8w8 or a8w8_bmm or a8w8_fmoe"):
+    with pytest.raises(UsageError, match="--kernel a8w8 or a8w8_batched_gemm or a8w8_bmm or a8w8_fmoe"):
         import_logs("auto", [str(tmp_path)], Options())
 
 
