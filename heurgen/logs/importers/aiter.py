@@ -1,12 +1,12 @@
 """AITER's tuned CSVs and Triton JSON -> winners; what its tuners write to `--profile_file` -> measurements.
 
-A CSV has a row a shape: arch or gfx (with cu_num: the device), the shape, the winner's parameters, `us` or
-`duration` in microseconds, and what followed (kernelName, tflops, bw, errRatio). From the first column known to be
-a parameter to the time all are parameters; kernelName is one where no number says the kernel. Lines that begin with #
-are comments. A profile has the columns of a tuned CSV and a row for every candidate: one that did not run has the time
--1 or inf, one whose result is wrong an error above what the tuners tolerate. A JSON file
-`<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for each bound of M: `M_LEQ_64`,
-`M_GEQ_4096`, `any`; of older versions `small`, `medium_M32`, `medium_M64`, `medium_M128`, `large`, `xlarge`.
+A CSV has a row a shape: arch or gfx (with cu_num: the device), the shape, the winner's parameters, `us` or `duration`
+in microseconds (of HSTU: in milliseconds), and what followed (kernelName, tflops, bw, errRatio). From the first column
+known to be a parameter to the time all are parameters; kernelName is one where no number says the kernel. Lines that
+begin with # are comments. A profile has the columns of a tuned CSV and a row for every candidate: one that did not run
+has the time -1 or inf, one whose result is wrong an error above what the tuners tolerate. A JSON file
+`<arch>-GEMM-<kind>[-N=..-K=..].json` has a winner for each bound of M: `M_LEQ_64`, `M_GEQ_4096`, `any`; of older
+versions `small`, `medium_M32`, `medium_M64`, `medium_M128`, `large`, `xlarge`; of MoE `small_M`, `medium_M`, `large_M`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, csv_row
 from heurgen.logs.vendors import vendor_of
 
 _TIMES = ("us", "duration")
+# Tables that tell their `duration` in milliseconds; it is microseconds in others.
+_IN_MS = re.compile("hstu_")
 # Of the winner, or for readers: never the choice itself.
 _RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio err tflops bw _tag model".split())
 _ERRORS = ("errRatio", "err_ratio", "err")
@@ -37,15 +39,17 @@ _NULL, _NO_KERNEL = "Null", ("None", "")
 # The end of `_tag` of a row that AITER takes where the winner's library is missing.
 _SECOND = "fallback"
 _PARAMETERS = frozenset(
-    "libtype kernelId solidx splitK block_m ksplit run_1stage BV kernelName kernelName1 kernelName2 "
+    "libtype kernel kernelId solidx splitK block_m ksplit run_1stage BV kernelName kernelName1 kernelName2 "
     "waves_per_eu".split()
 )
-_PARAMETER = re.compile(r"(?:tile|wave|warp|block)_[a-z]+|(?!T_FLAT)[A-Z][A-Z0-9_]{2,}")
+# `block_size` is that of attention's pages.
+_PARAMETER = re.compile(r"(?!block_size)(?:tile|wave|warp|block)_[a-z]+|(?!T_FLAT)[A-Z][A-Z0-9_]{2,}")
 _COMMENT = re.compile(r"^#[^\r\n]*", re.MULTILINE)
 _PLACE = ("gfx", "arch", "cu_num")
 _BOUND = re.compile(r"M_(LEQ|GEQ)_([0-9]{1,9})|any")
 # What older versions call their bounds.
 _OLD = {"small": "M_LEQ_15", "large": "M_LEQ_256", "xlarge": "M_GEQ_257"}
+_OLD_MOE = {"small_M": "M_LEQ_255", "medium_M": "M_LEQ_1023", "large_M": "M_GEQ_1024"}
 _OLD_BOUND = re.compile(r"(?:small|medium|xlarge)_M([0-9]{1,9})")
 _NAME = re.compile(r"(?:([A-Za-z0-9]+)-)?([A-Z].*?)((?:-[A-Z]+[0-9]*=[0-9]{1,9})*)\.json")
 _FOLDER = re.compile(r"gfx[0-9a-f]{3,4}")
@@ -54,7 +58,7 @@ _FOLDER = re.compile(r"gfx[0-9a-f]{3,4}")
 def recognises(file: Foreign) -> bool:
     if _is_json(file):
         return (
-            re.search(r'"(M_LEQ_[0-9]+|M_GEQ_[0-9]+|medium_M[0-9]+|any)"\s*:\s*\{', file.text[:65536])
+            re.search(r'"(M_LEQ_[0-9]+|M_GEQ_[0-9]+|medium_M[0-9]*|any)"\s*:\s*\{', file.text[:65536])
             is not None
         )
     first = _COMMENT.sub("", file.text[:65536]).strip().partition("\n")[0]
@@ -138,6 +142,7 @@ def _csv(file: Foreign, options: Options, found: Collected) -> list[_Row]:
         found.notes.append(f"left out, results of the winner: {', '.join(left_out)}")
     read = [(i, n) for i, n in enumerate(header) if n not in left_out]
     error = next((header.index(n) for n in _ERRORS if n in header), None)
+    factor = 1.0 if time == "duration" and _IN_MS.match(file.name) else 1e-3
     known: dict[str, str] = {}
     measured = []
     for line, cells in _first_choices(header, rows, found):
@@ -148,7 +153,7 @@ def _csv(file: Foreign, options: Options, found: Collected) -> list[_Row]:
         place = found.place(file.file, told, options)
         of = {n: row[n] or "none" for n in features} | units
         config = {n: row[n] for n in parameters}
-        duration = time_of(file, value, f"line {line}", factor=1e-3) if ran else None
+        duration = time_of(file, value, f"line {line}", factor=factor) if ran else None
         wrong = error is not None and _is_wrong(cells[error])
         status = "invalid" if not ran else "incorrect" if wrong else "ok"
         measured.append(_Row((place[1], place[0]), of, config, duration, status))
@@ -276,10 +281,11 @@ def _bounds(file: Foreign, data: dict[str, Any]) -> dict[str, Any]:
     Raises:
         LogError: a key is none of these.
     """
-    old = any(key.startswith("medium_M") for key in data)
+    old = any(map(re.compile("medium_M[0-9]").match, data))
+    named = _OLD_MOE if "medium_M" in data else {}
     bounds: dict[str, Any] = {}
     for key, config in data.items():
-        name = key
+        name = named.get(key, key)
         if old and (rounded := _OLD_BOUND.fullmatch(key)):
             name = f"M_LEQ_{int(rounded[1])}"
         elif old and key in _OLD:

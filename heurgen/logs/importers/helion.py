@@ -1,10 +1,10 @@
 """Helion's AOT measurements (`measurements_<hardware>.csv`) and autotune logs (`<base>.csv`) -> measurements.
 
-Measurements hold config and shape features as JSON in cells, times in ms. The rows of an autotune log are of runs,
-each of one shape, and write a config as `Config(block_sizes=[64], num_warps=4)`; kernel, shapes, dtypes and device of
-the runs are in `<base>.meta.jsonl`, which Helion writes where it is asked to collect a dataset. Where it is missing
-`--const` and `--device` say them, and the log must be of one run. Lists of a config become one parameter an entry
-(block_sizes_0).
+Measurements hold config and shape features as JSON in cells, times in ms, and in later versions a status. The rows of
+an autotune log are of runs, each of one shape, and write a config as `Config(block_sizes=[64], num_warps=4)`; kernel,
+shapes, dtypes and device of the runs are in `<base>.meta.jsonl`, which Helion writes where it is asked to collect a
+dataset. Where it is missing `--const` and `--device` say them, and the log must be of one run. Lists of a config become
+one parameter an entry (block_sizes_0).
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ _HARDWARE = re.compile(
 )
 # What a tensor's other features determine.
 _IMPLIED = re.compile(r"arg[0-9]+_(ndim|numel|dtype_size|dtype_cat)")
-# Rows of a log that are no measurement: begun, never run, or run under another config's name.
-_NOT_RUN = ("started", "filtered", "deduplicated")
+# Rows that are no measurement: begun, or never run. What ran under another config's name has a time in measurements.
+_NOT_RUN, _ALIKE = ("started", "filtered"), "deduplicated"
+_GOOD = ("ok", "success")
 _MAX_CONFIG = 65_536
 
 
@@ -100,12 +101,18 @@ def _measurements(file: Foreign, rows: Any, options: Options, found: Collected) 
         if options.kernel not in (None, row["kernel_name"]):
             continue
         kernels.add(cell(file, row["kernel_name"], f"line {line}: kernel_name"))
+        status = cell(file, row.get("status") or "ok", f"line {line}: status")
+        if status in _NOT_RUN:
+            continue
         given = parse_json(file, row["shape_features"], row=line)
         shape = _flat(file, line, a(file, given, dict, f"line {line}: shape_features"))
         features = {k: v for k, v in shape.items() if not _IMPLIED.fullmatch(k)}
-        time = time_of(file, csv_number(file, row["timing_ms"], line, "timing_ms"), f"line {line}: timing_ms")
-        scenario = found.scenario(vendor, device, features)
-        found.add(scenario, _config(file, line, row), time, "ok" if time is not None else "invalid")
+        time = None
+        if good := status in (*_GOOD, _ALIKE):
+            value = csv_number(file, row["timing_ms"], line, "timing_ms")
+            time = time_of(file, value, f"line {line}: timing_ms")
+        why = "ok" if time is not None else "invalid" if good else status
+        found.add(found.scenario(vendor, device, features), _config(file, line, row), time, why)
     return kernels
 
 
@@ -130,14 +137,14 @@ def _logs(
     for line, row in rows:
         run = runs.get(row.get("run_id", ""), _Run("", {}, ""))
         status = cell(file, row["status"] or "failed", f"line {line}: status")
-        if status in _NOT_RUN or options.kernel not in (None, run.kernel or options.kernel):
+        if status in (*_NOT_RUN, _ALIKE) or options.kernel not in (None, run.kernel or options.kernel):
             continue
         kernels |= {run.kernel} - {""}
         device, vendor = found.place(file.file, run.device or None, options)
-        time, good = None, status in ("ok", "success") and row["perf_ms"]
+        time, good = None, status in _GOOD and row["perf_ms"]
         if good:
             time = time_of(file, csv_number(file, row["perf_ms"], line, "perf_ms"), f"line {line}: perf_ms")
-        why = "ok" if time is not None else "invalid" if status in ("ok", "success") else status
+        why = "ok" if time is not None else "invalid" if status in _GOOD else status
         found.add(found.scenario(vendor, device, run.features), _config(file, line, row), time, why)
     return kernels
 

@@ -139,7 +139,7 @@ IMPORTERS = (
     ),
     Importer(
         "sglang",
-        "SGLang's tuned JSON (fused MoE, block fp8): winners only.",
+        "SGLang's tuned JSON (fused MoE, block fp8, LoRA): winners only.",
         "vllm",
         "import_vllm",
         (*_COMMON, "kernel"),

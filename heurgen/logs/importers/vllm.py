@@ -4,7 +4,8 @@ The file's name says device and problem: `E=8,N=3584,device_name=NVIDIA_H200,dty
 `N=..,K=..,device_name=..` (SGLang ships some with no device behind it),
 `headdim=..,dstate=..,device_name=..,cache_dtype=..`. The body maps a number of tokens (of a state update: batch times
 heads) to the winner. A LoRA file is `<device>_SHRINK.json` or `<device>_EXPAND_TRUE.json`, its body nested by
-max_loras, num_slices, m, k, n. SGLang's folder says the Triton version.
+max_loras, num_slices, m, k, n; SGLang's is `lora_shrink,K=..,R=..,S=..,device=...json`, its body by chunk size.
+SGLang's folder says the Triton version.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
 _PAIR = re.compile(r"([A-Za-z_]+)=((?:\[[^\]]*\]|[^,\[\]])+|(?<=device_name=))(?:,|$)")
 _PROBLEM = re.compile(r"(?:E|N|K|headdim)=[0-9].*device_name=")
 _LORA = re.compile(r"(.+?)_((?:FUSED_MOE_LORA_W(?:13|2)_)?(?:SHRINK|EXPAND)(?:_TRUE|_FALSE)?)\.json")
+_CHUNKED = re.compile(r"lora_(shrink|expand),(K=[0-9]{1,15},R=[0-9]{1,15},S=[0-9]{1,15}),device=(.+)\.json")
 _LORA_LEVELS = ("max_loras", "num_slices", "m", "k", "n", "i")
 _SUFFIX = re.compile(r"(_down)?\.json$")
 # What a name leaves out where it is the default.
@@ -30,11 +32,17 @@ _DEFAULTS = {
     "block_fp8": {"dtype": "none", "block_shape": "none"},
     "selective_state_update": {"cache_dtype": "none"},
 }
+# What the keys of a body are numbers of, where they are not of tokens.
+_SIZES = {
+    "selective_state_update": "effective_batch",
+    "csgmv_lora_shrink": "chunk_size",
+    "csgmv_lora_expand": "chunk_size",
+}
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 def recognises(file: Foreign) -> bool:
-    return _PROBLEM.match(file.name) is not None or _LORA.fullmatch(file.name) is not None
+    return _PROBLEM.match(file.name) is not None or any(n.fullmatch(file.name) for n in (_LORA, _CHUNKED))
 
 
 def import_vllm(files: Sequence[Foreign], options: Options) -> Imported:
@@ -63,6 +71,9 @@ def _name(file: Foreign) -> tuple[str, str, dict[str, str]]:
     """The kernel, the device, and the features that the file's name says."""
     if lora := _LORA.fullmatch(file.name):
         return f"lora_{lora[2].lower()}", lora[1].replace("_", " "), {}
+    if chunked := _CHUNKED.fullmatch(file.name):
+        sizes = (pair.split("=") for pair in chunked[2].split(","))
+        return f"csgmv_lora_{chunked[1]}", chunked[3].replace("_", " "), {n: str(int(v)) for n, v in sizes}
     stem, down = _SUFFIX.sub("", file.name), file.name.endswith("_down.json")
     pairs = _PAIR.findall(stem)
     told = {k: v.replace(", ", ",") for k, v in pairs}
@@ -80,7 +91,7 @@ def _name(file: Foreign) -> tuple[str, str, dict[str, str]]:
 
 
 def _flat(file: Foreign, data: dict[str, Any], kind: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    size = "effective_batch" if kind == "selective_state_update" else "M"
+    size = _SIZES.get(kind, "M")
     for key, config in data.items():
         if key == "triton_version":
             continue

@@ -20,7 +20,7 @@ AITER = "gfx,cu_num,M,kernelId,us\n"
 WRONG: Wrong = {
     "aiter": [
         ("a_tuned.csv", H, "gfx,M\n", "FILE:1: found none of the columns us and duration (an untuned list of shapes?)"),
-        ("a_tuned.csv", H, "gfx,M,us\n", "FILE:1: found no parameter, such as BV, block_m, kernelId, kernelName, "
+        ("a_tuned.csv", H, "gfx,M,us\n", "FILE:1: found no parameter, such as BV, block_m, kernel, kernelId, kernelName, "
          "kernelName1, kernelName2, ksplit, libtype, run_1stage, solidx, splitK, waves_per_eu"),
         ("a_tuned.csv", H, AITER + "gfx942,304,1,2\n", "FILE:2: found 4 cells, expected 5"),
         ("a_tuned.csv", H, AITER + "gfx942,304,1,2,fast\n", "FILE:2: column 'us': found 'fast', expected a number"),
@@ -114,6 +114,13 @@ def test_bounds_as_older_versions_name_them(tmp_path: Path) -> None:
         read({"small": {"BLOCK_SIZE_M": 1}, "any": {"BLOCK_SIZE_M": 2}})
 
 
+def test_bounds_as_products_of_experts_name_them(tmp_path: Path) -> None:
+    body = {key: {"BLOCK_SIZE_M": i} for i, key in enumerate(("small_M", "medium_M", "large_M"))}
+    file = write(tmp_path, "MI300X-MOE-FP8_W8A8.json", json.dumps(body))
+    rows = columns(import_logs("auto", [file], Options()), "M", "BLOCK_SIZE_M")
+    assert rows == [("255", "0"), ("1023", "1"), ("1024", "2")]
+
+
 # The columns of AITER's tables, of one row each: what its launch is told, and what the winner sets.
 ROLES = {
     "a8w8_tuned_gemm": ("gfx,cu_num,M,N,K,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio",
@@ -127,6 +134,8 @@ ROLES = {
     "gdr_decode_tuned": ("arch,dtype,b,sq,num_k_heads,head_k_dim,NUM_BLOCKS_PER_V_DIM,NUM_WARPS,WARP_THREADS_K,duration",
                          "dtype b sq num_k_heads head_k_dim", "NUM_BLOCKS_PER_V_DIM NUM_WARPS WARP_THREADS_K"),
     "gdn_tuned": ("arch,K,V,BT,H,T_flat,BV,us", "K V BT H T_flat", "BV"),
+    "attention_tuned": ("gfx,cu_num,head_size,block_size,q_dtype,phase,ctx_bucket,bs,kernel,TILE_SIZE,BLOCK_M,num_warps,us,errRatio,_tag",
+                        "head_size block_size q_dtype phase ctx_bucket bs cu_num", "kernel TILE_SIZE BLOCK_M num_warps"),
     "asm_gemm": ("M,N,K,bias,splitK,us", "M N K bias", "splitK"),
     "by_name_tuned": ("gfx,M,N,us,kernelName,tflops", "M N", "kernelName"),
 }  # fmt: skip
@@ -246,6 +255,14 @@ def test_a_column_that_was_added_behind_the_time_is_blank_in_older_rows(tmp_path
     for line, n in (("gfx950,3,8\n", 3), ("gfx950,3,8,5", 4), ("gfx950,3,8,5.5,2,2\n", 6)):
         with pytest.raises(LogError, match=f":4: found {n} cells, expected 5"):
             import_logs("auto", [write(tmp_path, "gdr_decode_tuned.csv", text + line)], Options())
+
+
+@pytest.mark.parametrize(
+    ("name", "time"), [("gdr_decode_tuned.csv", "0.002"), ("hstu_attention_tuned.csv", "2.0")]
+)
+def test_a_duration_is_of_microseconds_but_for_hstu(tmp_path: Path, name: str, time: str) -> None:
+    file = write(tmp_path, name, "arch,batch,head_dim,block_m,num_waves,duration\ngfx942,1,64,64,4,2.0\n")
+    assert columns(import_logs("auto", [file], Options()), "num_waves", "time_ms") == [("4", time)]
 
 
 def test_a_row_without_the_parameters_of_its_winner_is_torn(tmp_path: Path) -> None:

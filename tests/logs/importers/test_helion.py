@@ -191,3 +191,20 @@ def test_arguments_that_only_some_calls_have_are_none(tmp_path: Path) -> None:
         import_logs("auto", [file], Options()), "arg0_dim0", "arg0_dim1", "arg1_dtype", "arg2_scalar"
     )
     assert found == [("4", "2", "none", "none"), ("8", "none", "torch.int8", "0.5")]
+
+
+def test_the_status_of_measurements(tmp_path: Path) -> None:
+    """What was filtered never ran: no failure. What is like another config has its time."""
+    head = "kernel_name,shape_hash,config_hash,config,shape_features,timing_ms,status\n"
+    ends = ("0.5,ok", "inf,filtered", ",error", "0.25,deduplicated", "inf,timeout", "inf,")
+    rows = [f'k,s,c{i},"{{""num_warps"": {i}}}","{{""arg0_dim0"": 8}}",{end}\n' for i, end in enumerate(ends)]
+    file = write(tmp_path, "measurements_cuda_NVIDIA_H200_13.0.csv", head + "".join(rows))
+    assert columns(import_logs("auto", [file], Options()), "num_warps", "status", "time_ms") == [
+        *(
+            ("0", "ok", "0.5"),
+            ("2", "error", ""),
+            ("3", "ok", "0.25"),
+            ("4", "timeout", ""),
+            ("5", "invalid", ""),
+        ),
+    ]

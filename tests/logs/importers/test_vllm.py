@@ -81,6 +81,17 @@ def test_lora(tmp_path: Path) -> None:
     ]
 
 
+def test_lora_as_sglang_tunes_it(tmp_path: Path) -> None:
+    body = json.dumps({"16": {"BLOCK_N": 64}, "128": {"BLOCK_N": 32, "maxnreg": 160}})
+    for kernel in ("shrink", "expand"):
+        write(tmp_path, f"lora_{kernel},K=1024,R=64,S=3,device=NVIDIA_H200.json", body)
+    imported = import_logs("auto", [str(tmp_path)], Options(kernel="csgmv_lora_shrink"))
+    assert columns(imported, "device", "K", "R", "S", "chunk_size", "BLOCK_N", "maxnreg") == [
+        ("NVIDIA H200", "1024", "64", "3", "16", "64", ""),
+        ("NVIDIA H200", "1024", "64", "3", "128", "32", "160"),
+    ]
+
+
 def test_files_that_their_names_tell_apart_are_no_copies(tmp_path: Path) -> None:
     body = json.dumps({"1": {"BLOCK_SIZE_M": 16}})
     names = [f"E={e},N=64,device_name=NVIDIA_{d}.json" for e in (8, 16) for d in ("H100", "H200")]
