@@ -175,7 +175,7 @@ def _winners(source: Foreign, data: dict[str, Any], names: list[str]) -> tuple[t
         if key not in data["timings"]:
             raise source.error(f"'timings' lacks the key {quoted(key)}", at=key)
         time = _time(source, key, data["timings"][key], index, factor)
-        entries.append(Winner(values, _config(source, key, config), time))
+        entries.append(Winner(values, printed_config(source, key, config), time))
     return tuple(entries), n_dtypes or 0
 
 
@@ -205,21 +205,23 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and abs(value) <= MAX_EXACT_INT)
 
 
-def _config(source: Foreign, key: str, text: object) -> dict[str, str]:
-    """`BLOCK_M: 16, cache_modifier: , maxnreg: None` -> {"BLOCK_M": "16", "cache_modifier": "", "maxnreg": ""}."""
+def printed_config(source: Foreign, key: str, text: object, row: int | None = None) -> dict[str, str]:
+    """What `str(triton.Config)` says, `BLOCK_M: 16, cache_modifier: , maxnreg: None`; nothing and None are blank."""
     marks = list(_FIELD.finditer(text)) if isinstance(text, str) else []
     if not isinstance(text, str) or not marks or marks[0].start() != 0:
         raise source.error(
-            f"the winner of {quoted(key)} is {quoted(text)}, expected 'NAME: value, NAME: value'", at=key
+            f"the winner of {quoted(key)} is {quoted(text)}, expected 'NAME: value, NAME: value'",
+            at=key,
+            row=row,
         )
     ends = [m.start() for m in marks[1:]] + [len(text)]
     config: dict[str, str] = {}
     for mark, end in zip(marks, ends, strict=True):
         name, value = mark.group(1), text[mark.end() : end]
         if name in config:
-            raise source.error(f"the winner of {quoted(key)} names {name} twice", at=key)
+            raise source.error(f"the winner of {quoted(key)} names {name} twice", at=key, row=row)
         what = f"{name} in the winner of {quoted(key)}"
-        config[name] = "" if value in ("", "None") else check_text(value, what, file=source.file)
+        config[name] = "" if value in ("", "None") else check_text(value, what, file=source.file, row=row)
     return config
 
 

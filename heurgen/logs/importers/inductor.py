@@ -20,6 +20,7 @@ from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, setting, time_of
+from heurgen.logs.importers.printed import Line, by_process
 
 _MM = ("M", "K", "N")
 # Of a batched product Inductor takes the first two sizes of the first matrix: its K is not logged.
@@ -40,12 +41,6 @@ _SHAPES = {
     ),
 }
 _OWN = ("time", "kernel_type", *_FLEX)
-# What launchers write before each line of a process ("[rank0]:", "(Worker_TP0 pid=27)", in colours); it tells apart the
-# lines of several. What loggers write ends in "]" or ":"; the hour that it may begin with is no process.
-_SOURCE = re.compile(
-    r"\s{0,16}(\[[A-Za-z_]*[0-9]+\]:|\[[0-9]+,[0-9]+\]<std(?:out|err)>:|\([A-Za-z][^()]{0,99}pid=[^()]{1,99}\)|[0-9]{1,5}:(?![0-9]))"
-)
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
 _STRIDES = re.compile(r"(?:^|[\]:])\s*strides: ?([\[(].*)$")
 _DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+)")
@@ -245,20 +240,10 @@ def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[Choice]:
 # --- what max-autotune prints -----------------------------------------------------------------------------
 
 
-Line = tuple[int, str]
-
-
 def _printed(file: Foreign, found: Collected) -> Iterator[Row]:
-    """What each process printed: processes tune at the same time, so that their lines are mixed."""
-    sources: dict[str, list[Line]] = {}
-    for row, line in enumerate(file.text.split("\n"), 1):
-        text = _COLOUR.sub("", line[:4000]) if "\x1b" in line else line[:4000]
-        source = _SOURCE.match(text)
-        sources.setdefault(source[1] if source else "", []).append(
-            (row, text[source.end() if source else 0 :])
-        )
+    """What each process printed."""
     any_choice = False
-    for lines in sources.values():
+    for lines in by_process(file):
         for choice in _blocks(file, lines, found):
             any_choice = True
             yield choice

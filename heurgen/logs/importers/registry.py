@@ -61,6 +61,15 @@ IMPORTERS = (
         named=True,
     ),
     Importer(
+        "triton-printed",
+        "What TRITON_PRINT_AUTOTUNING prints: winners only.",
+        "triton_printed",
+        "import_triton_printed",
+        (*_COMMON, "keys", "key_from", "kernel"),
+        "*",
+        "stderr.txt -o log.csv --keys M,N,K --device 'NVIDIA H200' --kernel matmul",
+    ),
+    Importer(
         "inductor",
         "Inductor's max-autotune logs: matrix products, FlexAttention, convolutions.",
         "inductor",

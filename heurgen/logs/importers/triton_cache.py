@@ -31,7 +31,7 @@ _OFF = {"num_ctas": ("1",)}
 # p80 - p20 of a normal distribution, in standard deviations.
 _SPREAD = 1.6832
 Config = tuple[tuple[str, str], ...]
-_Timings = dict[Config, tuple[float | None, float | None]]
+Timings = dict[Config, tuple[float | None, float | None]]
 
 
 def recognises(file: Foreign) -> bool:
@@ -39,15 +39,15 @@ def recognises(file: Foreign) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tuning:
-    """One file: (time, noise) by config; a time of None is a failure. `fields` of a config stand beside its kwargs."""
+class Tuning:
+    """(time, noise) by config; a time of None is a failure. `fields` of a config stand beside its kwargs."""
 
     file: str
     age: tuple[float, str]
     kernel: str
     key: tuple[str, ...]
     fields: frozenset[str]
-    timings: _Timings
+    timings: Timings
 
 
 def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
@@ -56,17 +56,9 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
     if not timed:
         raise LogError("no config was timed", file=tunings[0].file, column="configs_timings")
     empty, tunings = len(tunings) - len(timed), timed
-    if options.keys and options.key_from:
-        raise UsageError("--keys and --key-from say the same", hint="give one of them")
-    said = split_place(options.key_from)[1] if options.key_from else None
-    kernel = _one_kernel(tunings, options.kernel or (said if said in {t.kernel for t in tunings} else None))
+    kernel = one_kernel(tunings, options)
     tunings = sorted((t for t in tunings if t.kernel == kernel), key=lambda t: t.age)
-    names = options.keys or (decorator_keys(options.key_from) if options.key_from else ())
-    if not names:
-        raise UsageError(
-            f"a Triton cache does not name its key, which holds {', '.join(map(quoted, tunings[0].key))}",
-            hint="--keys M,N,K in the decorator's order, or --key-from file.py:function",
-        )
+    names = key_names(options, "a Triton cache", tunings[0].key)
     found = Collected("triton")
     device, vendor = found.place(tunings[0].file, None, options)
     found.kernel = kernel
@@ -74,7 +66,7 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
         found.notes.append(f"{counted(empty, 'file')} without a timed config left out")
     merged = _merged(tunings, found)
     dropped = _left_off(tunings)
-    features = _features(tunings, names, found.notes)
+    features = key_features(tunings, names, found.notes)
     for key, timings in merged.items():
         scenario = found.scenario(vendor, device, features[key])
         for config, (time, noise) in timings.items():
@@ -85,9 +77,9 @@ def import_triton(files: Sequence[Foreign], options: Options) -> Imported:
     return found.imported(options)
 
 
-def _merged(tunings: Sequence[_Tuning], found: Collected) -> dict[tuple[str, ...], _Timings]:
+def _merged(tunings: Sequence[Tuning], found: Collected) -> dict[tuple[str, ...], Timings]:
     """The timings of every key; tunings, ascending in age, replace those of the same config before them."""
-    merged: dict[tuple[str, ...], _Timings] = {}
+    merged: dict[tuple[str, ...], Timings] = {}
     replaced = 0
     for tuning in tunings:
         own = merged.setdefault(tuning.key, {})
@@ -98,7 +90,10 @@ def _merged(tunings: Sequence[_Tuning], found: Collected) -> dict[tuple[str, ...
     return merged
 
 
-def _one_kernel(tunings: Sequence[_Tuning], wanted: str | None) -> str:
+def one_kernel(tunings: Sequence[Tuning], options: Options) -> str:
+    """The kernel that the options say, `--key-from` among them, or the only one."""
+    said = split_place(options.key_from)[1] if options.key_from else None
+    wanted = options.kernel or (said if said in {t.kernel for t in tunings} else None)
     kernels = sorted({t.kernel for t in tunings})
     if wanted is not None and wanted not in kernels:
         raise UsageError(f"no file is of the kernel {quoted(wanted)}", hint=f"found: {', '.join(kernels)}")
@@ -107,7 +102,7 @@ def _one_kernel(tunings: Sequence[_Tuning], wanted: str | None) -> str:
     return wanted or kernels[0]
 
 
-def _left_off(tunings: Sequence[_Tuning]) -> set[str]:
+def _left_off(tunings: Sequence[Tuning]) -> set[str]:
     """Fields that no config turns on."""
     on = {n for t in tunings for c in t.timings for n, value in c if value not in _OFF.get(n, ("0", "false"))}
     return {n for t in tunings for n in t.fields} - on - (set(_FIELDS) - _OFF.keys())
@@ -120,7 +115,7 @@ def _kernel(file: Foreign) -> str:
     return file.name.removesuffix(_ENDING) if file.name.endswith(_ENDING) else "kernel"
 
 
-def _read(file: Foreign) -> _Tuning:
+def _read(file: Foreign) -> Tuning:
     """Triton leaves out configs with hooks: a file may have no timings."""
     data = a(file, parse_json(file), dict, "")
     for name in ("key", "configs_timings"):
@@ -140,7 +135,7 @@ def _read(file: Foreign) -> _Tuning:
         changed = os.stat(file.file).st_mtime
     except OSError:
         changed = 0.0
-    return _Tuning(file.file, (changed, file.digest), _kernel(file), key, frozenset(fields), timings)
+    return Tuning(file.file, (changed, file.digest), _kernel(file), key, frozenset(fields), timings)
 
 
 def _config(file: Foreign, data: Any, path: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -169,7 +164,24 @@ def _timing(file: Foreign, data: Any, path: str) -> tuple[float | None, float | 
 # --- the key ----------------------------------------------------------------------------------------------
 
 
-def _check_names(tunings: Sequence[_Tuning], names: Sequence[str], notes: list[str]) -> None:
+def key_names(options: Options, what: str, key: Sequence[str]) -> tuple[str, ...]:
+    """The names of the key, which `what` does not tell, as the options do.
+
+    Raises:
+        UsageError: they do not, or twice.
+    """
+    if options.keys and options.key_from:
+        raise UsageError("--keys and --key-from say the same", hint="give one of them")
+    names = options.keys or (decorator_keys(options.key_from) if options.key_from else ())
+    if not names:
+        raise UsageError(
+            f"{what} does not name its key, which holds {', '.join(map(quoted, key))}",
+            hint="--keys M,N,K in the decorator's order, or --key-from file.py:function",
+        )
+    return names
+
+
+def _check_names(tunings: Sequence[Tuning], names: Sequence[str], notes: list[str]) -> None:
     """A name too many takes the first dtype for its value; so does one that a launch was not given.
 
     Raises:
@@ -185,8 +197,8 @@ def _check_names(tunings: Sequence[_Tuning], names: Sequence[str], notes: list[s
             notes.append(f"{name} is a dtype in every key ({typed[0].key[i]}): is it one name too many?")
 
 
-def _features(
-    tunings: Sequence[_Tuning], names: Sequence[str], notes: list[str]
+def key_features(
+    tunings: Sequence[Tuning], names: Sequence[str], notes: list[str]
 ) -> dict[tuple[str, ...], dict[str, str]]:
     """Each key as features: the decorator's names, then dtypes; a dtype that never varies is left out.
 
