@@ -56,7 +56,7 @@ _LAUNCH_SIZE = re.compile(
     r".*_(padding|unroll|unrolling|vectori[sz]ed?|prefetch|swizzle|stages|warps|staging)|(read_only|loop_unroll.*)|"
     r"threads?_per_.*|elements?_per_.*|items?_per_.*|rows_per_.*|(block|tile)_?(dim|size)?_?[xyz0-9]|[mnk](wg|dim[abc]|wi)|"
     r"vw[mnd]|str[mn]|s[ab]|mode|policy|scheduler?|schedule|strategy|cache_modifier|eviction_policy|epilogue|mma.*|"
-    r"instruction.*|pack.*|allow_tf32|use_fast_accum|split|splitk|streamk|stream_k|raster.*|max_?n?_?reg(s|isters)?"
+    r"instruction.*|(inst|warps)_[mnk]|op_class|pack.*|allow_tf32|use_fast_accum|split|splitk|streamk|stream_k|raster.*|max_?n?_?reg(s|isters)?"
 )
 _FEATURE_PREFIX = re.compile(r"(avg|max|min|mean|total|sum)_")
 _PARAMETER = re.compile(
@@ -73,12 +73,12 @@ _COUNT = re.compile(
 _LABEL = re.compile(
     r"workload|label|tags?|notes?|comments?|names?|phase|case|suite|source|origin|host|hostname|user|driver|torch|"
     r"kernel_?name[0-9]?|triton|cuda|rocm|commit|git.*|date|timestamp|when|.*_version|version|kernel|kernel_name|id|index|uuid|row|"
-    r".*_(id|idx|index|hash|uuid)|config|choice|config_name|hash|unnamed.*|description"
+    r".*_(id|idx|index|hash|uuid)|(min|max)_cc|config|choice|config_name|hash|unnamed.*|description"
 )
 _RESULT = re.compile(
     r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
     r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples|"
-    r"err_?[0-9]?|err_?ratio|disposition|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
+    r"err_?[0-9]?|err_?ratio|disposition|status|outcome|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
     r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|regs|shared_bytes|smem_bytes|(achieved_)?occupancy|(.*_)?util(_pct|_percent)?|energy.*|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean"
 )
@@ -93,7 +93,7 @@ _SUCCESS = frozenset(
 )
 FAILURES = frozenset(
     "nan inf -inf infinity oom error failed fail failure timeout invalid none n/a na crash crashed oor -1 wrong "
-    "incorrect unsupported skipped exception abort aborted mismatch unfit - --".split()
+    "incorrect unsupported skipped exception abort aborted mismatch unfit not - --".split()
 )
 # Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
 _SUCCEEDED = re.compile(r"(is_)?(ok|success|successful|succeeded|pass|passed|valid|correct|result)")

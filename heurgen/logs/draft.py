@@ -156,10 +156,9 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     if "time" not in found and (time := _time_column(table)) is not None:
         found["time"] = time
     others = [c for c in table.texts if c not in found.values()]
-    if "status" not in found and (
-        fits := [c for c in others if column_names.is_status(plain(c), table.texts[c])]
-    ):
-        found["status"] = fits[0]
+    fits = [c for c in others if column_names.is_status(plain(c), table.texts[c])]
+    if status := _strictest(table, found.get("status"), fits):
+        found["status"] = status
     log, remarks = replace(LogColumns(), **found), {}  # type: ignore[arg-type]
     if "vendor" not in found:
         guess = guessed_vendor(table.texts.get(found.get("device", ""), []), said.vendor)
@@ -197,6 +196,26 @@ def _by_name(table: Cells, key: str, taken: Collection[str | None]) -> str | Non
     if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
         fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
     return min(fitting, key=lambda n: (fitting[n], n), default=None)
+
+
+def _strictest(table: Cells, named: str | None, fits: Sequence[str]) -> str | None:
+    """The status column: one of that name, but for one by its texts that fails more of what succeeded there.
+
+    CUTLASS's Status is "success" where a kernel ran, its Disposition "incorrect" where the result was wrong.
+    """
+    if named is None:
+        return next(iter(fits), None)
+
+    def succeeded(column: str) -> set[int]:
+        words = column_names.success_words(plain(column), table.texts[column])
+        places = [i for i, text in enumerate(table.texts[column]) if text in words]
+        return set(np.flatnonzero(np.isin(table.codes[column], places)).tolist())
+
+    import numpy as np
+
+    return min(
+        (c for c in fits if succeeded(c) < succeeded(named)), key=lambda c: len(succeeded(c)), default=named
+    )
 
 
 def _without_unread_vendors(table: Cells, said: Said) -> tuple[Cells, Said, tuple[tuple[str, str], ...]]:

@@ -161,6 +161,9 @@ def _by_groups(
     for column in left:
         if column in outer:
             why = "guess: an outer loop of the sweep; confirm"
+        elif _of_configs(table, column, inputs, parameters):
+            found[column] = _parameter_guess(column, "guess: the parameters determine it; confirm")
+            continue
         elif not _varies(table, column, inputs + left):
             why = "guess: the other columns determine it; confirm"
         elif types[column] == "float":
@@ -172,6 +175,17 @@ def _by_groups(
             continue
         found[column] = _feature_guess(table.texts[column], why)
     return found
+
+
+def _of_configs(table: Cells, column: str, inputs: list[str], parameters: list[str]) -> bool:
+    """Whether the known parameters determine a column that the known features do not: it says more of a config.
+
+    Configs in one row each determine every column.
+    """
+    config = _groups([table.codes[p] for p in parameters])
+    if len(config) < table.n or 2 * (int(config.max()) + 1) > table.n:
+        return False
+    return not _varies_inside(table.codes[column], config) and _varies(table, column, inputs)
 
 
 # Inner loops change at least this many times as often as outer ones.

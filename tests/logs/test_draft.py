@@ -225,6 +225,25 @@ def test_what_only_looks_like_a_status(tmp_path: Path, name: str, texts: tuple[s
     assert "status" not in drafted(write(tmp_path / "a.csv", rows))["log"]
 
 
+def test_of_two_statuses_the_one_counts_that_fails_more(tmp_path: Path) -> None:
+    """CUTLASS's profiler: a kernel ran, and its result was wrong."""
+    head = "vendor,device,Operation,Disposition,Status,m,cta_m,warps_m,inst_m,min_cc,Runtime\n"
+    ends = (("passed", "success", 1.5), ("incorrect", "success", 0.5), ("not_run", "not_supported", 0))
+    rows = [
+        f"nvidia,H200,op{i},{told},{status},{m},{64 * i + 64},{i % 2 + 1},16,80,{time}\n"
+        for m in (64, 128)
+        for i, (told, status, time) in enumerate(ends)
+    ]
+    log = tmp_path / "profile.csv"
+    log.write_text(head + "".join(rows))
+    spec = parse_spec(draft_spec(log))
+    assert (spec.log.status, spec.log.success) == ("Disposition", ("passed",))
+    assert [f.name for f in spec.features] == ["m"]
+    assert [p.name for p in spec.parameters] == ["Operation", "cta_m", "warps_m", "inst_m"]
+    (tmp_path / "unverified.csv").write_text((head + "".join(rows)).replace("passed", "not_verified"))
+    assert parse_spec(draft_spec(tmp_path / "unverified.csv")).log.status == "Status"
+
+
 def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:
     rows = [{k: v for k, v in r.items() if k not in ("vendor", "device")} for r in matmul()]
     text = draft_spec(write(tmp_path / "a.csv", rows))

@@ -161,6 +161,21 @@ def test_ids_and_results_are_told_by_how_often_they_differ() -> None:
     assert why(text)["score"] == "guess: a float that varies like a result; confirm"
 
 
+def test_what_the_parameters_determine_and_the_features_do_not_is_of_a_config() -> None:
+    rows = [f"{m},{b},op{b},{2 * m},1" for m in (1, 2, 3) for b in (16, 32)]
+    text = "M,BLOCK_M,operation,doubled,time_ms\n" + "\n".join(rows)
+    assert why(text)["operation"] == "guess: the parameters determine it; confirm"
+    assert roles(text) == {
+        "M": "feature",
+        "BLOCK_M": "parameter",
+        "operation": "parameter",
+        "doubled": "feature",
+    }
+    # Configs in one row each determine everything.
+    once = "M,BLOCK_M,operation,time_ms\n" + "\n".join(f"{m},{16 * m},op{m},1" for m in (1, 2, 3))
+    assert roles(once)["operation"] == "feature"
+
+
 def test_the_column_of_a_whole_config() -> None:
     def found(text: str) -> str | None:
         cells = parse_cells([("t", text)])
