@@ -1,0 +1,67 @@
+"""CLBlast's and CLTune's results: what is written is read back, and wrong files have one message each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heurgen.logs.importers.collect import Options
+from heurgen.logs.importers.registry import import_logs
+from tests.logs.importers.helpers import Case, H, Wrong, cases, check_refusal, columns, write
+
+
+def result(time: Any = 0.5, **parameters: Any) -> dict[str, Any]:
+    return {"kernel": "Xgemm", "time": time, "parameters": parameters or {"MWG": 32}}
+
+
+def tuned(*results: Any, **more: Any) -> str:
+    head = {"kernel_family": "xgemm", "precision": "32", "arg_m": "64", "arg_n": "8", "device": "NVIDIA H200"}
+    return json.dumps(head | {"results": list(results) or [result()]} | more)
+
+
+WRONG: Wrong = {
+    "clblast": [
+        ("t.json", H, "", "FILE: the file is empty"),
+        ("t.json", H, "{", "FILE:1: is no JSON: Expecting property name enclosed in double quotes, at character 2"),
+        ("t.json", H, "[]", "FILE: found a list, expected an object"),
+        ("t.json", H, "{}", "FILE: the key 'kernel_family' is missing"),
+        ("t.json", H, '{"sections": [{}]}', "FILE: column 'sections[0]': the key 'kernel_family' is missing"),
+        ("t.json", H, '{"sections": 1}', "FILE: column 'sections': found a number, expected a list"),
+        ("t.json", H, tuned(results=None), "FILE:1: column 'results': found null, expected a list"),
+        ("t.json", H, tuned(3), "FILE: column 'results[0]': found a number, expected an object"),
+        ("t.json", H, tuned({"time": 1.0}), "FILE: column 'results[0].parameters': found null, expected an object"),
+        ("t.json", H, tuned({"parameters": {}}), "FILE: column 'results[0].parameters': the config is empty"),
+        ("t.json", H, tuned(result("fast")), "FILE: column 'results[0].time': found 'fast', expected a finite time "
+         "above 0, or Infinity"),
+        ("t.json", H, tuned(result(None)), "every measurement of clblast failed: 'invalid'"),
+        ("t.json", Options(kernel="xgemv"), tuned(), "no file is of the kernel 'xgemv' (found: xgemm)"),
+        ("t.json", Options(), tuned(device=""), "FILE does not say the device (say which: --device NAME)"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "case"), cases(WRONG))
+def test_wrong_files(tmp_path: Path, kind: str, case: Case) -> None:
+    check_refusal(tmp_path, kind, case)
+
+
+def test_measurements(tmp_path: Path) -> None:
+    write(tmp_path, "xgemm_64.json", tuned(result(0.5, MWG=32), result(None, MWG=64), result(0, MWG=128)))
+    write(tmp_path, "xgemm_128.json", tuned(result(0.25, MWG=64), arg_m="128", best_time="0.25"))
+    imported = import_logs("auto", [str(tmp_path)], Options())
+    assert columns(imported, "precision", "m", "n", "MWG", "status", "time_ms") == [
+        ("32", "64", "8", "32", "ok", "0.5"),
+        ("32", "64", "8", "64", "invalid", ""),
+        ("32", "64", "8", "128", "invalid", ""),
+        ("32", "128", "8", "64", "ok", "0.25"),
+    ]
+    assert 'name = "xgemm"' in imported.spec_text()
+
+
+def test_a_database(tmp_path: Path) -> None:
+    sections = [json.loads(tuned(kernel_family=name, arg_m=m)) for name, m in (("a", "1"), ("b", "2"))]
+    file = write(tmp_path, "database.json", json.dumps({"sections": sections}))
+    assert columns(import_logs("auto", [file], Options(kernel="b")), "m", "MWG") == [("2", "32")]
