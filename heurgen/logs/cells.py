@@ -27,7 +27,7 @@ from heurgen.base.errors import LogError
 from heurgen.base.reading import GZIP, check_lines, decoded, path_of, read_bytes, too_large, unpacked
 from heurgen.logs import frame, parquet
 from heurgen.logs.delimited import Interners, checked_header, read_csv, record_line, record_lines
-from heurgen.logs.jsonl import is_json_array, is_jsonl, read_jsonl
+from heurgen.logs.jsonl import is_jsonl, read_jsonl
 from heurgen.logs.lines import coded, interner
 
 if TYPE_CHECKING:
@@ -182,11 +182,6 @@ class _Reader:
     def add_text(self, path: str, text: str) -> None:
         if self._is_copy(path, hashlib.sha256(text.encode()).digest()):
             return
-        if is_json_array(text):
-            hint = (
-                "write an object a line: jq -c '.[]', or pandas' to_json(..., orient=\"records\", lines=True)"
-            )
-            raise LogError("found a JSON array, expected a table", file=path, row=1, hint=hint)
         if is_jsonl(text):
             self._add(*_read_jsonl(path, text, self._n, self._interners))
         else:

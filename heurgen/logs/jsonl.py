@@ -1,5 +1,6 @@
 """JSON lines -> columns of codes: an object a line; null and a missing key are blank cells. An object in it gives
 columns of its own ({"gpu": {"name": ...}}: `gpu.name`), and so does a short list of scalars (`sizes.0`, `sizes.1`).
+A file that is one list of objects is read as well; a row's line is the one on which its object begins.
 
 Programs write the same keys in the same order on every line. Such a line is split at its separators, and a cell that
 was there before (`num_warps": 4`) is looked up, not parsed: some six times as fast as a JSON parser. A part of the
@@ -22,6 +23,10 @@ MAX_DEPTH = 6
 # Elements of a list that become columns.
 MAX_LIST = 16
 _PANDAS = 'pandas writes such with to_json(..., orient="records", lines=True)'
+_OBJECT = re.compile(r"\s*(\[\s*)?\{")
+_SPACE = re.compile(r"\s*")
+# Objects of a list that are taken together.
+_TOGETHER = 4096
 # Cells of a column that are remembered: nearly every time is another.
 _KEPT = 2**16
 _CONSTANTS: Mapping[str, str] = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan", "null": ""}
@@ -39,13 +44,8 @@ Columns = Mapping[str, Ints]
 
 
 def is_jsonl(text: str) -> bool:
-    """Whether the first line begins an object. (A CSV header that begins so would be a strange one.)"""
-    return text[:65536].lstrip()[:1] == "{"
-
-
-def is_json_array(text: str) -> bool:
-    """Whether the text begins as a list of objects: JSON, yet not an object a line."""
-    return re.match(r"\s*\[\s*\{", text[:65536]) is not None
+    """Whether it begins with an object or a list of them. (A CSV header that begins so would be a strange one.)"""
+    return _OBJECT.match(text[:65536]) is not None
 
 
 def read_jsonl(path: str, text: str, codes_of: CodesOf) -> Iterator[tuple[Columns, Sequence[int]]]:
@@ -56,6 +56,11 @@ def read_jsonl(path: str, text: str, codes_of: CodesOf) -> Iterator[tuple[Column
     Raises:
         LogError: a line is no object, names a key twice, or holds what is nested too deeply or too long a list.
     """
+    if text.lstrip()[:1] == "[":
+        for listed in _listed(path, text):
+            mixed = _mixed(path, listed)
+            yield {name: coded(t, codes_of(name)) for name, t in mixed.items()}, [own for own, _ in listed]
+        return
     line = 1
     form = _form(text[: text.find("\n") + 1 or len(text)], codes_of)
     for part in parts(text):
@@ -161,6 +166,36 @@ def _records(path: str, part: Sequence[str], first: int) -> Iterator[tuple[int, 
         if not isinstance(pairs, _Pairs):
             raise LogError("found no object, expected one on every line", file=path, row=line)
         yield line, pairs
+
+
+def _listed(path: str, text: str) -> Iterator[list[tuple[int, _Pairs]]]:
+    """The objects of a list, some at a time, each with the line on which it begins."""
+    at, line = text.index("[") + 1, 1 + text.count("\n", 0, text.index("["))
+    found: list[tuple[int, _Pairs]] = []
+    more = True
+    while more:
+        begin = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        line += text.count("\n", at, begin)
+        try:
+            value, end = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError) as error:
+            row = getattr(error, "lineno", line)
+            raise LogError(
+                f"the list is no JSON: {getattr(error, 'msg', error)}", file=path, row=row
+            ) from error
+        if not isinstance(value, _Pairs):
+            raise LogError("found no object, expected one for every row", file=path, row=line)
+        found.append((line, value))
+        at = _SPACE.match(text, end).end() + 1  # type: ignore[union-attr]
+        line += text.count("\n", begin, at)
+        more = text[at - 1 : at] == ","
+        if not more and text[at - 1 : at] != "]":
+            raise LogError("the list is no JSON: expected , or ] behind an object", file=path, row=line)
+        if len(found) == _TOGETHER or not more:
+            yield found
+            found = []
+    if text[at:].strip():
+        raise LogError("found more behind the list", file=path, row=line)
 
 
 def _mixed(path: str, records: Sequence[tuple[int, _Pairs]]) -> Mapping[str, Sequence[str]]:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heurgen.base.errors import LogError
 from heurgen.logs import jsonl, lines
 from heurgen.logs.cells import parse_cells, read_cells
 from tests.logs.tables import refused
@@ -86,14 +85,45 @@ def test_bad_json_lines(tmp_path: Path, text: str, message: str) -> None:
     assert refused(tmp_path, text, "log.jsonl").startswith(message)
 
 
-@pytest.mark.parametrize("text", ['[{"vendor": "amd"}]', ' [\n  {"vendor": "amd"},\n  {}\n]\n'])
-def test_a_json_array_is_told_how_to_become_lines(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(text)
-    with pytest.raises(
-        LogError, match=r":1: found a JSON array, expected a table \(write an object a line: jq -c '\.\[\]'"
-    ):
-        read_cells([path])
+@pytest.mark.parametrize("layout", ["compact", "indented", "a line each"])
+def test_a_list_of_objects_is_a_table(tmp_path: Path, layout: str) -> None:
+    rows = [
+        {"M": 1, "config": {"BLOCK": 16}, "ms": 0.5},
+        {"M": 2, "ms": None},
+        {"config": {"BLOCK": 64}, "ms": 1e-3},
+    ]
+    text = {
+        "compact": json.dumps(rows),
+        "indented": "\n" + json.dumps(rows, indent=1) + "\n",
+        "a line each": "[\n" + ",\n".join(map(json.dumps, rows)) + "]",
+    }[layout]
+    (tmp_path / "list.json").write_text(text)
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    listed, lines = read_cells([tmp_path / "list.json"]), read_cells([tmp_path / "lines.jsonl"])
+    assert listed.texts == lines.texts
+    assert {n: c.tolist() for n, c in listed.codes.items()} == {n: c.tolist() for n, c in lines.codes.items()}
+
+
+def test_a_row_of_a_list_is_where_its_object_begins(tmp_path: Path) -> None:
+    text = '[\n {"n": 1,\n  "m": 2},\n\n {"n": 1, "n": 2}]'
+    assert refused(tmp_path, text, "log.json") == "FILE:5: column 'n': the key is there twice"
+    many = "[" + ",\n".join('{"n": 1}' for _ in range(5000)) + ',\n{"n": [[1]]}]'
+    assert refused(tmp_path, many, "log.json").startswith("FILE:5001: column 'n': found another list")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[{"n": 1},\n 3]', "FILE:2: found no object, expected one for every row"),
+        ('[{"n": 1}\n {"n": 2}]', "FILE:2: the list is no JSON: expected , or ] behind an object"),
+        ('[{"n": 1},\n{"n": 2', "FILE:2: the list is no JSON: Expecting ',' delimiter"),
+        ('[{"n": 1},\n]', "FILE:2: the list is no JSON: Expecting value"),
+        ('[{"n": 1}]\n{"n": 2}\n', "FILE:1: found more behind the list"),
+        ('[{"n": 1}', "FILE:1: the list is no JSON: expected , or ] behind an object"),
+    ],
+)
+def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, text, "log.json") == message
 
 
 PANDAS = 'pandas writes such with to_json(..., orient="records", lines=True)'
