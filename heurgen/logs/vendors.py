@@ -11,7 +11,7 @@ from heurgen.spec.kernel_spec import vendor_problem
 
 _WORDS = {
     "nvidia": (
-        r"nvidia|tesla|geforce|quadro|[rg]tx([0-9]{4}[a-z]*)?|titan|cuda|sm_?[0-9]{2,3}[a-z]?|"
+        r"nvidia|tesla|geforce|quadro|jetson|orin|xavier|[rg]tx([0-9]{4}[a-z]*)?|titan|cuda|sm_?[0-9]{2,3}[a-z]?|"
         r"(a10g?|a100x?|a30|a40|a800|h20|h100|h200|h800|b100|b200|b300|gb10|gb200|gb300|gh200|l4|l20|l40s?|v100s?|p100|t4g?)|"
         r"a[246]000"
     ),

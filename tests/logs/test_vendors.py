@@ -25,6 +25,7 @@ from heurgen.logs.vendors import guessed_vendor, vendor_of
         ("AMD Instinct MI300X", "amd"),
         ("gfx942, 304 CUs", "amd"),
         ("W7800", "amd"),
+        ("Orin (nvgpu)", "nvidia"),
         ("Intel(R) Arc", "intel"),
         ("Alien 3000", None),
         ("NVIDIA or AMD", None),

@@ -39,9 +39,11 @@ def test_hostile_sizes_are_refused_in_one_way(
         assert str(error.value) == f"{file}: is larger than 1 MiB (that is the most that heurgen reads)"
 
 
-@pytest.mark.parametrize(
-    "kind", [i.kind for i in IMPORTERS if i.kind not in ("miopen", "autoheuristic", "helion")]
-)
+# Kinds that are no JSON.
+TEXTS = ("miopen", "autoheuristic", "helion", "triton-printed")
+
+
+@pytest.mark.parametrize("kind", [i.kind for i in IMPORTERS if i.kind not in TEXTS])
 def test_too_many_values_and_deep_brackets_and_huge_numbers(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
