@@ -63,7 +63,9 @@ def recognises(file: Foreign) -> bool:
         )
     first = _COMMENT.sub("", file.text[:65536]).strip().partition("\n")[0]
     header = [name.strip() for name in first.split(",")]
-    return any(t in header for t in _TIMES) and any(n in header for n in (*_PLACE, *_PARAMETERS))
+    return any(t in header for t in _TIMES) and any(
+        n in header for n in (*_PLACE, *_PARAMETERS) if n != "kernel"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,11 @@ def test_rows_for_where_the_winner_s_library_is_missing_are_no_winners(tmp_path:
 FMOE = (("a", 10, ""), ("b", 15, "flydsl_fallback"))
 
 
+def test_a_table_of_kernels_is_one_of_the_user(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="is of no kind that is known"):
+        import_logs("auto", [write(tmp_path, "own.csv", "kernel,M,us\na,1,2.5\n")], Options())
+
+
 # As AITER's tuners write it to --profile_file: every candidate of a shape, what did not run, what was wrong.
 PROFILE = """\
 gfx,cu_num,M,N,libtype,kernelId,us,kernelName,errRatio
