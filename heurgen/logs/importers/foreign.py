@@ -263,16 +263,21 @@ def csv_rows(
         except csv.Error as error:
             raise file.error(f"is no CSV: {error}", row=line) from error
 
+    header = _header(file, reader)
+    named = [i for i, h in enumerate(header) if h]
+    spare = 1 if needed and header and header[-1] not in needed else 0
+    torn = 0 if file.text.endswith(("\n", "\r")) else file.text.count("\n") + 1
+    return [header[i] for i in named], rows()
+
+
+def _header(file: Foreign, reader: Iterator[list[str]]) -> list[str]:
     try:
         header = [h.strip() for h in next(filter(None, reader), [])]
     except csv.Error as error:
         raise file.error(f"is no CSV: {error}", row=1) from error
-    named = [i for i, h in enumerate(header) if h]
     if twice := next((h for i, h in enumerate(header) if h and h in header[:i]), None):
         raise file.error(f"two columns are named {quoted(twice)}", row=1)
-    spare = 1 if needed and header and header[-1] not in needed else 0
-    torn = 0 if file.text.endswith(("\n", "\r")) else file.text.count("\n") + 1
-    return [header[i] for i in named], rows()
+    return header
 
 
 def csv_number(file: Foreign, text: str, row: int, column: str) -> float:
