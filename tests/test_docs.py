@@ -12,6 +12,9 @@ import click
 import pytest
 
 from heurgen.cli import main
+from heurgen.ship.project import _KEYS as PROJECT_KEYS
+from heurgen.spec.kernel_spec import _FEATURE_KEYS as FEATURE_KEYS
+from heurgen.spec.kernel_spec import _PARAMETER_KEYS as PARAMETER_KEYS
 from heurgen.spec.kernel_spec import parse_spec
 from heurgen.tune.space import space_from
 from heurgen.tune.workloads import make_scenarios
@@ -23,6 +26,7 @@ NAVIGATION = [f"docs/{page}" for page in re.findall(r"- (\S+\.md)$", (ROOT / "mk
 # Pages in the order in which one reads them: what the quick start makes, later pages use.
 # targets.md speaks of models of other kernels, see test_targets_doc.py.
 ORDER = ["README.md", *(page for page in NAVIGATION if page != "docs/targets.md")]
+CI = "docs/tutorials/ci.md"
 WITH_BLOCKS = ["README.md", "kernels/README.md", *PAGES]
 
 
@@ -120,3 +124,25 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     assert sorted(NAVIGATION) == PAGES
+
+
+def table_of(page: str, heading: str) -> list[list[str]]:
+    """The cells of the rows of a page's table whose header begins like this, without the header."""
+    rows = text_of(page).partition(heading)[2].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_every_key_of_a_project_file_is_on_its_page() -> None:
+    names = [
+        re.findall(r"`\[?(?:heuristic\.)?(\w+)", row[0]) for row in table_of(CI, "| key of `[[heuristic]]`")
+    ]
+    assert sorted(name for row in names for name in row) == sorted(PROJECT_KEYS)
+
+
+def test_keys_of_features_and_parameters_stand_where_the_spec_takes_them() -> None:
+    told: dict[str, set[str]] = {"features": set(), "parameters": set()}
+    for key, where, _ in table_of("docs/spec.md", "| key | in |"):
+        sides = [side for side in told if side in where] or list(told)  # "int, float": of both
+        for side in sides:
+            told[side] |= set(re.findall(r"`(\w+)`", key))
+    assert told == {"features": set(FEATURE_KEYS), "parameters": set(PARAMETER_KEYS)}

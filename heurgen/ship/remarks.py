@@ -202,7 +202,7 @@ def held_out(selector: Selector, table: CostTable) -> list[str]:
     if found.p95_slowdown is not None and found.max_slowdown is not None:
         text += f", p95 {found.p95_slowdown:.3f}, max {found.max_slowdown:.2f}"
     if found.invalid_share:
-        row = ", which the row above counts as slow" if curve(selector) else ""
+        row = f", which the row above counts {_invalid(selector, table)}" if curve(selector) else ""
         text += f", {_share(found.invalid_share)} invalid{row}"
     text += _beside_curve(selector, found)
     worst = recorded.held_out_worst(selector)[:1]
@@ -211,6 +211,14 @@ def held_out(selector: Selector, table: CostTable) -> list[str]:
         text += f"; worst: {_scenario(selector, table, item.row)}: {slow}"
     listed = selector.choice.get("shortlist")
     return [text] if listed is None else [text, _shortlist(listed)]
+
+
+def _invalid(selector: Selector, table: CostTable) -> str:
+    """What the curve takes an invalid choice for: as `gaps` says, where it was not measured."""
+    if "estimated_cells" in selector.choice:
+        return "by their estimates, or as slow where they failed"
+    lost = "lost_cells" in selector.choice or table.pruned
+    return "as configs that lost, or as slow where they failed" if lost else "as slow"
 
 
 def _beside_curve(selector: Selector, found: Summary) -> str:

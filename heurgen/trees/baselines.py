@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from heurgen.logs.costs import CostTable
+from heurgen.trees.estimator import classifier
 from heurgen.trees.problem import Floats, Ints, config_order, problem
 from heurgen.trees.spread import scaled_down
 
@@ -63,9 +64,7 @@ def winners_of(table: CostTable, rows: Ints) -> Ints:
 
 
 def _classifier(table: CostTable, train: Ints, labels: Ints) -> Any:
-    from sklearn.tree import DecisionTreeClassifier
-
-    return DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(encoded(table)[train], labels)
+    return classifier(encoded(table)[train], labels, max_depth=DEPTH)
 
 
 def _labels(tree: Any) -> int:

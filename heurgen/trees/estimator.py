@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,19 @@ def encode(p: Problem, rows: Ints) -> tuple[Floats, list[Cut]]:
             blocks.append(rank.reshape(-1).astype(np.float64))
             meaning.append(Cut(column))
     return np.column_stack(blocks), meaning
+
+
+def classifier(X: Floats, labels: Ints, weight: Floats | None = None, **settings: Any) -> Any:
+    """A fitted classification tree of scikit-learn's.
+
+    It warns where more than half as many labels as rows occur, since they may be numbers. Ours never are: a log of
+    many configs has as many winners.
+    """
+    from sklearn.tree import DecisionTreeClassifier
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        return DecisionTreeClassifier(random_state=0, **settings).fit(X, labels, sample_weight=weight)
 
 
 def from_estimator(

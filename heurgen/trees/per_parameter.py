@@ -14,7 +14,7 @@ import numpy as np
 
 from heurgen.logs.costs import CostTable
 from heurgen.trees.configs import choose
-from heurgen.trees.estimator import encode, from_estimator
+from heurgen.trees.estimator import classifier, encode, from_estimator
 from heurgen.trees.joint import Fitted, Settings, or_single
 from heurgen.trees.node import Branch, Tip, Tree, goes_left, parted, real_cost
 from heurgen.trees.problem import UNIT, Floats, Ints, Problem, with_configs
@@ -41,8 +41,6 @@ def parameter_trees(
     p: Problem, table: CostTable, s: Settings, chosen: Ints
 ) -> tuple[list[Tree], list[list[Any]]]:
     """For each parameter: its tree, whose tips are numbers of values, and the values."""
-    from sklearn.tree import DecisionTreeClassifier
-
     rows = np.arange(len(p.X))
     cost = p.cost[:, chosen]
     winner = p.configs[chosen[cost.argmin(axis=1)]]
@@ -59,9 +57,8 @@ def parameter_trees(
         if len(domain) == 1:
             trees.append(Tip(0))
             continue
-        estimator = DecisionTreeClassifier(
-            criterion="entropy", max_depth=s.depth, max_leaf_nodes=max(s.max_leaves, 2), random_state=0
-        ).fit(X, codes, sample_weight=weight)
+        sizes = {"max_depth": s.depth, "max_leaf_nodes": max(s.max_leaves, 2)}
+        estimator = classifier(X, codes, weight, criterion="entropy", **sizes)
         major = estimator.classes_[estimator.tree_.value[:, 0, :].argmax(axis=1)]
         trees.append(from_estimator(p, rows, estimator, X, meaning, lambda node, m=major: int(m[node])))  # type: ignore[misc]
     return trees, domains

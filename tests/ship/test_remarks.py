@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from heurgen.ir import Leaf, Selector, Split
-from heurgen.logs.costs import TableColumn
+from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.ship.remarks import (
     beyond,
     curve,
@@ -133,6 +133,22 @@ def test_a_held_out_figure_that_is_none_of_the_curve_says_why() -> None:
     assert line(mean_log_slowdown=0.9, invalid_share=0.5).endswith(
         "50.0 % invalid, which the row above counts as slow"
     )
+
+
+def test_the_curve_says_what_it_takes_invalid_choices_for() -> None:
+    rows = [{"max_configs": 3, "leaves": 5, "mean_log_slowdown": math.log(1.2)}]
+    told = {"curve": rows, "held_out": {"geomean_slowdown": 1.1, "invalid_share": 0.5}}
+
+    def line(of: CostTable = TABLE, **record: float) -> str:
+        return held_out(selector({**told, **record}), of)[0].partition(" invalid, ")[2]
+
+    lost = "which the row above counts as configs that lost, or as slow where they failed"
+    assert line() == "which the row above counts as slow"
+    assert line(estimated_cells=0.9) == (
+        "which the row above counts by their estimates, or as slow where they failed"
+    )
+    assert line(lost_cells=0.9) == lost
+    assert line(replace(TABLE, pruned=True)) == lost
 
 
 def test_the_shortlists_best_stands_below() -> None:

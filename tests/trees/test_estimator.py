@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from heurgen.logs.costs import TableColumn
-from heurgen.trees.estimator import MAX_COLUMNS, encode, from_estimator
+from heurgen.trees.estimator import MAX_COLUMNS, classifier, encode, from_estimator
 from heurgen.trees.node import Branch, Cut, Tip, assign
 from heurgen.trees.problem import Problem, problem
 from tests.trees.synthetic import table
@@ -47,6 +49,14 @@ def test_a_fitted_tree_sends_every_row_where_the_estimator_does() -> None:
     value = estimator.tree_.value[:, 0, :].argmax(axis=1)
     tree = from_estimator(p, rows, estimator, X, meaning, lambda node: int(value[node]))
     assert assign(p, rows, tree).tolist() == labels.astype(int).tolist()
+
+
+def test_as_many_labels_as_rows_are_labels_without_a_word() -> None:
+    rows = np.arange(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tree = classifier(rows[:, None].astype(np.float64), rows, max_depth=2)
+    assert tree.get_depth() == 2
 
 
 def test_a_gap_lies_between_the_rows_of_its_node() -> None:

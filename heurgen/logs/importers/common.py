@@ -120,7 +120,7 @@ def safe_name(name: str, taken: Collection[str] = ()) -> str:
     free, number = result, 1
     while free in taken:
         number += 1
-        free = f"{result}_{number}"
+        free = f"{result.rstrip('_')}_{number}"
     return free
 
 

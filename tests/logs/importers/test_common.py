@@ -106,6 +106,7 @@ def test_safe_names(name: str, expected: str) -> None:
 def test_a_name_that_is_taken_gets_a_number() -> None:
     assert safe_name("m", {"m"}) == "m_2"
     assert safe_name("m", {"m", "m_2"}) == "m_3"
+    assert safe_name("class", {"class_"}) == "class_2"  # C++ reserves names with two underscores
 
 
 @pytest.mark.parametrize(
