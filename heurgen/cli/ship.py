@@ -94,6 +94,7 @@ def emit(
     from heurgen.base.writing import check_outputs, make_folder, write_all
     from heurgen.ir.schema import read_model
     from heurgen.render import registry
+    from heurgen.render.config_files import left_behind
     from heurgen.render.target import Request
     from heurgen.ship.project import COMMAND, is_built
 
@@ -116,7 +117,13 @@ def emit(
     check_outputs(texts, [model])
     for path in texts if list(rendered.files) != [""] else ():
         make_folder(Path(path).parent)
+    left = left_behind(Path(output), rendered.files)
     written = write_all(texts)
+    note(
+        f"{output.rstrip('/')}/{name} is of an earlier emit and stays, but the manifest lists it no longer: delete it, "
+        "or name a folder of its own"
+        for name in left
+    )
     if as_json:
         print_json({"files": files_data(written)})
     for path, new in () if as_json else written.items():

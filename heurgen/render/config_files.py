@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from heurgen import ir
@@ -215,6 +216,16 @@ def manifest(
         "provenance": sorted_data(module.provenance),
     }
     return dumps({"checksum": hashlib.sha256(dumps(data).encode()).hexdigest(), **data})
+
+
+def left_behind(folder: Path, files: Collection[str]) -> list[str]:
+    """Files that a folder's manifest lists and that stay, but not in the manifest that takes its place."""
+    try:
+        listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, LookupError, TypeError):  # there is none, or it is no manifest
+        return []
+    names = sorted(listed) if isinstance(listed, dict) else []
+    return [name for name in names if name not in files and (folder / name).is_file()]
 
 
 def dumps(data: Mapping[str, Any]) -> str:

@@ -105,13 +105,14 @@ def _prefix(selector: ir.Selector) -> str:
 
 
 def _check_clashes(module: ir.HeuristicModule, names: Names) -> None:
-    owners: dict[str, str] = dict.fromkeys(FIXED, "every generated module")
+    owners: dict[str, tuple[str, str | None]] = dict.fromkeys(FIXED, ("every generated module", None))
 
     def define(name: str, owner: str, hint: str | None = None) -> None:
         identifier(name)
         if name in owners:
-            raise EmitError(f"the name {name} is needed by {owners[name]} and by {owner}", hint=hint)
-        owners[name] = owner
+            other, remedy = owners[name]
+            raise EmitError(f"the name {name} is needed by {other} and by {owner}", hint=hint or remedy)
+        owners[name] = owner, hint
 
     if any(s.device is not None for s in module.selectors):
         define("DEVICE_SELECTORS", "the table of devices")

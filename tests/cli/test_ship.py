@@ -37,6 +37,20 @@ def test_a_folder_is_made(folder: Path) -> None:
     assert json.loads((folder / "a/b" / NAME).read_text())["1"]["BLOCK_SIZE_M"] == 16
 
 
+def test_files_of_an_earlier_emit_that_the_new_manifest_lacks_are_told(folder: Path) -> None:
+    at = ("--at", "E=8,N=768,topk=8,dtype=bf16")
+    run("emit", "moe.json", "-o", "tuned", *MOE)
+    assert run("emit", "moe.json", "-o", "tuned", *MOE, *at).stderr == ""
+    left = run("emit", "moe.json", "-o", "tuned/", "--json", *MOE)
+    assert left.stderr == (
+        "note: tuned/E=8,N=768,device_name=NVIDIA_H200.json is of an earlier emit and stays, but the manifest lists it "
+        "no longer: delete it, or name a folder of its own\n"
+    )
+    assert [file["written"] for file in json.loads(left.stdout)["files"]] == [False, True]
+    (folder / "tuned/E=8,N=768,device_name=NVIDIA_H200.json").unlink()
+    assert run("emit", "moe.json", "-o", "tuned", *MOE).stderr == ""
+
+
 def test_the_folder_is_a_file(folder: Path) -> None:
     (folder / "taken").write_text("x")
     result = run("emit", "moe.json", "-o", "taken", *MOE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,3 +214,25 @@ def test_json_is_ascii_and_nothing_that_json_lacks() -> None:
         with pytest.raises(EmitError) as caught:
             config_files.dumps({"x": value})
         assert str(caught.value).startswith(why)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "{", "[]", "1", "{}", '{"files": ["a"]}', '{"files": {"a\\u0000": 1, "gone": 1}}', "\x80"],
+)
+def test_a_folder_without_a_manifest_of_ours_has_nothing_left_behind(
+    tmp_path: Path, text: str | None
+) -> None:
+    (tmp_path / "a").write_text("x")
+    if text is not None:
+        (tmp_path / config_files.MANIFEST).write_bytes(text.encode("latin-1"))
+    assert config_files.left_behind(tmp_path, ()) == []
+    assert config_files.left_behind(tmp_path / "a", ()) == []
+
+
+def test_what_a_manifest_listed_and_its_successor_does_not_is_left_behind(tmp_path: Path) -> None:
+    (tmp_path / config_files.MANIFEST).write_text('{"files": {"b": {}, "sub/a": {}, "gone": {}, "kept": {}}}')
+    (tmp_path / "sub").mkdir()
+    for name in ("b", "sub/a", "kept"):
+        (tmp_path / name).write_text("{}")
+    assert config_files.left_behind(tmp_path, ("kept",)) == ["b", "sub/a"]

@@ -79,6 +79,15 @@ def test_two_things_of_one_name_are_refused(selectors: tuple[ir.Selector, ...], 
     assert caught.value.message == message
 
 
+def test_whichever_of_two_names_is_a_device_s_can_be_renamed() -> None:
+    with pytest.raises(EmitError) as caught:
+        plan(module(selector("nvidia"), selector("nvidia", "p"), selector("nvidia_p")))
+    assert str(caught.value) == (
+        "the name select_nvidia_p is needed by the selector of the device 'p' and by the selector of nvidia_p "
+        "(rename the device in the log, or train with --group-by vendor)"
+    )
+
+
 def test_a_capability_is_asked_for_where_a_selector_answers_for_one() -> None:
     assert plan(listing2()).capability is None
     assert plan(spellings()).capability == "capability_"  # a feature is called capability
