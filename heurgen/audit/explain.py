@@ -210,10 +210,11 @@ def explain(
     _check_names(module, features)
     selector = module.selector(vendor, device, capability)
     row = ir.with_derived(module, features)
+    said = {name: _own(value) for name, value in row.items()}
     steps, node = [], selector.tree
     while not isinstance(node, ir.Leaf):
         held = ir.goes_left(node, row[node.feature])
-        value, limits = row[node.feature], (node.threshold,) if isinstance(node, ir.Split) else ()
+        value, limits = said[node.feature], (node.threshold,) if isinstance(node, ir.Split) else ()
         shown = feature_text(value, limits)
         steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
         node = node.left if held else node.right
@@ -228,7 +229,7 @@ def explain(
     return Explanation(
         vendor=vendor,
         device=selector.device,
-        features=dict(features),
+        features={name: _own(value) for name, value in features.items()},
         derived={d.name: row[d.name] for d in module.derived if d.name in used},
         steps=tuple(steps),
         config=named(selector.configs[node.config]),
@@ -236,7 +237,7 @@ def explain(
         slowdown=node.slowdown,
         outside=(
             *([Outside("device", device, measured)] if elsewhere else ()),
-            *_outside(module, selector, row, used),
+            *_outside(module, selector, said, used),
         ),
         n_total=n_total,
         n_ok=node.n_ok,
@@ -296,6 +297,11 @@ def _outside(
             if not low <= value <= high:
                 found.append(Outside(column.name, value, (low, high)))
     return found
+
+
+def _own(value: Any) -> Any:
+    """A scalar of NumPy's or of a tensor as Python's, which text and JSON show."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def _plain(value: Any) -> Any:

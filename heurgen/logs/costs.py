@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from heurgen.base.errors import LogError
+from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.ir import ColumnType, Config, Value, expr
 from heurgen.logs import frame
 from heurgen.logs.coded import Coded, combine
@@ -159,7 +159,10 @@ def cost_tables(
 
     Raises:
         LogError: a derived feature is not finite.
+        UsageError: `group_by` is none of the three.
     """
+    if group_by not in ("auto", "vendor", "device"):
+        raise UsageError(f"unknown group_by {quoted(group_by)}", hint="one of auto, vendor, device")
     measured = _measured(log, spec)
     vendor_of, device_of = log.vendor.codes[log.scenario_row], log.device.codes[log.scenario_row]
     tables: list[CostTable] = []

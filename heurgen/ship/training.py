@@ -48,7 +48,8 @@ def train(
 
     Raises:
         LogError: the times are those of Triton's interpreter.
-        UsageError: the options do not fit together, or need a package that is not installed.
+        UsageError: the options do not fit together, or need a package that is not installed; or there is no such
+            `group_by`.
     """
     from heurgen.logs.costs import cost_tables
 

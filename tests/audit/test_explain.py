@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from heurgen import ir
@@ -146,3 +148,17 @@ def test_what_lies_outside_training_is_rounded_and_json_keeps_every_digit() -> N
     ]
     told = [(o["feature"], o["value"], o["seen"]) for o in found.to_dict()["outside_training"]]
     assert told[1] == ("avg_seqlen_k", 33333.333333333336, [16.0, 8192.0])
+
+
+def test_scalars_of_numpy_are_shown_as_python_s() -> None:
+    plain = {**ROW, "num_seqs": 129, "avg_seqlen_k": 100.5}
+    row = {
+        **plain,
+        "num_seqs": np.int64(129),
+        "avg_seqlen_k": np.array(100.5),
+        "dtype": np.str_("fp8"),
+        "causal": np.bool_(True),
+    }
+    found, expected = explain(two_vendors(), "nvidia", row), explain(two_vendors(), "nvidia", plain)
+    assert found.to_text() == expected.to_text()
+    assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from heurgen.base.errors import LogError
+from heurgen.base.errors import LogError, UsageError
 from heurgen.ir import expr
 from heurgen.logs.costs import CostTable, TableColumn, cost_tables
 from heurgen.logs.tuning_log import TuningLog, read_logs
@@ -346,3 +346,13 @@ def test_scenarios_that_share_features_are_ordered_by_what_was_measured_not_by_t
         back = {v: k for k, v in ids.items()}
         orders.append([back[i] for i in table.scenario])
     assert orders == [["none", "quick", "slow"]] * 2
+
+
+@pytest.mark.parametrize("group_by", ["devices", "", None, 1])
+def test_a_grouping_that_does_not_exist_is_refused(group_by: Any, tmp_path: Path) -> None:
+    spec = KernelSpec("k", (Column("m", "int"),), (Column("B", "int"),))
+    (tmp_path / "log.csv").write_text("vendor,device,m,B,time_ms,status\nnvidia,D,5,16,1,ok\n")
+    log = read_logs([tmp_path / "log.csv"], spec)
+    with pytest.raises(UsageError) as caught:
+        cost_tables(log, spec, group_by=group_by)
+    assert str(caught.value) == f"unknown group_by '{group_by}' (one of auto, vendor, device)"
