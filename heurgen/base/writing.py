@@ -183,14 +183,18 @@ def check_folder(path: Path) -> None:
 
 
 def check_parents(paths: Iterable[str | Path | None]) -> None:
-    """Refuse a file whose folder is not there. To be called before long work; None stands as in `check_outputs`.
+    """Refuse a file whose folder is not there, and a new file in one that takes none. To be called before long work.
+
+    None stands as in `check_outputs`. A file that is there may have its bytes already, which needs no folder to write.
 
     Raises:
         EmitError: as `write_atomic` would, after the work.
     """
-    for path in (p for p in paths if p is not None):
+    for path in (Path(p) for p in paths if p is not None):
         with _explaining("write", path):
-            Path(path).parent.stat()
+            path.parent.stat()
+            if not path.exists():
+                _temporary(path.resolve(), b"", None).unlink()
 
 
 def make_folder(path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import signal
@@ -321,6 +322,38 @@ def test_a_folder_that_is_read_only_takes_no_files(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     with pytest.raises(EmitError, match="cannot write: Permission denied"):
         emit.check_folder(tmp_path / "new")
+
+
+def test_files_whose_folders_take_them(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    before = sorted(tmp_path.iterdir())
+    emit.check_parents([None, tmp_path / "new", str(tmp_path / "there"), tmp_path / "link", "/dev/stdout"])
+    assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / "lost").symlink_to(tmp_path / "no" / "new")
+    for path in (tmp_path / "no" / "new", tmp_path / "lost"):
+        with pytest.raises(EmitError) as caught:
+            emit.check_parents([path])
+        assert (
+            str(caught.value) == f"{path}: cannot write: No such file or directory (create the folder first)"
+        )
+
+
+def test_a_new_file_is_refused_where_none_can_be_made_and_one_that_is_there_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").write_text("x")
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("heurgen.base.writing.os.open", refuse)
+    emit.check_parents([tmp_path / "there"])
+    with pytest.raises(EmitError) as caught:
+        emit.check_parents([tmp_path / "new"])
+    assert str(caught.value) == (
+        f"{tmp_path}/new: cannot write: Permission denied (the mode of the file or of its folder does not allow it)"
+    )
 
 
 def test_what_the_system_does_not_explain_says_that_nothing_changed(tmp_path: Path) -> None:
