@@ -105,6 +105,22 @@ def test_interrupted_is_neither_done_nor_a_finding(monkeypatch: pytest.MonkeyPat
     assert (done.exit_code, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
 
 
+def test_interrupted_while_it_is_imported_ends_alike() -> None:
+    """By the console script's own function: what it imports takes most of a short command's time."""
+    program = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from heurgen.__main__ import run\n"
+        "run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
+
+
 HOSTILE = "x\x1b[2J\u202e\u200b\x07\u3164y"
 
 
