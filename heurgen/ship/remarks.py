@@ -111,7 +111,10 @@ def device_forms(selector: Selector) -> list[str]:
         return []
     n = len(selector.devices)
     width = max(len(form["form"]) for form in found["compared"])
-    lines = [f"  {n} devices, held out in {found['folds']} folds, {counted(found['repeats'], 'time')}:"]
+    times = counted(found["repeats"], "time")
+    lines = [
+        f"  {n} devices, held out in {found['folds']} folds, {times}, each form at the sizes that it ships:"
+    ]
     for form in found["compared"]:
         mark = " <- ships" if form["form"] == found["chosen"] else ""
         lines.append(f"    {form['form']:{width}s}  {_figures(form)}, {_leaves(form['leaves'])}{mark}")

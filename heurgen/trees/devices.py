@@ -24,7 +24,7 @@ from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.learn import Decided, fit_decided, refit
 from heurgen.trees.options import FitOptions
 from heurgen.trees.preference import error
-from heurgen.trees.problem import NOT_WINNER, Bools, Floats, Ints
+from heurgen.trees.problem import NOT_WINNER, Bools, Floats, Ints, groups, problem
 from heurgen.trees.record import figures
 from heurgen.trees.specialise import specialised
 
@@ -152,10 +152,14 @@ def _fits(wanted: Sequence[CostTable], options: FitOptions, progress: Progress) 
 
 
 def _folds(pooled: _Fit) -> Iterator[tuple[Ints, Ints]]:
-    """(training, held out) rows of every fold of every repeat: a group is held out on all devices at once."""
-    group = pooled.table.group
-    n = int(group.max()) + 1
-    for held in auto.held_out_groups(replace(pooled.decided.regime, n_groups=n)):
+    """(training, held out) rows of every fold of every repeat: a group is held out on all devices at once.
+
+    Groups are numbered as where the pooled tree's sizes are compared, so that figures of that tree agree.
+    """
+    p = problem(pooled.table)
+    group = np.empty(p.n_real, dtype=np.int64)
+    group[p.index] = groups(p)
+    for held in auto.held_out_groups(pooled.decided.regime):
         yield np.flatnonzero(~held[group]), np.flatnonzero(held[group])
 
 

@@ -35,7 +35,10 @@ def test_train_says_what_it_compared_and_audit_holds_it(folder: Path) -> None:
     words = ("--spec", folder / "k.toml", "-o", model, "--strategy", "joint", *cards)
     said = run("train", folder / "log.csv", *words).stdout
     assert "  48 scenarios in 24 groups of equal m, n\n" in said
-    assert "  2 devices, held out in 5 folds, 3 times:\n    pooled " in said
+    assert (
+        "  2 devices, held out in 5 folds, 3 times, each form at the sizes that it ships:\n    pooled "
+        in said
+    )
     assert said.count("<- ships") == 1
     assert "    device features: multiprocessors\n  on a device that was not measured: geomean " in said
     audit = run("audit", model, folder / "log.csv", "--spec", folder / "k.toml", "--json").stdout

@@ -200,7 +200,7 @@ def test_the_forms_for_devices_are_a_table_and_say_which_ships() -> None:
     ]
     choice = {"device_forms": forms, "unknown_device": {**known, "devices": devices}}
     assert device_forms(selector(choice, devices=("A", "B", "C"))) == [
-        "  3 devices, held out in 5 folds, 1 time:",
+        "  3 devices, held out in 5 folds, 1 time, each form at the sizes that it ships:",
         "    pooled             geomean 1.0500, p95 1.250, max 3.00, 50.0 % invalid, 4 leaves <- ships",
         "    one tree a device  geomean 1.0500, p95 1.250, max 3.00, 1 leaf",
         "    device features: multiprocessors, clock",

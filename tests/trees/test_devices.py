@@ -93,7 +93,7 @@ def test_opposite_winners_get_a_tree_a_device(opposite: HeuristicModule) -> None
 
 def test_what_is_told(opposite: HeuristicModule) -> None:
     told = device_forms(opposite.selectors[0])
-    assert told[0] == "  2 devices, held out in 5 folds, 3 times:"
+    assert told[0] == "  2 devices, held out in 5 folds, 3 times, each form at the sizes that it ships:"
     assert told[2].startswith("    one tree a device  geomean 1.0")
     assert told[2].endswith(" leaves <- ships")
     assert told[3].startswith("  on a device that was not measured: geomean ")
@@ -183,6 +183,18 @@ def test_of_two_devices_of_a_capability_one_stands_in_and_is_left_out_honestly()
     assert stand_in[0].device in (H100, H200)
     told = {d["device"]: d["answered_by"] for d in module.selectors[0].choice["unknown_device"]["devices"]}
     assert told == {A100: "nvidia", H100: H200, H200: H100}
+
+
+def test_the_pooled_form_is_held_out_as_where_its_sizes_were_compared() -> None:
+    """In the same folds, whatever the order in which a spec names its features: one figure, told twice."""
+    text, spec = log_text({A100: 1.0, H100: 1.0}, 30, 0.03), spec_text()
+    m, n = spec.index("m = {"), spec.index("n = {", spec.index("m = {"))
+    swapped = spec[:m] + spec[n : n + (n - m)] + spec[m:n] + spec[n + (n - m) :]
+    assert swapped.index("n = {") < swapped.index("m = {")
+    for each in (spec, swapped):
+        choice = trained(text, each, strategy="auto").selectors[0].choice
+        pooled = choice["device_forms"]["compared"][0]
+        assert pooled["mean_log_slowdown"] == choice["held_out"]["mean_log_slowdown"]
 
 
 def test_one_device_is_as_it_was() -> None:
