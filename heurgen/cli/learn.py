@@ -94,7 +94,11 @@ def _fit_options(command: Command) -> Command:
     metavar="CARD.toml",
     help="Data card: [tools] for provenance, [device] for what a selector may know of devices.",
 )
-@click.option("--suggest-derived", is_flag=True, help="Also say which derived features would pay.")
+@click.option(
+    "--suggest-derived",
+    is_flag=True,
+    help="Also say which derived features would pay, beside those that it takes.",
+)
 @json_option
 def train(
     logs: tuple[str, ...],
@@ -112,6 +116,7 @@ def train(
     from heurgen.logs.card import read_devices, read_tools
     from heurgen.logs.costs import cost_tables
     from heurgen.logs.tuning_log import read_logs
+    from heurgen.ship.products import as_trained
     from heurgen.ship.remarks import to_dict, to_text, warnings
     from heurgen.ship.training import from_tables
     from heurgen.spec.kernel_spec import read_spec
@@ -134,7 +139,7 @@ def train(
             progress=tell,
         )
     with progress("trying derived features"):
-        suggestions = [suggest(t) for t in tables] if suggest_derived else []
+        suggestions = [suggest(t) for t in as_trained(tables, module.selectors)] if suggest_derived else []
     written = write_atomic(output, to_json(module))
     note(f"{s.vendor}: {s.choice['note']}" for s in module.selectors if "note" in s.choice)
     table_of = {(t.vendor, t.device_name): t for t in tables}

@@ -36,6 +36,15 @@ def with_products(
     return replace(spec, derived=(*spec.derived, *derived.values())), wide, trials
 
 
+def as_trained(tables: Sequence[CostTable], selectors: Sequence[Selector]) -> tuple[CostTable, ...]:
+    """The tables with the products and ratios that `train` took by itself, as suggestions are beside these."""
+    from heurgen.trees.products import products, with_columns
+
+    taken = {s.vendor for s in selectors if s.choice.get("products", {}).get("taken")}
+    columns = {t.vendor: products(t) for t in tables if t.vendor in taken and t.device_name is None}
+    return tuple(with_columns(t, columns.get(t.vendor, ())) for t in tables)
+
+
 def with_trial(selector: Selector, trials: Mapping[str, Trial]) -> Selector:
     """A vendor's selector with what was tried for it."""
     trial = trials.get(selector.vendor)

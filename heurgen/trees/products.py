@@ -72,6 +72,8 @@ def chosen(table: CostTable, rows: Ints) -> CostTable:
 
 
 def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTable:
+    if not columns:
+        return table
     return with_derived(table, {c.name: evaluated(table, c.expression) for c in columns})
 
 

@@ -47,8 +47,11 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
+    """`beside`: the derived features that all trees had."""
+
     vendor: str
     ranked: tuple[Suggestion, ...]
+    beside: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -58,6 +61,8 @@ class Suggestions:
             head = f"{self.vendor}: no product or ratio of two features pays on held-out scenarios"
         else:
             head = f"{self.vendor}: derived features that pay on held-out scenarios are marked *"
+        if self.beside:
+            head += f" (beside {', '.join(self.beside)})"
         lines = [
             f"{'*' if s.pays else ' '} {s.expression}: {s.with_it:.4f} with it, {s.without:.4f} without"
             for s in self.ranked
@@ -88,7 +93,8 @@ def suggest_derived(table: CostTable) -> Suggestions:
         )
         base = held_out(table, FINAL)
         ranked = [_compared(text, base, held_out(t, FINAL)) for _, text, t in first[:FINALISTS]]
-        return Suggestions(table.vendor, tuple(sorted(ranked, key=lambda s: (s.with_it, s.expression))))
+        ranked.sort(key=lambda s: (s.with_it, s.expression))
+        return Suggestions(table.vendor, tuple(ranked), tuple(c.name for c in table.columns if c.derived))
 
 
 def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:

@@ -12,6 +12,7 @@ import heurgen
 from heurgen import ir
 from heurgen.ir import HeuristicModule, schema
 from heurgen.render.python import render_python
+from heurgen.ship.products import as_trained
 from heurgen.ship.remarks import products as said
 from heurgen.trees import FitOptions
 from tests.trees.test_products import tiles
@@ -97,6 +98,19 @@ def test_who_says_how_is_not_asked(
     assert [d.name for d in module.derived] == names
     assert "products" not in module.selectors[0].choice
     assert said(module.selectors[0], tiles(160)) == []
+
+
+def test_what_train_took_is_not_suggested_again(tmp_path: Path) -> None:
+    log, spec = written(tmp_path, vendors=("nvidia", "amd"))
+    kernel = heurgen.read_spec(spec)
+    read = heurgen.read_logs([log], kernel)
+    tables = heurgen.cost_tables(read, kernel)
+    amd, nvidia = as_trained(tables, heurgen.train(read, kernel).selectors)
+    assert amd is tables[0]
+    assert [c.name for c in nvidia.columns] == ["m", "n", "m_times_n", "m_per_n"]
+    found = heurgen.suggest_derived(nvidia)
+    assert found.ranked == ()  # m * n and m / n are all that there is
+    assert found.beside == ("m_times_n", "m_per_n")
 
 
 def test_each_vendor_is_asked_on_its_own(tmp_path: Path) -> None:

@@ -75,3 +75,5 @@ def test_the_text_marks_what_pays() -> None:
     ]
     none = Suggestions("amd", (idle,)).to_text().splitlines()
     assert none[0] == "amd: no product or ratio of two features pays on held-out scenarios"
+    more = Suggestions("amd", (idle,), ("m_times_n", "waves")).to_text().splitlines()
+    assert more[0] == f"{none[0]} (beside m_times_n, waves)"
