@@ -5,7 +5,8 @@ these out and train on the others flatters. So scenarios share a group that agre
 the given numbers of more than FEW values in the log (not derived, not constant on every device); the rest, such as
 page sizes, numbers of heads, dtypes and flags, are variants of a shape. Where that would leave fewer than a quarter
 as many groups as there are settings of all features, or fewer than ten (a grid of few sizes, or hardly any numbers),
-scenarios equal in all numbers make a group, and failing that those equal in all features.
+scenarios equal in all numbers make a group, and failing that those equal in all features. Of a grid of few shapes by
+many batch sizes that asks for other batches of these shapes, not for other shapes: docs/spec.md has what either tells.
 """
 
 from __future__ import annotations
