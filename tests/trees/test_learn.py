@@ -18,7 +18,8 @@ from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit
 from heurgen.trees.build import _just_below, choices
 from heurgen.trees.learn import fit_rows
-from tests.trees.synthetic import surface, table, winners_only
+from heurgen.trees.options import Strategy
+from tests.trees.synthetic import solvers, surface, table, winners_only
 
 JOINT = FitOptions(strategy="joint")
 
@@ -187,6 +188,19 @@ def test_a_region_without_a_covered_config_gets_the_least_uncovered() -> None:
     selector = fit(t, FitOptions(strategy="joint", max_leaves=1))
     assert selector.configs == ((32,),)
     assert sum(not math.isfinite(x) for x in losses(selector, t)) == 1
+
+
+@pytest.mark.parametrize("strategy", ["auto", "joint", "per-parameter"])
+def test_one_leaf_that_was_named_binds_however_few_scenarios(strategy: Strategy) -> None:
+    """Below 100 scenarios, where the number of configs is the usual one, with gaps of every kind and without."""
+    random = surface(60, 6, 2, seed=1)
+    gaps = np.random.RandomState(0).rand(60, 6) < 0.4
+    gaps[np.arange(60), np.nanargmin(random.times, axis=1)] = False
+    by_chance = table(random.columns, random.X, np.where(gaps, np.nan, random.times), random.configs)
+    of_a_kind = surface(60, 6, 2, holes=0.5)
+    for log in (surface(5, 3, 2), random, by_chance, of_a_kind, winners_only(random), solvers(60, 8, 3)):
+        selector = fit(log, FitOptions(strategy=strategy, max_leaves=1))
+        assert isinstance(selector.tree, ir.Leaf)
 
 
 def test_categories_split_by_membership() -> None:
