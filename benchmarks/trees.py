@@ -1,11 +1,12 @@
 """Learners side by side on every log, shortlists, and the CPU seconds and memory of `train`.
 
-    python -m benchmarks.trees [table] [shortlist] [products] [speed] [--write]
+    python -m benchmarks.trees [table] [shortlist] [products] [small] [speed] [--write]
 
 table: held-out slowdowns of heurgen's strategies and of other learners on the logs in data/, on MIOpen's find-db (where
 it is at hand) and on synthetic logs shaped like those of PyTorch's AutoHeuristic and like one with nine tenths of its
 cells missing. shortlist: the best of 3 configs, held out. products: what `train` gains by products and ratios of sizes,
-on logs without the derived features that theirs have. --write puts these into docs/learning.md.
+on logs without the derived features that theirs have. small: what it gains where costs of few scenarios are drawn
+towards estimates. --write puts these into docs/learning.md.
 speed: CPU seconds and peak memory of a default `train` at the sizes that it must be quick at, each in a process of its
 own. `heurgen evaluate` is the comparison of strategies on one log.
 """
@@ -24,12 +25,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.choices import written
-from benchmarks.held_out import DATA, held_out, packaged, shown
+from benchmarks.held_out import DATA, held_out, learner, packaged, shown
 from benchmarks.learners import LEARNERS, able
 from benchmarks.miopen import PATH, read_find_db
 from heurgen.base.figures import summarise
 from heurgen.logs.costs import CostTable, TableColumn
-from heurgen.trees import FitOptions, fit
+from heurgen.trees import FitOptions, constants, fit
 from heurgen.trees.alternatives import listed_costs
 from heurgen.trees.build import choices
 from heurgen.trees.compare import divisions
@@ -42,6 +43,8 @@ from tests.trees.synthetic import table as made
 
 ROOT = Path(__file__).parent.parent
 Splits = list[tuple[Ints, Ints]]
+# Parts of a log that `small` draws of each size.
+PARTS = 8
 
 
 # --- side by side -------------------------------------------------------------------------------------------
@@ -110,8 +113,7 @@ def products_of_sizes(write: bool) -> None:
     text = "| log, without derived features | geomean | p95 | with products | p95 | folds that take them |\n"
     text += "|---|---|---|---|---|---|\n"
     for name, whole in logs.items():
-        given = [i for i, c in enumerate(whole.columns) if not c.derived]
-        table = replace(whole, columns=tuple(whole.columns[i] for i in given), X=whole.X[:, given])
+        table = _given(whole)
         taken: list[bool] = []
         cells = []
         for asked in (False, True):
@@ -123,11 +125,71 @@ def products_of_sizes(write: bool) -> None:
         written(ROOT / "docs/learning.md", "products", text)
 
 
+def _given(whole: CostTable) -> CostTable:
+    """The log without derived features."""
+    given = [i for i, c in enumerate(whole.columns) if not c.derived]
+    return replace(whole, columns=tuple(whole.columns[i] for i in given), X=whole.X[:, given])
+
+
 def _trained(table: CostTable, train: Ints, test: Ints, *, taken: list[bool], asked: bool) -> Ints:
     wide = chosen(table, train) if asked else table
     if asked:
         taken.append(wide is not table)
     return choices(fit_rows(wide, train, FitOptions()), wide, test)
+
+
+# --- few scenarios ---------------------------------------------------------------------------------------
+
+
+def small(write: bool) -> None:
+    """Parts of 30, 60 and 90 scenarios to train on, and up to 600 others; of measured logs what has no gaps."""
+    usual = constants.LEARNER
+    text = "| log | scenarios | as measured | shrunk |\n|---|---|---|---|\n"
+    for name, table in _whole():
+        for n in (n for n in (30, 60, 90) if n + 10 <= table.n_scenarios):
+            drawn = [np.random.RandomState(k).permutation(table.n_scenarios) for k in range(PARTS)]
+            splits = [(np.sort(rows[:n]), np.sort(rows[n : n + 600])) for rows in drawn]
+            cells = []
+            for share in (0.0, usual.shrunk):
+                constants.LEARNER = replace(usual, shrunk=share)
+                cells += shown(held_out(table, learner(FitOptions(strategy="joint")), splits))[:1]
+            text += f"| {name}, {len(table.configs)} configs | {n} | {' | '.join(cells)} |\n"
+            print(text.splitlines()[-1], flush=True)
+    constants.LEARNER = usual
+    if write:
+        written(ROOT / "docs/learning.md", "small", text)
+
+
+def _whole() -> Iterator[tuple[str, CostTable]]:
+    attention_log = _complete(packaged("paged_attention.toml", "h200_paged_attention.csv"))
+    hopper = _complete(packaged("hopper_paged_attention.toml", "hopper_paged_attention.csv.gz"))
+    layers = _complete(packaged("hopper_matmul.toml", "h200_matmul.csv.gz"))
+    yield "H200 paged_attention", attention_log
+    yield "the same by given features", _given(attention_log)
+    yield "H200 hopper_paged_attention", hopper
+    yield "H200 linear layers", layers
+    yield "the same by given features", _given(layers)
+    yield "H200 static_grid", packaged("static_grid.toml", "h200_static_grid.csv")
+    yield "surfaces, noise of 5 %", surface(700, 30, 4, noise=0.05, seed=15)
+
+
+def _complete(table: CostTable) -> CostTable:
+    """The part without gaps that tells most: configs that cover a share of the scenarios, and what they all cover."""
+    ran = np.isfinite(table.times)
+    found = [np.flatnonzero(ran.mean(axis=0) >= share) for share in np.arange(0.3, 1.0, 0.01)]
+    rows = [np.flatnonzero(ran[:, configs].all(axis=1)) for configs in found]
+    at = max(
+        range(len(found)),
+        key=lambda i: min(len(rows[i]), 600) * np.log(1 + len(found[i])) * (len(found[i]) > 5),
+    )
+    times = table.times[np.ix_(rows[at], found[at])]
+    return replace(
+        table, X=table.X[rows[at]], times=times, log_slowdown=np.log(times / times.min(axis=1, keepdims=True)),
+        noise=table.noise[rows[at]], configs=tuple(table.configs[i] for i in found[at].tolist()),
+        group=np.unique(table.group[rows[at]], return_inverse=True)[1].reshape(-1),
+        scenario=tuple(table.scenario[i] for i in rows[at].tolist()),
+        device=tuple(table.device[i] for i in rows[at].tolist()), n_measurements=times.size,
+    )  # fmt: skip
 
 
 # --- shortlists ---------------------------------------------------------------------------------------------
@@ -195,7 +257,7 @@ def main() -> None:
     write = "--write" in sys.argv
     parts = {
         "table": partial(comparison, write), "shortlist": partial(shortlist, write),
-        "products": partial(products_of_sizes, write), "speed": speed,
+        "products": partial(products_of_sizes, write), "small": partial(small, write), "speed": speed,
     }  # fmt: skip
     for part in [part for part in sys.argv[1:] if part != "--write"] or list(parts):
         parts[part]()

@@ -62,6 +62,10 @@ class Constants:
     # `constants.py interpolated 0 24_000 256_000`
     interpolated: int = 256_000
 
+    # The share of an estimate in the costs of few scenarios in which all configs ran (see `shrink`).
+    # `benchmarks.trees small`; `constants.py shrunk 0.0 0.3 0.5`
+    shrunk: float = 0.3
+
     # What a config costs that was not measured since it could not win there, as a spec may say (`pruned`): 1.5x.
     # `constants.py lost 0.2 0.4 0.8`
     lost: float = 0.4

@@ -14,6 +14,7 @@ from heurgen.trees.coverage import sparse
 from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Ints, Problem, groups, lost, problem, steep
+from heurgen.trees.shrink import shrunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Regime:
     careful      whether regions that come near what a config was never covered on are bounded: in every sparse table,
                  but where a strategy is named in none of few scenarios
     between      whether points between scenarios are added
+    shrinks      whether costs are drawn towards estimates, see `shrink`: those of few scenarios in which every config
+                 ran. Gaps are of a kind, and to draw what lies before a limit towards what lies beyond helps no tree
     compares_rules   whether rules of other tables are compared with those of a sparse one
     compares_points  whether light points between are compared with the usual ones
     crowded      columns of categories with few scenarios a value; trees without them are compared
@@ -58,6 +61,7 @@ class Regime:
     sparse: bool
     careful: bool
     between: bool
+    shrinks: bool
     compares_rules: bool
     compares_points: bool
     crowded: tuple[int, ...]
@@ -102,6 +106,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
+        shrinks=c.min_groups <= n_groups and n < c.trusted and _whole(p),
         compares_rules=many_missing and few,
         compares_points=between and few and n >= c.trusted,
         crowded=_crowded(p),
@@ -122,10 +127,15 @@ def _crowded(p: Problem) -> tuple[int, ...]:
     return found if p.n_real <= c.abundant and len(found) < len(p.columns) else ()
 
 
+def _whole(p: Problem) -> bool:
+    """Whether every config was measured in every scenario, and ran."""
+    return bool(p.covered.all()) and not (p.labels_only or p.guessed)
+
+
 def ruled(table: CostTable, rows: Ints, r: Regime, configs: Ints | None = None) -> Problem:
     """The problem of some of a table's rows by the rules of the whole table; `configs` as in `problem`."""
     p = problem(table, rows, configs)
-    p = estimated(p) if r.by_chance else lost(p) if r.searched else p
+    p = estimated(p) if r.by_chance else lost(p) if r.searched else shrunk(p) if r.shrinks else p
     return steep(p) if r.sparse else p
 
 
