@@ -87,10 +87,11 @@ gpu-fuzz:
 fits: $(STAMPS)/test
 	$(BIN)/python benchmarks/fits.py
 
-# The Tritons of torch 2.12 to 2.15 and former Transformers, each in a place of its own: all compiles and is launched as they
-# expect, and tokens are right. A quarter of an hour.
+# The Tritons of torch 2.12 to 2.15, former Transformers and the vLLMs between the tested ones, each in a place of its own: all
+# compiles and is launched as they expect, and tokens are right. Twenty minutes.
 TRITONS := 3.7.1 3.8.0 3.9.0
 TRANSFORMERS := 5.5.0 5.17.0 5.18.0 5.23.0
+VLLMS := 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 versions: $(STAMPS)/test
 	fetch() { test -d $(STAMPS)/$$1-$$2 || $(BIN)/pip install --quiet --disable-pip-version-check --target $(STAMPS)/$$1-$$2 $$1==$$2 $$3; }; \
 	check() { PYTHONPATH=$(CURDIR)/$(STAMPS)/$$1 $(BIN)/python -m pytest -q -n 2 $$2; }; \
@@ -99,7 +100,8 @@ versions: $(STAMPS)/test
 	done; \
 	for v in $(TRANSFORMERS); do \
 	  fetch transformers $$v psutil && check transformers-$$v "tests/kernels/servers/test_transformers.py tests/kernels/servers/test_transformers_masks.py" || exit 1; \
-	done
+	done; \
+	HEURGEN_VLLM_VERSIONS="$(VLLMS)" $(BIN)/python -m pytest -q -n 2 tests/kernels/servers/test_vllm.py
 
 clean:
 	rm -rf $(VENV) $(STAMPS)

@@ -23,7 +23,8 @@ from typing import Any
 
 import torch
 
-VERSIONS = ("0.26.0", "0.33.0")
+# `make versions` asks for those between.
+VERSIONS = tuple(os.environ.get("HEURGEN_VLLM_VERSIONS", "0.26.0 0.33.0").split())
 KEPT = (
     "vllm/v1/attention/", "vllm/v1/kv_cache_interface.py", "vllm/v1/worker/gpu_worker.py", "vllm/triton_utils/",
     "vllm/utils/math_utils.py", "vllm/model_executor/layers/attention/attention.py", "vllm/plugins/__init__.py",

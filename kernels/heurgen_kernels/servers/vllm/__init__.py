@@ -2,7 +2,7 @@
 
 `register` is the entry point `heurgen` of the group `vllm.general_plugins`: where heurgen[kernels] is installed beside
 vLLM, nothing else is needed but `attention_config={"backend": "CUSTOM"}`, or `attention_backend="HEURGEN"` where vLLM
-takes new names (0.33).
+takes new names (0.32).
 backend.py has the classes, support.py says what the kernels take over, batch.py what the host knows of a batch, warm.py
 compiles before the first request.
 """
@@ -18,7 +18,7 @@ logger = logging.getLogger("vllm.heurgen")  # below vLLM's logger, so that its h
 # First and first no more of the tested range of vLLM's versions.
 TESTED = ((0, 26), (0, 34))
 BACKEND = f"{__name__}.backend.HeurgenAttentionBackend"
-# vLLM's own name for a backend that a plugin brings, and ours, where the enumeration takes new members (0.33).
+# vLLM's own name for a backend that a plugin brings, and ours, where the enumeration takes new members (0.32).
 CUSTOM, HEURGEN = "CUSTOM", "HEURGEN"
 
 
