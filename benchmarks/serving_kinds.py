@@ -98,6 +98,10 @@ KINDS: dict[str, Kind] = {
         "GptOssConfig", "GptOssForCausalLM", **heads(16, 2, 64), sliding_window=128, num_local_experts=4,
         num_experts_per_tok=2, intermediate_size=1024,
     ),
+    "gptoss_all": kind(
+        "GptOssConfig", "GptOssForCausalLM", **heads(16, 2, 64), sliding_window=128, num_local_experts=2,
+        num_experts_per_tok=2, intermediate_size=1024,
+    ),
     "llama4": kind(
         "Llama4TextConfig", "Llama4ForCausalLM", **heads(8, 2, 128), num_hidden_layers=4, intermediate_size=1024,
         intermediate_size_mlp=2048, num_local_experts=2, num_experts_per_tok=1, attention_chunk_size=256,
