@@ -63,6 +63,7 @@ def init(
     text = to_toml(drafted)
     _check_new(output, text)
     written = write_atomic(output, text)
+    note(drafted.notes)
     if as_json:
         print_json({"files": files_data({output: written}), "rows": table.n, **drafted.to_dict(table.texts)})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from heurgen.spec.log_columns import is_throughput
+from heurgen.spec.log_columns import is_flop_count, is_throughput
 
 # [log] key -> names in order of preference, lower case.
 BOOKKEEPING: Mapping[str, tuple[str, ...]] = {
@@ -42,7 +42,7 @@ _FEATURE_EXACT = frozenset("e m n k b h d s bs hq hk hkv n_ctx size shape shapes
 _PROBLEM = re.compile(
     r"(in|out|input|output|fil|filter|pad|padding|stride|dil|dilation)_(c|d|h|w|n|x|y|z)|groups?|group_count|direction|layout|"
     r"bias|spatial_dims|problem_size.*|arg[0-9]+_.*|block_shape|per_channel_quant|dstate|cu_num|sq|topk|act_type|q_type|"
-    r"n[xyzijk]|(x|y|z|in|out|input|output|image|img|vector|array|data|matrix|problem|total|hidden|inter(mediate)?|"
+    r"n[xyzijk]|size_?[a-z]|ld[a-e]|(x|y|z|in|out|input|output|image|img|vector|array|data|matrix|problem|total|hidden|inter(mediate)?|"
     r"embed(ding)?|vocab|kernel|filter|state|feature)_?(size|dim|len|length|width|height|elements)|precision|"
     r"(q|k|v|kv|qo|query|key|value|ctx|context|prompt|decode|prefill|cache|sequence)_?(len|lens|length|size|dim)|"
     r"(a|b|c|q|k|v|x|y|kv|in|out|input|output|weight|acc(umulator)?|data)_?(d?type|layout|order|format)|trans(pose)?_?[abc]|"
@@ -149,7 +149,7 @@ def is_label(name: str) -> bool:
 
 
 def is_result(name: str) -> bool:
-    return _RESULT.fullmatch(name.lower()) is not None or is_throughput(name)
+    return _RESULT.fullmatch(name.lower()) is not None or is_throughput(name) or is_flop_count(name)
 
 
 def is_parameter(name: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells, Source, listed, read_cells
@@ -19,6 +19,7 @@ from heurgen.logs.frame import is_frame
 from heurgen.logs.importers.common import column_type, described, only, safe_name
 from heurgen.logs.naming import names_for, plain, spellings, unit_in
 from heurgen.logs.numbers import ms_in, numbers
+from heurgen.logs.objective import is_unsaid, throughput_beside, unsaid
 from heurgen.logs.roles import Guess, guesses_of, whole_config
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
@@ -122,7 +123,14 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
             "Every guess is marked: confirm it, then delete the remark.",
         ),
         left_out=tuple((c, g.why) for c, g in guesses.items() if g.role == "none"),
+        notes=_unsaid(table, log),
     )
+
+
+def _unsaid(table: Cells, log: LogColumns) -> tuple[str, ...]:
+    if log.winners_only or log.objective == "max" or not is_unsaid(table, log.time):
+        return ()
+    return (unsaid(f"{quoted(log.time)} holds", 'objective = "max"'),)
 
 
 def _hint(table: Cells, what: str) -> str:
@@ -166,6 +174,11 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         remarks["vendor"] = guess.remark
     if is_throughput(log.time):
         log = replace(log, objective="max")
+    elif "time" in found and is_unsaid(table, log.time) and (who := throughput_beside(table, path)):
+        log = replace(log, objective="max")
+        remarks["objective"] = (
+            f"guess: {quoted(who)} says that {printable(log.time)} is a throughput; confirm"
+        )
     success = column_names.success_words(plain(log.status), table.texts.get(log.status, ()))
     if {word.lower() for word in success} - {"ok"}:
         log = replace(log, success=success)

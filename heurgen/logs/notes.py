@@ -10,6 +10,7 @@ from heurgen.base.text import counted
 from heurgen.logs.cells import ABSENT, Cells, Codes
 from heurgen.logs.column_names import is_label, is_result, success_words
 from heurgen.logs.naming import plain
+from heurgen.logs.objective import piled_note
 from heurgen.logs.outcomes import OK, UNTIMED
 from heurgen.logs.typed_columns import TypedColumns
 from heurgen.spec.kernel_spec import KernelSpec
@@ -41,7 +42,9 @@ def notes(
         if status != OK and success_words("status", [str(status)]):
             said = f"unless [log] says success = [{quoted(status)}]"
             found.append(f"the status {quoted(status)} counts as a failure, {said}")
-    found += _disagreements(cells, columns.time, scenario * (int(config.max()) + 1) + config)
+    cell = scenario * (int(config.max()) + 1) + config
+    found += _disagreements(cells, columns.time, cell)
+    found += piled_note(spec.log, columns.time, scenario, cell)
     if len(dropped_rows):
         path, line = cells.place(int(dropped_rows.min()))
         share = f"{len(dropped_rows)} of {int(scenario.max()) + 1} scenarios dropped"

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from heurgen.base.errors import LogError, printable
+from heurgen.base.errors import LogError, printable, quoted
 from heurgen.base.text import counted
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, safe_name
 from heurgen.logs.naming import names_for, plain, spellings, unit_in
 from heurgen.logs.numbers import numbers
+from heurgen.logs.objective import throughput_beside, unsaid
 from heurgen.logs.vendors import VendorGuess, guessed_vendor
 from heurgen.spec.draft_toml import Draft, Entry
-from heurgen.spec.log_columns import LogColumns, WideColumn, is_throughput, names_time, unit_of
+from heurgen.spec.log_columns import LogColumns, WideColumn, is_flop_count, is_throughput, names_time, unit_of
 
 _LESS = (
     'guess: the cells are times, less is better; write "max" and time = "throughput" for TFLOPS and the like'
 )
+_MAX = 'objective = "max" and time = "throughput"'
+_THROUGHPUT: dict[str, Any] = {"time": "throughput", "objective": "max"}
+# What a table says of all its configs.
+_OF_ALL = re.compile(r"(winner|best|fastest|oracle)(_.*)?|(.*_)?(speedup|slowdown)(_.*)?")
+# A throughput by its name that says nothing of what it was measured from.
+_RATIO = re.compile(r"(.*_)?(speedup|mfu|hfu|utili[sz]ation|efficiency)(_.*)?")
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z_0-9-]*?)\s*[=:]\s*([A-Za-z0-9_.+-]+)")
 
 
@@ -34,13 +42,8 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
         UsageError: `vendor` is neither a column nor a vendor.
     """
     place = _places(table, vendor)
-    rest = [c for c in table.texts if c not in place.values()]
-    configs = [
-        c for c in rest if c not in features and (features or not _is_input(table, c)) and _times(table, c)
-    ]
-    inputs = list(features) or [
-        c for c in rest if c not in configs and "" not in table.texts[c] and printable(c) == c
-    ]
+    name = safe_name(re.sub(r"\..*", "", re.split(r"[/\\]", path)[-1]))
+    configs, inputs, left_out = _roles(table, features, place)
     if len(configs) < 2 or not inputs:
         what = "fewer than two columns look like configs" if inputs else "no column looks like a feature"
         raise LogError(what, file=path, hint="say which columns are the features: --features NAME,...")
@@ -53,20 +56,59 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
         None if "vendor" in place else guessed_vendor(table.texts.get(place.get("device", ""), []), vendor)
     )
     log, remarks = _vendor_and_device(guess, has_device="device" in place)
-    read = _cells_by_name(configs)
-    if not read and not any(map(names_time, configs)):
-        remarks = (*remarks, ("objective", _LESS))
+    read, remark = _cells(configs, left_out, throughput_beside(table, path))
     return Draft(
-        name=safe_name(re.sub(r"\..*", "", re.split(r"[/\\]", path)[-1])),
+        name=name,
         features=tuple(_feature(table, c, names_of[c]) for c in inputs),
         parameters=tuple(
             Entry(described(p, v, optional="" in v), "guess; confirm") for p, v in values.items()
         ),
         log=replace(log, failures=tuple(words), wide=wide, **place, **read),
-        log_remarks=remarks,
+        log_remarks=(*remarks, ("objective", remark)) if remark else remarks,
         header=(f"Drafted by heurgen init --wide from {counted(len(wide), 'config')}.",),
-        left_out=tuple((c, "no number and no feature") for c in rest if c not in configs and c not in inputs),
+        left_out=tuple(left_out.items()),
+        notes=(unsaid("the cells are", _MAX),) if remark == _LESS else (),
     )
+
+
+def _roles(
+    table: Cells, features: tuple[str, ...], place: dict[str, Any]
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """The columns that are configs, those that are features, and why each other one is neither."""
+    rest = [c for c in table.texts if c not in place.values()]
+    results = (c for c in rest if is_flop_count(plain(c)) or _OF_ALL.fullmatch(_snake(c)))
+    left_out = {c: "guess: a result, and of no config; confirm" for c in results if c not in features}
+    candidates = [c for c in rest if c not in features and c not in left_out]
+    configs = [c for c in candidates if (features or not _is_input(table, c)) and _times(table, c)]
+    left_out |= (other := _of_another_kind(configs))
+    configs = [c for c in configs if c not in other]
+    inputs = list(features) or [
+        c
+        for c in rest
+        if c not in configs and c not in left_out and "" not in table.texts[c] and printable(c) == c
+    ]
+    nothing = (c for c in rest if c not in (*configs, *inputs, *left_out))
+    why = left_out | dict.fromkeys(nothing, "no number and no feature")
+    return configs, inputs, {c: why[c] for c in rest if c in why}
+
+
+def _snake(column: str) -> str:
+    """`WinnerGFlops` -> winner_gflops."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain(column)).lower()
+
+
+def _of_another_kind(configs: list[str]) -> dict[str, str]:
+    """Of times and throughputs the fewer are no configs; nor is a unit that stands above none of the cells.
+
+    Tensile's first column is called GFlops, counts the problems, and says what the cells of the configs are.
+    """
+    times, rates = [c for c in configs if names_time(c)], [c for c in configs if is_throughput(c)]
+    if times and rates:
+        fewer = rates if len(times) >= len(rates) else times
+        return dict.fromkeys(fewer, "guess: times and throughputs are no configs of one table; confirm")
+    if 0 < 2 * len(rates) < len(configs) and not any(map(unit_in, rates)):
+        return dict.fromkeys(rates, "guess: the unit of the cells, and no config; confirm")
+    return {}
 
 
 def _places(table: Cells, vendor: str | None) -> dict[str, Any]:
@@ -80,12 +122,22 @@ def _places(table: Cells, vendor: str | None) -> dict[str, Any]:
     return {key: column for key, column in found.items() if column is not None}
 
 
-def _cells_by_name(configs: list[str]) -> dict[str, Any]:
-    """What [log] says of the cells, where the columns' names say it: "Triton (TFLOPS)", or one unit of all."""
+def _cells(configs: list[str], others: Iterable[str], beside: str | None) -> tuple[dict[str, Any], str]:
+    """What [log] says of the cells, and a remark on its objective.
+
+    The configs' names say it ("Triton (TFLOPS)", one unit of all); else the names of `others`, which are no configs,
+    or what stands `beside` says that they are throughputs.
+    """
     if all(map(is_throughput, configs)):
-        return {"time": "throughput", "objective": "max"}
+        return _THROUGHPUT, ""
     units = {unit_of(c) for c in configs} - {None}
-    return {"unit": units.pop()} if len(units) == 1 else {}
+    if any(map(names_time, configs)):
+        return ({"unit": units.pop()} if len(units) == 1 else {}), ""
+    units_of = (c for c in (*configs, *others) if is_throughput(c) and not _RATIO.fullmatch(_snake(c)))
+    said = next(units_of, beside)
+    if said is None:
+        return {}, _LESS
+    return _THROUGHPUT, f"guess: {quoted(said)} says that the cells are throughputs; confirm"
 
 
 def _vendor_and_device(
@@ -121,8 +173,8 @@ def _times(table: Cells, column: str) -> bool:
 
 
 def _words(texts: list[str]) -> list[str]:
-    """What stands in a column of times that is no time."""
-    return [t for t, n in zip(texts, numbers(texts), strict=True) if t and n is None]
+    """What stands in a column of times that is no time: words, 0 and -1."""
+    return [t for t, n in zip(texts, numbers(texts), strict=True) if t and (n is None or n in (0.0, -1.0))]
 
 
 def _columns(configs: list[str]) -> tuple[WideColumn, ...]:

@@ -30,7 +30,8 @@ class Draft:
     """A kernel spec on its way to a file.
 
     `header` are comment lines at the top, `left_out` pairs of a column and why it has no role, `log_remarks`
-    pairs of a [log] key and a remark (a key with a remark is written even where it has its default).
+    pairs of a [log] key and a remark (a key with a remark is written even where it has its default). `notes` are
+    what must not be overlooked, for stderr.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Draft:
     header: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     log_remarks: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_dict(self, columns: Iterable[str]) -> dict[str, Any]:
         """What each of a log's columns is, and which guesses a person is to confirm, as JSON data."""

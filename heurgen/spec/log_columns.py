@@ -21,12 +21,17 @@ UNIT_WORDS: Mapping[str, Unit] = {
 }
 _TIME_WORDS = frozenset("time timing times latency duration runtime elapsed ms us ns walltime".split())
 _THROUGHPUT = re.compile(
-    r"(?:^|[^a-z0-9])(?:[kmgtpe]?flops?(?:ps)?|[kmgt]?i?bps|[kmgt]i?b[_/ ]?s|[gtm]ops|throughput|tput|bandwidth|bw|"
-    r"qps|tps|rps|fps|iops|speedup|mfu|hfu|utili[sz]ation|efficiency|rate)(?:$|[^a-z0-9])"
+    r"(?:^|[^a-z0-9])(?:[kmgtpe]?flops?(?:ps)?|[kmgt]?i?bps|[kmgt]i?b[_/ ]?s(?:ec)?|[gtm]ops|throughput|tput|bandwidth|"
+    r"bw|qps|tps|rps|fps|iops|[kmgt]lups|[kmg]?cups|gups|speed|speedup|mfu|hfu|utili[sz]ation|efficiency|rate)"
+    r"(?:$|[^a-z0-9])"
     r"|(?:^|[^a-z0-9])per[_ ]?(?:s|sec|secs|second|seconds|ms|us|minute|min)(?:$|[^a-z])"
     r"|[a-z]/(?:s|sec|second)(?:$|[^a-z])"
     r"|(?:tokens?|toks?|samples?|items?|iters?|requests?|images?|elements?|elems?|cells)_?(?:ps|_s)(?:$|[^a-z])"
+    r"|(?:^|[^a-z])(?:tokens|toks|samples|items|iters|iterations|its|requests|reqs|images|frames|steps|queries|calls|words|"
+    r"points|pixels|updates|edges|elements|elems|bytes|ops)[_ ]s(?:ec(?:ond)?s?)?(?:$|[^a-z])"
 )
+# A number of operations, whatever their time.
+_COUNT = re.compile(r"(?:total|num|n|nr)_?[kmgt]?flops?|flop|flops?_?count")
 # Keys that name the column of a role.
 ROLES = ("vendor", "device", "time", "status", "scenario")
 # What a column of the log can be replaced by one value for.
@@ -101,7 +106,13 @@ def names_time(name: str) -> bool:
 
 def is_throughput(name: str) -> bool:
     """Whether a name says that more is better: tflops, gbps, tokens_per_s, GB/s and the like."""
-    return _THROUGHPUT.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()) is not None
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return _THROUGHPUT.search(snake) is not None and not is_flop_count(name)
+
+
+def is_flop_count(name: str) -> bool:
+    """Whether a name is that of a number of operations ("TotalFlops"), which is the same for every config."""
+    return _COUNT.fullmatch(name.strip().lower()) is not None
 
 
 # --- reading ----------------------------------------------------------------------------------------------

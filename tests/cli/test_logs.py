@@ -50,3 +50,13 @@ def test_init_writes_over_no_other_spec(folder: Path) -> None:
     assert result.stderr.startswith(
         "error: draft.toml: another spec is there (remove it where its guesses may go, or name another file)\n"
     )
+
+
+def test_init_says_that_cells_may_be_throughputs(folder: Path) -> None:
+    Path("wide.csv").write_text("gpu,n,old,new\nH200,8,1,2\nH200,9,2,1\n")
+    result = run("init", "wide.csv", "-o", "wide.toml", "--wide")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "note: nothing says whether the cells are times or throughputs: read as times, less is better. If more is "
+        'better, this would choose the slowest configs: write objective = "max" and time = "throughput" in [log]\n',
+    )

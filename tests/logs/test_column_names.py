@@ -25,7 +25,20 @@ def test_launch_knobs(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["num_seqs", "max_seqlen_q", "head_dim", "M", "batch_size", "in_channels", "avg_context", "dtype"]
+    "name",
+    [
+        "num_seqs",
+        "max_seqlen_q",
+        "head_dim",
+        "M",
+        "batch_size",
+        "in_channels",
+        "avg_context",
+        "dtype",
+        "SizeI",
+        "size_k",
+        "LDA",
+    ],
 )
 def test_features(name: str) -> None:
     assert is_feature(name)
@@ -45,7 +58,9 @@ def test_labels(name: str) -> None:
     assert not is_label(f"my{name}zz")
 
 
-@pytest.mark.parametrize("name", ["tflops", "achieved_gbps", "p95", "time_std", "speedup", "GB/s"])
+@pytest.mark.parametrize(
+    "name", ["tflops", "achieved_gbps", "p95", "time_std", "speedup", "GB/s", "TotalFlops"]
+)
 def test_results(name: str) -> None:
     assert is_result(name)
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from heurgen.base.errors import HeurgenError, LogError, UsageError
-from heurgen.logs.draft import Said, draft_spec
+from heurgen.logs.cells import read_cells
+from heurgen.logs.draft import Said, draft, draft_spec
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import parse_spec, read_spec
 
@@ -340,6 +341,35 @@ def test_a_throughput_alone_is_drafted_as_one(tmp_path: Path) -> None:
     path.write_text("vendor,device,M,BLOCK_M,tflops\nnvidia,H200,1,16,100\nnvidia,H200,2,32,nan\n")
     spec = parse_spec(draft_spec(path))
     assert (spec.log.time, spec.log.objective, spec.log.failures) == ("tflops", "max", ("nan",))
+
+
+UNSAID = (
+    "nothing says whether 'mean' holds times or throughputs: read as times, less is better. "
+    'If more is better, this would choose the slowest configs: write objective = "max" in [log]'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "remark"),
+    [
+        ("a.csv", "GB/s", "'GB/s' says that mean is a throughput; confirm"),
+        ("gemm_tflops.csv", "", "'gemm_tflops' says that mean is a throughput; confirm"),
+        ("a.csv", "", ""),
+    ],
+)
+def test_what_stands_beside_says_that_a_mean_is_a_throughput(
+    tmp_path: Path, name: str, unit: str, remark: str
+) -> None:
+    path = tmp_path / name
+    rows = [f"H200,{m},{b},{m / b},{unit}" for m in (1, 2) for b in (16, 32)]
+    path.write_text("gpu,M,BLOCK_M,mean,unit\n" + "\n".join(rows) + "\n")
+    found = draft(read_cells([path]), str(path), Said())
+    assert (found.log.time, found.log.objective) == ("mean", "max" if remark else "min")
+    assert (f'objective = "max"  # guess: {remark}' in draft_spec(path)) == bool(remark)
+    assert found.notes == (() if remark else (UNSAID,))
+    path.write_text(path.read_text().replace("mean", "mean_us"))
+    found = draft(read_cells([path]), str(path), Said())
+    assert (found.log.objective, found.notes) == ("min", ())
 
 
 def test_columns_that_code_cannot_name_are_read_under_names_that_it_can(tmp_path: Path) -> None:

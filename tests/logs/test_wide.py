@@ -32,6 +32,60 @@ def test_wide_throughput(tmp_path: Path) -> None:
         parse_spec(text.replace('objective = "max"', "").replace('time = "throughput"', ""))
 
 
+TENSILE = """GFlops, SizeI, SizeJ, LDA, TotalFlops, Winner, WinnerTimeUS, Cijk_MT64, Cijk_MT128, Cijk_MT256
+0, 128, 64, 128, 4194304, Cijk_MT64, 10, 400.5, 300.25, 100
+1, 1024, 64, 1024, 2147483648, Cijk_MT128, 72, 20000, 30000, -1
+2, 4096, 64, 4096, 137438953472, Cijk_MT256, 1500, 30000, 60000, 90000
+"""
+
+
+@pytest.mark.parametrize("features", [(), ("SizeI", "SizeJ", "LDA")])
+def test_a_unit_above_no_cell_says_what_the_cells_are(tmp_path: Path, features: tuple[str, ...]) -> None:
+    """Tensile's tables: the first column counts problems and is called what the solutions' cells are."""
+    path, text, spec = drafted(tmp_path, TENSILE, features=features, vendor="amd")
+    assert "objective = \"max\"  # guess: 'GFlops' says that the cells are throughputs; confirm" in text
+    assert [f.name for f in spec.features] == ["SizeI", "SizeJ", "LDA"]
+    assert [column for column, _ in spec.log.wide] == ["Cijk_MT64", "Cijk_MT128", "Cijk_MT256"]
+    assert "#   GFlops: guess: the unit of the cells, and no config; confirm" in text
+    for name in ("TotalFlops", "Winner", "WinnerTimeUS"):
+        assert f"#   {name}: guess: a result, and of no config; confirm" in text
+    log = read_logs([path], spec)
+    assert (log.n_measurements, log.n_failures) == (9, 1)
+    assert log.time[-3:].tolist() == [1 / 30000, 1 / 60000, 1 / 90000]
+
+
+def test_times_and_throughputs_are_no_configs_of_one_table(tmp_path: Path) -> None:
+    head, cells = (
+        "n,old_ms,new_ms,old_tflops,new_tflops,speedup",
+        "8,1.5,2.5,4.5,3.5,1.2\n9,1.5,2.5,4.5,3.5,1.2\n",
+    )
+    _, text, spec = drafted(tmp_path, f"{head}\n{cells}", vendor="amd")
+    assert [column for column, _ in spec.log.wide] == ["old_ms", "new_ms"]
+    assert (spec.log.objective, spec.log.unit) == ("min", "ms")
+    assert "#   new_tflops: guess: times and throughputs are no configs of one table; confirm" in text
+    assert "#   speedup: guess: a result, and of no config; confirm" in text
+    _, _, spec = drafted(tmp_path, f"{head.replace('old_ms', 'x_tflops')}\n{cells}", vendor="amd")
+    assert [column for column, _ in spec.log.wide] == ["x_tflops", "old_tflops", "new_tflops"]
+    assert spec.log.objective == "max"
+
+
+def test_the_file_s_name_says_that_cells_are_throughputs(tmp_path: Path) -> None:
+    path = tmp_path / "gemm_tflops.csv"
+    path.write_text("n,old,new\n8,1.5,2.5\n9,1.5,2.5\n")
+    text = draft_spec([path], Said(wide=True, vendor="amd"))
+    assert "objective = \"max\"  # guess: 'gemm_tflops' says that the cells are throughputs; confirm" in text
+    path.write_text(path.read_text().replace("old", "old_ms"))
+    assert "objective" not in draft_spec([path], Said(wide=True, vendor="amd"))
+
+
+def test_what_compares_configs_says_nothing_of_the_cells(tmp_path: Path) -> None:
+    for name in ("speedup", "efficiency", "mfu"):
+        _, text, _ = drafted(
+            tmp_path, f"n,old,new,newer,{name}\n8,1.5,2.5,1,0.6\n9,1.5,2.5,1,0.6\n", vendor="amd"
+        )
+        assert 'objective = "min"  # guess: the cells are times' in text
+
+
 def test_names_that_hold_parameters(tmp_path: Path) -> None:
     header = 'vendor,device,scenario,n,"BLOCK-M=64, num_warps: 4",BLOCK-M=16'
     path, _, spec = drafted(

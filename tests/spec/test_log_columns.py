@@ -96,7 +96,8 @@ def test_a_throughput_has_no_unit_of_time() -> None:
 
 
 THROUGHPUTS = ["tflops", "TFLOP/s", "achieved_gflops", "gbps", "GB/s", "gb_s", "tokens_per_s", "tok/s", "throughput",
-               "tokensPerSecond", "bandwidth", "qps", "samples_s", "it/s", "TFLOPs", "mfu"]  # fmt: skip
+               "tokensPerSecond", "bandwidth", "qps", "samples_s", "it/s", "TFLOPs", "mfu", "tokens_sec", "GB_sec",
+               "frames_s", "MLUPS", "speed", "WinnerGFlops", "hipblaslt-Gflops"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", THROUGHPUTS)
@@ -113,7 +114,7 @@ def test_a_throughput_is_no_time(name: str) -> None:
     [
         ("time_per_token_us", True), ("ms", True), ("latency", True), ("runtime", True), ("kernel_ns", True),
         ("walltime", True), ("forward_s", True), ("p50", False), ("cycles", False), ("cost", False), ("s", False),
-        ("", False),
+        ("", False), ("TotalFlops", False), ("num_flops", False), ("flop_count", False), ("compile_sec", True),
     ],
 )  # fmt: skip
 def test_other_names_may_be_times(name: str, says_time: bool) -> None:
