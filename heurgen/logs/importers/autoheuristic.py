@@ -1,7 +1,7 @@
 """Logs of PyTorch's AutoHeuristic -> a tuning log.
 
 Line 1 is a JSON object with `name`, `device_capa`, `shared_memory`, `numerical_features` and
-`categorical_features`. Line 2 is a CSV header with those features, `choice` and `feedback` (ms, `inf` for a
+`categorical_features`. Line 2 is a CSV header with those features, `choice` and `feedback` (ms, `inf` or `nan` for a
 failure). Then comes one row a measurement, and rows repeat. A choice is
 `type=triton_BLOCK-M=64_numwarps=4`, or a bare name, which becomes the `type`.
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted
-from heurgen.logs.importers.autoheuristic_log import CHOICE, FEEDBACK, Codes, Header, read_log
+from heurgen.logs.importers.autoheuristic_log import CHOICE, FAILED, FEEDBACK, Codes, Header, read_log
 from heurgen.logs.importers.choices import ParsedChoice, parameter_order, parse_choice
 from heurgen.logs.importers.collect import Options, with_constants
 from heurgen.logs.importers.common import (
@@ -204,7 +204,7 @@ def _table(
     vendors, devices, by_file = places
     choice_codes, file_codes = codes_of(columns[CHOICE]), codes_of(by_file)
     feedback, feedback_codes = list(columns[FEEDBACK]), codes_of(columns[FEEDBACK])
-    failed = np.array([text == "inf" for text in feedback], dtype=np.int64)
+    failed = np.array([text in FAILED for text in feedback], dtype=np.int64)
     out: list[tuple[str, list[str], NDArray[np.int64]]] = [
         ("vendor", vendors, file_codes),
         ("device", devices, file_codes),
@@ -212,7 +212,7 @@ def _table(
     out += [(names[f], list(columns[f]), codes_of(columns[f])) for f in features]
     out += [(p, [c.get(p, "") for c in choices], choice_codes) for p in parameters]
     out.append(("status", ["ok", "error"], failed[feedback_codes]))
-    out.append(("time_ms", ["" if text == "inf" else text for text in feedback], feedback_codes))
+    out.append(("time_ms", ["" if text in FAILED else text for text in feedback], feedback_codes))
     return _Table(tuple(c[0] for c in out), tuple(c[1] for c in out), tuple(c[2] for c in out))
 
 

@@ -19,6 +19,8 @@ from heurgen.spec.kernel_spec import is_time
 
 CHOICE, FEEDBACK = "choice", "feedback"
 _CHUNK = 8192
+# What stands for a time where a choice failed.
+FAILED = ("inf", "nan")
 
 
 class Codes(dict[str, int]):
@@ -178,7 +180,7 @@ def _chunks(header: Header, reader: Any) -> Iterator[list[list[str]]]:
 def _check_new_values(header: Header, file: Foreign, name: str, values: list[str]) -> None:
     """Every distinct value of a column once: cheap, however many rows there are."""
     if name == FEEDBACK:
-        good, expected = _is_feedback, "expected a time above 0 in ms, or inf"
+        good, expected = _is_feedback, "expected a time above 0 in ms, inf or nan"
     elif name in header.numerical and not BOOLS.issuperset(values):
         good, expected = _is_number, "expected a number"
     else:
@@ -193,7 +195,7 @@ def _is_number(value: str) -> bool:
 
 
 def _is_feedback(value: str) -> bool:
-    return value == "inf" or (_is_number(value) and is_time(float(value)))
+    return value in FAILED or (_is_number(value) and is_time(float(value)))
 
 
 def _is_text(value: str) -> bool:

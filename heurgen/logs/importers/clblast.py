@@ -12,7 +12,7 @@ from typing import Any
 
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_in
 
 _ARGUMENT = "arg_"
 _DEVICES = ("clblast_device_name", "device")
@@ -57,8 +57,7 @@ def _section(file: Foreign, path: str, section: dict[str, Any], options: Options
         config = {k: setting(file, v, f"{place}.parameters.{k}", k) for k, v in given.items()}
         if not config:
             raise file.error("the config is empty", path=f"{place}.parameters")
-        value = row.get("time")
-        time = None if value in (None, 0) else time_of(file, value, f"{place}.time")
+        time = None if row.get("time", 0) == 0 else time_in(file, row, "time", place)
         found.add(scenario, config, time, "ok" if time is not None else "invalid")
 
 

@@ -212,13 +212,15 @@ def setting(file: Foreign, value: Any, path: str, at: str = "") -> str:
 
 
 def time_of(file: Foreign, value: Any, path: str, *, factor: float = 1.0, at: str = "") -> float | None:
-    """A time in ms (`value` times `factor`); None for infinity, which is how tools write a failure.
+    """A time in ms (`value` times `factor`); None for what tools write where they have none: infinity, NaN, null.
 
     Raises:
-        LogError: it is no number, NaN, or not above 0.
+        LogError: it is no number, or not above 0.
     """
+    if value is None:
+        return None
     if type(value) in (int, float):
-        if value == math.inf:
+        if value == math.inf or value != value:
             return None
         try:
             time = float(value) * factor
@@ -227,6 +229,19 @@ def time_of(file: Foreign, value: Any, path: str, *, factor: float = 1.0, at: st
         if math.isfinite(time) and time > 0:
             return time
     raise file.error(f"found {quoted(value)}, expected a finite time above 0, or Infinity", at=at, path=path)
+
+
+def time_in(
+    file: Foreign, row: Mapping[str, Any], key: str, path: str, *, factor: float = 1.0, at: str = ""
+) -> float | None:
+    """`time_of` what the object at `path` holds under `key`.
+
+    Raises:
+        LogError: as `time_of`, or the key is missing: a table without times is no log.
+    """
+    if key not in row:
+        raise file.error(f"the key {quoted(key)} is missing", at=at, path=path)
+    return time_of(file, row[key], f"{path}.{key}", factor=factor, at=at)
 
 
 # --- CSV --------------------------------------------------------------------------------------------------
@@ -281,13 +296,15 @@ def _header(file: Foreign, reader: Iterator[list[str]]) -> list[str]:
 
 
 def csv_number(file: Foreign, text: str, row: int, column: str) -> float:
-    """A number of a CSV cell; `inf` is infinity.
+    """A number of a CSV cell; `inf` is infinity, `nan` NaN.
 
     Raises:
         LogError: it is none.
     """
     if text.strip().lower() in ("inf", "infinity"):
         return math.inf
+    if text.strip().lower() == "nan":
+        return math.nan
     if not _FLOAT.fullmatch(text):
         raise file.error(f"found {quoted(text)}, expected a number", row=row, path=column)
     return float(text)

@@ -19,7 +19,7 @@ from heurgen.base.errors import UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, setting, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, setting, time_in, time_of
 from heurgen.logs.importers.printed import Line, by_process
 
 _MM = ("M", "K", "N")
@@ -234,7 +234,7 @@ def _choices(file: Foreign, data: Any, key: str, path: str) -> Iterator[Choice]:
         config = {k: setting(file, v, f"{path}[{i}].{k}", key) for k, v in row.items() if k not in _OWN}
         if not config:
             raise file.error("the choice names no parameter", at=key, path=f"{path}[{i}]")
-        yield config, time_of(file, row.get("time"), f"{path}[{i}].time", at=key)
+        yield config, time_in(file, row, "time", f"{path}[{i}]", at=key)
 
 
 # --- what max-autotune prints -----------------------------------------------------------------------------

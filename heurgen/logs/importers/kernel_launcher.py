@@ -66,5 +66,7 @@ def _line(
     device, vendor = found.place(file.file, told, options)
     problem = {n: cell(file, v, f"line {row}: problem_size") for n, v in zip(features, sizes, strict=True)}
     config = {n: setting(file, v, f"line {row}: {n}") for n, v in zip(names, values, strict=True)}
-    time = time_of(file, data.get("time"), f"line {row}: time")
+    if "time" not in data:
+        raise file.error("the key 'time' is missing", row=row)
+    time = time_of(file, data["time"], f"line {row}: time")
     found.add(found.scenario(vendor, device, problem), config, time, "ok" if time is not None else "invalid")

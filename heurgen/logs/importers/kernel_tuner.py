@@ -22,7 +22,7 @@ from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_in
-from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, setting, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, setting, time_in, time_of
 
 _MS = {
     "": 1.0,
@@ -221,7 +221,7 @@ def _cached(
         elif time == _FAILED:
             yield config, None, "invalid"
         else:
-            yield config, *_or_failure(time_of(file, time, f"cache[{key}].time", at=key))
+            yield config, *_or_failure(time_in(file, row, "time", f"cache[{key}]", at=key))
 
 
 def _or_failure(time: float | None) -> tuple[float | None, str]:
@@ -275,9 +275,7 @@ def _t4_time(file: Foreign, row: dict[str, Any], path: str, factor: float) -> fl
         entry = a(file, measurement, dict, f"{path}.measurements")
         if entry.get("name") == "time" and "time" in objectives:
             unit, place = entry.get("unit", ""), f"{path}.measurements"
-            return time_of(
-                file, entry.get("value"), place, factor=_factor(file, unit, place) if unit else factor
-            )
+            return time_in(file, entry, "value", place, factor=_factor(file, unit, place) if unit else factor)
     times = a(file, row.get("times"), dict, f"{path}.times")
     runs = a(file, times.get("runtimes"), list, f"{path}.times.runtimes")
     if not runs:

@@ -13,7 +13,7 @@ from typing import Any
 from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
+from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_in
 
 _MS = {"Nanoseconds": 1e-6, "Microseconds": 1e-3, "Milliseconds": 1.0, "Seconds": 1e3}
 _OK = "Ok"
@@ -65,7 +65,7 @@ def _result(
     status = cell(file, row.get("Status", _OK), f"{path}.Status", "Status")
     time = None
     if status == _OK:
-        time = time_of(file, row.get("TotalDuration"), f"{path}.TotalDuration", factor=_MS[unit])
+        time = time_in(file, row, "TotalDuration", path, factor=_MS[unit])
     why = "ok" if time is not None else "invalid" if status == _OK else status
     found.add(found.scenario(vendor, device, features), _config(file, path, row), time, why)
 

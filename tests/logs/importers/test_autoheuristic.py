@@ -60,7 +60,7 @@ WRONG: Wrong = {
         ("mm.txt", H, heuristic(header="m,k,choice,feedback"), "FILE:2: column 'k': is no feature of the metadata"),
         ("mm.txt", H, heuristic("8,x"), "FILE:3: found 2 cells, expected 3 cells"),
         ("mm.txt", H, heuristic("big,x,1"), "FILE:3: column 'm': found 'big', expected a number"),
-        ("mm.txt", H, heuristic("8,x,-1"), "FILE:3: column 'feedback': found '-1', expected a time above 0 in ms, or inf"),
+        ("mm.txt", H, heuristic("8,x,-1"), "FILE:3: column 'feedback': found '-1', expected a time above 0 in ms, inf or nan"),
         ("mm.txt", H, heuristic("8,\x1b,1"), "FILE:3: column 'choice': found '\\x1b', expected printable text without spaces around it"),
         ("mm.txt", Options(), heuristic(device_capa="9.0"), "FILE:1: device_capa '9.0' and shared_memory '1' name no device "
          "(expected [major, minor] and bytes, or say which: --device NAME)"),
@@ -305,7 +305,7 @@ def test_autoheuristic(tmp_path_factory: pytest.TempPathFactory, table: Table) -
     lines = [json.dumps(head | {"categorical_features": []}), "m,n,choice,feedback"]
     for (m, n, block, warps), time in table.items():
         choice = f"type=triton_BLOCK={block}_numwarps={warps}"
-        lines.append(f"{m},{n},{choice},{'inf' if time is None else repr(time)}")
+        lines.append(f"{m},{n},{choice},{('inf', 'nan')[len(lines) % 2] if time is None else repr(time)}")
     file = write(tmp_path_factory.mktemp("ah"), "mm.txt", "\n".join(lines) + "\n")
     packed = Path(file + ".gz")
     packed.write_bytes(gzip.compress(Path(file).read_bytes()))

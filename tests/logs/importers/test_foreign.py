@@ -39,6 +39,26 @@ def test_hostile_sizes_are_refused_in_one_way(
         assert str(error.value) == f"{file}: is larger than 1 MiB (that is the most that heurgen reads)"
 
 
+@pytest.mark.parametrize(
+    ("value", "time"), [(1.5, 1.5), (2, 2.0), (float("inf"), None), (float("nan"), None), (None, None)]
+)
+def test_infinity_nan_and_null_are_no_times(value: object, time: float | None) -> None:
+    assert foreign.time_of(foreign.Foreign("a.json", ""), value, "time") == time
+    assert foreign.time_in(foreign.Foreign("a.json", ""), {"t": value}, "t", "row") == time
+
+
+@pytest.mark.parametrize("value", [0, -1, float("-inf"), True, "1.5", [1.5], 10**400])
+def test_what_is_neither_a_time_nor_stands_for_none_is_an_error(value: object) -> None:
+    file = foreign.Foreign("a.json", "")
+    with pytest.raises(
+        LogError, match=r"column 'row\.t': found .*, expected a finite time above 0, or Infinity"
+    ):
+        foreign.time_in(file, {"t": value}, "t", "row")
+    with pytest.raises(LogError) as error:
+        foreign.time_in(file, {"u": value}, "t", "row")
+    assert str(error.value) == "a.json: column 'row': the key 't' is missing"
+
+
 # Kinds that are no JSON.
 TEXTS = ("miopen", "autoheuristic", "helion", "triton-printed")
 

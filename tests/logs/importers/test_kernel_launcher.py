@@ -45,6 +45,7 @@ WRONG: Wrong = {
          "names 2 (--feature once for each number, in order)"),
         ("a.wisdom", H, wisdom('{"config": [1], "problem_size": [8], "time": "x"}'), "FILE: column 'line 2: time': found 'x', "
          "expected a finite time above 0, or Infinity"),
+        ("a.wisdom", H, wisdom('{"config": [1], "problem_size": [8]}'), "FILE:2: the key 'time' is missing"),
         ("a.wisdom", Options(), wisdom('{"config": [1], "problem_size": [8], "time": 1}'), "FILE does not say the device "
          "(say which: --device NAME)"),
         ("a.wisdom", H, wisdom("# none"), "the files hold no measurement that kernel-launcher wrote"),

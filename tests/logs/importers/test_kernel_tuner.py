@@ -45,8 +45,7 @@ def t4(**changes: Any) -> str:
 WRONG: Wrong = {
     "kernel-tuner": [
         ("c.json", H, "{}", "FILE: found neither 'cache' nor 'results' (expected Kernel Tuner's cache or T4)"),
-        ("c.json", H, tuner(cache={"16": {"b": 16, "GFLOP/s": 3.5}}), "FILE:1: column 'cache[16].time': found 'None', expected a finite "
-         "time above 0, or Infinity"),
+        ("c.json", H, tuner(cache={"16": {"b": 16, "GFLOP/s": 3.5}}), "FILE:1: column 'cache[16]': the key 'time' is missing"),
         ("c.json", H, tuner(tune_params_keys=None), "FILE: column 'tune_params_keys': found null, expected a list"),
         ("c.json", H, tuner(cache={"16": {"time": 1.0}}), "FILE:1: column 'cache[16]': the parameter 'b' is missing"),
         ("c.json", H, tuner(cache={"16": {"b": 16, "time": -2}}), "FILE:1: column 'cache[16].time': found '-2', expected a finite "
@@ -234,10 +233,16 @@ def test_caches_of_every_version_and_objective(
     assert any("GFLOP/s" in note for note in imported.notes) == ("GFLOP/s" in (objective or ""))
 
 
-def test_the_time_that_old_versions_gave_to_failures(tmp_path: Path) -> None:
-    cache = {"16": {"b": 16, "time": 1.5}, "32": {"b": 32, "time": 1e20}}
+@pytest.mark.parametrize("time", [1e20, float("nan"), float("inf"), None])  # 1e20: old versions'
+def test_what_stands_for_the_time_of_a_failure(tmp_path: Path, time: float | None) -> None:
+    cache = {"16": {"b": 16, "time": 1.5}, "32": {"b": 32, "time": time}}
     imported = import_logs("auto", [write(tmp_path, "c.json", tuner(cache=cache))], Options())
     assert columns(imported, "b", "status", "time_ms") == [("16", "ok", "1.5"), ("32", "invalid", "")]
+    assert imported.notes[-1] == "2 rows, 1 of them failures"
+    if time != 1e20:
+        results = timed(1.5, time)  # type: ignore[arg-type]
+        imported = import_logs("auto", [write(tmp_path, "k_A100_T4.json", results)], Options())
+        assert columns(imported, "b", "status", "time_ms") == [("1", "ok", "1.5"), ("2", "invalid", "")]
 
 
 def test_a_problem_size_that_a_function_computed_is_the_name_of_the_file(tmp_path: Path) -> None:
