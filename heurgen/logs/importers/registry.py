@@ -126,6 +126,15 @@ IMPORTERS = (
         "clblast_xgemm_1_32.json -o log.csv",
     ),
     Importer(
+        "hipblaslt",
+        "What hipblaslt-bench prints of several solutions.",
+        "hipblaslt",
+        "import_hipblaslt",
+        (*_COMMON, "kernel"),
+        "*",
+        "bench.txt -o log.csv --write-spec kernel.toml",
+    ),
+    Importer(
         "helion",
         "Helion's AOT measurements and autotune logs (CSV).",
         "helion",

@@ -1,0 +1,113 @@
+"""What `hipblaslt-bench --print_kernel_info` prints -> measurements: the solutions of every problem that it timed.
+
+    Device ID 0 : AMD Instinct MI300X gfx942:sramecc+:xnack-
+    [0]:transA,transB,grouped_gemm,batch_count,m,n,k,...,hipblaslt-Gflops,hipblaslt-GB/s,us
+        N,T,0,1,4096,6144,8192,...,918371,452.429,448.965
+        --Solution index: 300049
+
+With `--requested_solution -1` or `--algo_method all` the block repeats, and `Winner:` repeats the best one. What stands
+before the throughput is the problem, less how it was measured; an index is of one build of the library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from heurgen.base.errors import quoted
+from heurgen.logs.importers.collect import Collected, Options
+from heurgen.logs.importers.common import Imported
+from heurgen.logs.importers.foreign import Foreign, cell, csv_number, lines, time_of
+
+_HEADER = re.compile(r"\s*(?:\[[0-9]+\]:?)?(transA,transB,.*hipblaslt-Gflops,.*)")
+_DEVICE = re.compile(r"\s*Device ID ([0-9]+) : (.{1,99}?)\s{1,9}gfx[0-9a-f]+\b")
+_TARGET = re.compile(r"Target device ID is ([0-9]+)")
+_INDEX = re.compile(r"\s*--Solution index:\s*([0-9]+)\s*")
+_WINNER = re.compile(r"\s*Winner:\s*")
+_GFLOPS, _TIME = "hipblaslt-Gflops", "us"
+# How a problem was measured, among the columns that say what it is.
+_MEASURING = ("rotating_buffer", "flush", "use_gpu_timer")
+_HINT = "run hipblaslt-bench with --print_kernel_info"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    device: str | None
+    problem: dict[str, str]
+    time: float | None
+    solution: str
+
+
+def recognises(file: Foreign) -> bool:
+    return "transA,transB," in file.text and f"{_GFLOPS}," in file.text
+
+
+def import_hipblaslt(files: Sequence[Foreign], options: Options) -> Imported:
+    found = Collected("hipblaslt", absent="none")
+    found.kernel = "hipblaslt"
+    for file in files:
+        for row in _rows(file):
+            device, vendor = found.place(file.file, row.device, options)
+            scenario = found.scenario(vendor, device, row.problem)
+            status = "ok" if row.time is not None else "invalid"
+            found.add(scenario, {"solution_index": row.solution}, row.time, status)
+    return found.imported(options)
+
+
+def _rows(file: Foreign) -> Iterator[_Row]:
+    """Every solution but the winners, which are printed twice."""
+    header: list[str] = []
+    pending: tuple[int, list[str]] | None = None
+    devices, target, winner = dict[str, str](), "0", False
+    for number, text in lines(file):
+        if device := _DEVICE.match(text):
+            devices[device[1]] = device[2]
+        elif said := _TARGET.search(text):
+            target = said[1]
+        elif _WINNER.fullmatch(text):
+            _check_indexed(file, pending)
+            winner = True
+        elif names := _HEADER.fullmatch(text):
+            _check_indexed(file, pending)
+            header = _header(file, number, names[1])
+        elif header and text.count(",") >= len(header) - 1:
+            _check_indexed(file, pending)
+            pending = number, _cells(file, number, text, header)
+        elif pending and (index := _INDEX.fullmatch(text)):
+            if not winner:
+                yield _row(file, header, pending, devices.get(target), index[1])
+            pending, winner = None, False
+    _check_indexed(file, pending)
+
+
+def _check_indexed(file: Foreign, pending: tuple[int, list[str]] | None) -> None:
+    if pending is not None:
+        raise file.error("no solution index follows this measurement", row=pending[0], hint=_HINT)
+
+
+def _header(file: Foreign, row: int, text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if _TIME not in names:
+        raise file.error(f"the header lacks the column {quoted(_TIME)}", row=row)
+    if twice := next((n for i, n in enumerate(names) if n in names[:i]), None):
+        raise file.error(f"two columns are named {quoted(twice)}", row=row)
+    return names
+
+
+def _cells(file: Foreign, row: int, text: str, header: Sequence[str]) -> list[str]:
+    cells = [c.strip() for c in text.split(",")]
+    if len(cells) != len(header):
+        raise file.error(f"found {len(cells)} cells, expected {len(header)}", row=row)
+    return cells
+
+
+def _row(
+    file: Foreign, header: list[str], pending: tuple[int, list[str]], device: str | None, solution: str
+) -> _Row:
+    row, cells = pending
+    said = dict(zip(header, cells, strict=True))
+    names = [n for n in header[: header.index(_GFLOPS)] if n not in _MEASURING]
+    problem = {n: cell(file, said[n], f"line {row}: {n}") for n in names}
+    value = csv_number(file, said[_TIME], row, _TIME)
+    return _Row(device, problem, time_of(file, value, f"line {row}: {_TIME}", factor=1e-3), solution)
