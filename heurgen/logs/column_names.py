@@ -148,6 +148,11 @@ def is_label(name: str) -> bool:
     return _LABEL.fullmatch(name.lower()) is not None
 
 
+def is_problem(name: str) -> bool:
+    """Whether a column of integers of this name may number the problems (CUTLASS's)."""
+    return re.fullmatch(r"problems?(_?(no|nr|number))?", name.lower()) is not None
+
+
 def is_result(name: str) -> bool:
     return _RESULT.fullmatch(name.lower()) is not None or is_throughput(name) or is_flop_count(name)
 

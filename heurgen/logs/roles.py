@@ -79,6 +79,8 @@ def _by_name(table: Cells, column: str) -> Guess | None:
     own, column = column, plain(column)
     if column_names.is_label(column):
         return Guess("none", "guess: a label or an id, not known at launch; confirm")
+    if type_ == "int" and column_names.is_problem(column) and _counts(values):
+        return Guess("none", "guess: the number of a problem, not known at launch; confirm")
     if column_names.is_result(column) or (type_ == "float" and names_time(own)):
         return Guess("none", "guess: a result, not known at launch; confirm")
     if type_ == "category" and any(printable(v) != v or v != v.strip() for v in values):
@@ -97,6 +99,12 @@ def _by_name(table: Cells, column: str) -> Guess | None:
     if column_names.looks_like_parameter(column):
         return _parameter_guess(own, "guess: named like a parameter; confirm")
     return None
+
+
+def _counts(values: list[str]) -> bool:
+    """Whether the values are 0, 1, 2, ... or 1, 2, ..., as numbers of rows are, and sizes hardly."""
+    found = {int(v or -1) for v in values}
+    return len(found) > 1 and min(found) in (0, 1) and max(found) - min(found) == len(found) - 1
 
 
 def _by_parents(column: str, values: list[str]) -> Guess | None:

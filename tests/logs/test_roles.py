@@ -146,6 +146,23 @@ def test_text_of_many_values_is_no_category(n: int, role: str) -> None:
     assert roles("M,BLOCK_M,dtype,time_ms\n" + "\n".join(lines))["dtype"] == role
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "role"),
+    [
+        ("Problem", (1, 2, 3), "none"),
+        ("problem_no", (0, 1, 2), "none"),
+        ("problem", (128, 256, 512), "feature"),
+        ("problem", (2, 3, 4), "feature"),
+        ("problem", ("a", "b", "c"), "feature"),
+        ("planes", (1, 2, 3), "feature"),
+    ],
+)
+def test_the_number_of_a_problem_is_no_feature(column: str, values: tuple[object, ...], role: str) -> None:
+    """As cutlass_profiler counts them: no launch knows it, though it tells problems apart as well as sizes do."""
+    rows = [f"{v},{m},{b},1" for v, m in zip(values, (64, 512, 4096), strict=True) for b in (16, 32)]
+    assert roles(f"{column},m,BLOCK_M,time_ms\n" + "\n".join(rows))[column] == role
+
+
 def test_text_with_spaces_around_it_is_no_category() -> None:
     assert why("M,BLOCK_M,dtype,time_ms\n1,16,a ,1\n2,16,b,1\n")["dtype"] == (
         "left out: it holds control characters or spaces around values"
