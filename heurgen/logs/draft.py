@@ -69,9 +69,10 @@ def draft_spec(paths: Source | Sequence[Source], said: Said | None = None) -> st
     return to_toml(draft(read_cells(sources), name, said or Said()))
 
 
-def drafted_spec(table: Cells) -> KernelSpec:
-    """The guesses themselves, for a log without a spec. Raises as `draft_spec`."""
-    return parse_spec(to_toml(draft(table, table.files[0].path, Said())), "the guessed spec")
+def drafted_spec(table: Cells) -> tuple[KernelSpec, tuple[str, ...]]:
+    """The guesses themselves, for a log without a spec, and notes on them. Raises as `draft_spec`."""
+    found = draft(table, table.files[0].path, Said())
+    return parse_spec(to_toml(found), "the guessed spec"), found.notes
 
 
 def draft(table: Cells, path: str, said: Said) -> Draft:

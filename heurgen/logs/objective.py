@@ -7,6 +7,7 @@ that is read as a time turns that round, since the logarithm of a reciprocal is 
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 
 import numpy as np
@@ -24,8 +25,20 @@ Floats = NDArray[np.float64]
 _WHAT = frozenset("unit units metric metric_name measure ylabel".split())
 # Scenarios tell something from as many configs on, if they differ by more than noise, and a log from as many scenarios.
 _CONFIGS, _SPREAD, _SCENARIOS = 8, 0.1, 10
-# Where the median config lies between the best (0) and the worst (1): of 25 logs of times 0.11 to 0.50.
+# Where the median config lies between the best (0) and the worst (1): of 30 logs of times 0.11 to 0.47.
 _PILED = 0.6
+
+
+# Throughputs that are units. "bandwidth", "clock_rate" and "speedup" tell of something else than the cells as well.
+_UNIT = re.compile(
+    r"(?:^|[^a-z0-9])(?:[kmgtpe]flops?(?:ps|s)?|[kmgt]i?bps|[kmgt]i?b[_/ ]s|[gmt]ops)(?:$|[^a-z0-9])|per[_ ]s|/s"
+)
+
+
+def names_unit(name: str) -> bool:
+    """Whether a name holds a unit of throughput: "gemm_tflops", "GFlops", "GB/s"."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return is_throughput(name) and _UNIT.search(snake) is not None
 
 
 def is_unsaid(table: Cells, time: str) -> bool:
@@ -37,10 +50,10 @@ def is_unsaid(table: Cells, time: str) -> bool:
 def throughput_beside(table: Cells, path: str) -> str | None:
     """What says that the measurements are throughputs: the texts of a column of units, or the file's name."""
     for column, texts in table.texts.items():
-        if plain(column).lower() in _WHAT and all(map(is_throughput, texts)):
+        if plain(column).lower() in _WHAT and all(map(names_unit, texts)):
             return texts[0]
     stem = PurePath(path).name.partition(".")[0]
-    return stem if is_throughput(stem) else None
+    return stem if names_unit(stem) else None
 
 
 def unsaid(what: str, max_: str) -> str:

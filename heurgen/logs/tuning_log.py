@@ -124,11 +124,11 @@ def read_logs(sources: Source | Sequence[Source], spec: KernelSpec | None = None
         return _typed(cells, spec)
     from heurgen.logs.draft import drafted_spec
 
-    spec = drafted_spec(cells)
+    spec, doubts = drafted_spec(cells)
     log = _typed(cells, spec)
     roles = (("features", spec.features), ("parameters", spec.parameters))
     said = "; ".join(f"{role}: {', '.join(c.name for c in columns)}" for role, columns in roles)
-    return replace(log, notes=(f"no spec given, guessed: {said}", *log.notes))
+    return replace(log, notes=(f"no spec given, guessed: {said}", *doubts, *log.notes))
 
 
 def parse_log(name: str, text: str, spec: KernelSpec) -> TuningLog:

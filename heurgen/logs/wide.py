@@ -14,7 +14,7 @@ from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, safe_name
 from heurgen.logs.naming import names_for, plain, spellings, unit_in
 from heurgen.logs.numbers import numbers
-from heurgen.logs.objective import throughput_beside, unsaid
+from heurgen.logs.objective import names_unit, throughput_beside, unsaid
 from heurgen.logs.vendors import VendorGuess, guessed_vendor
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.log_columns import LogColumns, WideColumn, is_flop_count, is_throughput, names_time, unit_of
@@ -25,9 +25,10 @@ _LESS = (
 _MAX = 'objective = "max" and time = "throughput"'
 _THROUGHPUT: dict[str, Any] = {"time": "throughput", "objective": "max"}
 # What a table says of all its configs.
-_OF_ALL = re.compile(r"(winner|best|fastest|oracle)(_.*)?|(.*_)?(speedup|slowdown)(_.*)?")
-# A throughput by its name that says nothing of what it was measured from.
-_RATIO = re.compile(r"(.*_)?(speedup|mfu|hfu|utili[sz]ation|efficiency)(_.*)?")
+_OF_ALL = re.compile(
+    r"(winner|best|fastest|oracle)(_([gt]?flops|time|latency|[mun]?s|idx|index|id|name|config|choice|kernel|solution|"
+    r"impl|provider|variant|backend))*|(.*_)?(speedup|slowdown)(_.*)?"
+)
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z_0-9-]*?)\s*[=:]\s*([A-Za-z0-9_.+-]+)")
 
 
@@ -98,7 +99,7 @@ def _snake(column: str) -> str:
 
 
 def _of_another_kind(configs: list[str]) -> dict[str, str]:
-    """Of times and throughputs the fewer are no configs; nor is a unit that stands above none of the cells.
+    """Of times and throughputs the fewer are no configs; nor are few throughputs among names that say nothing.
 
     Tensile's first column is called GFlops, counts the problems, and says what the cells of the configs are.
     """
@@ -107,7 +108,7 @@ def _of_another_kind(configs: list[str]) -> dict[str, str]:
         fewer = rates if len(times) >= len(rates) else times
         return dict.fromkeys(fewer, "guess: times and throughputs are no configs of one table; confirm")
     if 0 < 2 * len(rates) < len(configs) and not any(map(unit_in, rates)):
-        return dict.fromkeys(rates, "guess: the unit of the cells, and no config; confirm")
+        return dict.fromkeys(rates, "guess: a throughput by its name, and no config; confirm")
     return {}
 
 
@@ -133,8 +134,7 @@ def _cells(configs: list[str], others: Iterable[str], beside: str | None) -> tup
     units = {unit_of(c) for c in configs} - {None}
     if any(map(names_time, configs)):
         return ({"unit": units.pop()} if len(units) == 1 else {}), ""
-    units_of = (c for c in (*configs, *others) if is_throughput(c) and not _RATIO.fullmatch(_snake(c)))
-    said = next(units_of, beside)
+    said = next((c for c in (*configs, *others) if names_unit(c)), beside)
     if said is None:
         return {}, _LESS
     return _THROUGHPUT, f"guess: {quoted(said)} says that the cells are throughputs; confirm"

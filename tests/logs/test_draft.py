@@ -361,12 +361,13 @@ def test_what_stands_beside_says_that_a_mean_is_a_throughput(
     tmp_path: Path, name: str, unit: str, remark: str
 ) -> None:
     path = tmp_path / name
-    rows = [f"H200,{m},{b},{m / b},{unit}" for m in (1, 2) for b in (16, 32)]
+    rows = [f"NVIDIA H200,{m},{b},{m / b},{unit}" for m in (1, 2) for b in (16, 32)]
     path.write_text("gpu,M,BLOCK_M,mean,unit\n" + "\n".join(rows) + "\n")
     found = draft(read_cells([path]), str(path), Said())
     assert (found.log.time, found.log.objective) == ("mean", "max" if remark else "min")
     assert (f'objective = "max"  # guess: {remark}' in draft_spec(path)) == bool(remark)
     assert found.notes == (() if remark else (UNSAID,))
+    assert (UNSAID in read_logs(path).notes) == (not remark)
     path.write_text(path.read_text().replace("mean", "mean_us"))
     found = draft(read_cells([path]), str(path), Said())
     assert (found.log.objective, found.notes) == ("min", ())

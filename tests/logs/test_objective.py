@@ -88,6 +88,7 @@ def test_what_a_column_says(text: str, unsaid: bool) -> None:
         ("a.csv", "n,what\n1,tflops\n2,tflops\n", None),
         ("log/gemm_tflops.csv", "n\n1\n", "gemm_tflops"),
         ("tflops/gemm.csv", "n\n1\n", None),
+        ("bandwidth.csv", "n,unit\n1,rate\n", None),
     ],
 )  # fmt: skip
 def test_what_stands_beside(path: str, text: str, said: str | None) -> None:

@@ -46,7 +46,7 @@ def test_a_unit_above_no_cell_says_what_the_cells_are(tmp_path: Path, features: 
     assert "objective = \"max\"  # guess: 'GFlops' says that the cells are throughputs; confirm" in text
     assert [f.name for f in spec.features] == ["SizeI", "SizeJ", "LDA"]
     assert [column for column, _ in spec.log.wide] == ["Cijk_MT64", "Cijk_MT128", "Cijk_MT256"]
-    assert "#   GFlops: guess: the unit of the cells, and no config; confirm" in text
+    assert "#   GFlops: guess: a throughput by its name, and no config; confirm" in text
     for name in ("TotalFlops", "Winner", "WinnerTimeUS"):
         assert f"#   {name}: guess: a result, and of no config; confirm" in text
     log = read_logs([path], spec)
@@ -78,8 +78,18 @@ def test_the_file_s_name_says_that_cells_are_throughputs(tmp_path: Path) -> None
     assert "objective" not in draft_spec([path], Said(wide=True, vendor="amd"))
 
 
+@pytest.mark.parametrize(
+    ("column", "config"),
+    [("best", False), ("BestTimeUs", False), ("fastest_ms", False), ("winner_id", False), ("best_fit", True)],
+)
+def test_what_is_said_of_all_configs_is_none(tmp_path: Path, column: str, config: bool) -> None:
+    text = f"n,old,new,{column}\n8,1.5,2.5,1.5\n9,1.5,2.5,1.5\n"
+    _, _, spec = drafted(tmp_path, text, vendor="amd")
+    assert [c for c, _ in spec.log.wide] == ["old", "new", *([column] if config else [])]
+
+
 def test_what_compares_configs_says_nothing_of_the_cells(tmp_path: Path) -> None:
-    for name in ("speedup", "efficiency", "mfu"):
+    for name in ("speedup", "efficiency", "mfu", "clock_rate"):
         _, text, _ = drafted(
             tmp_path, f"n,old,new,newer,{name}\n8,1.5,2.5,1,0.6\n9,1.5,2.5,1,0.6\n", vendor="amd"
         )
