@@ -113,21 +113,26 @@ def line_of(topic: str) -> str:
 
 @click.command(
     "help",
-    epilog=examples("heurgen help", "heurgen help missing-column", "heurgen help spec", "heurgen help train"),
+    epilog=examples(
+        *("heurgen help", "heurgen help missing-column", "heurgen help spec"),
+        *("heurgen help train", "heurgen help import triton"),
+    ),
 )
 @click.argument("topic", required=False)
+@click.argument("kind", required=False)
 @click.pass_context
-def help_(ctx: click.Context, topic: str | None) -> None:
+def help_(ctx: click.Context, topic: str | None, kind: str | None) -> None:
     """Explain an error's topic, a page of the documentation, or a command; without a name, list them."""
     sections = {t.name: t for t in topics()}
-    group = ctx.parent.command if ctx.parent is not None else None
-    commands = group.commands if isinstance(group, click.Group) else {}
+    commands = _commands(ctx.parent)
     if topic is None:
         say(_index(sections))
+    elif kind is not None:
+        _help_of_kind(ctx, topic, kind, commands.get(topic))
     elif topic in sections:
         say(sections[topic].text)
-    elif topic in pages():
-        say(pages()[topic].read_text(encoding="utf-8").rstrip())
+    elif (page := _page(topic)) in pages():
+        say(pages()[page].read_text(encoding="utf-8").rstrip())
     elif topic in commands:
         with click.Context(commands[topic], parent=ctx.parent, info_name=topic) as inner:
             say(commands[topic].get_help(inner))
@@ -135,6 +140,29 @@ def help_(ctx: click.Context, topic: str | None) -> None:
         known = (*sections, *pages(), *commands)
         hint = did_you_mean(topic, known) or "heurgen help lists them"
         raise UsageError(f"there is no help on {quoted(topic)}", hint=hint)
+
+
+def _commands(ctx: click.Context | None) -> dict[str, click.Command]:
+    group = ctx.command if ctx is not None else None
+    return dict(group.commands) if isinstance(group, click.Group) else {}
+
+
+def _page(topic: str) -> str:
+    """`tutorials/ci.md`, as pages link to each other -> `ci`."""
+    return topic.removesuffix(".md").rpartition("/")[2]
+
+
+def _help_of_kind(ctx: click.Context, topic: str, kind: str, command: click.Command | None) -> None:
+    """`heurgen help import triton`: as `heurgen import triton --help`."""
+    if not isinstance(command, click.Group):
+        raise UsageError(f"found {quoted(kind)} after {quoted(topic)}, expected one name")
+    with click.Context(command, parent=ctx.parent, info_name=topic) as outer:
+        inner = command.get_command(outer, kind)
+        if inner is None:
+            hint = did_you_mean(kind, command.list_commands(outer)) or f"heurgen help {topic} lists them"
+            raise UsageError(f"there is no help on {quoted(f'{topic} {kind}')}", hint=hint)
+        with click.Context(inner, parent=outer, info_name=kind) as context:
+            say(inner.get_help(context))
 
 
 def _index(sections: dict[str, Topic]) -> str:

@@ -114,12 +114,15 @@ WRONG = {
     "validate ok.csv --spec k.toml --json=1": "command-line",
     "build a b": "command-line",
     "help trian": "command-line",
+    "help spec train": "command-line",
+    "help import trition": "command-line",
     "diff model.json model.json ok.csv": "command-line",
     "train nowhere.csv --spec k.toml -o x.json": "files-that-cannot-be-read",
     "train . --spec k.toml -o x.json": "files-that-cannot-be-read",
     "build": "files-that-cannot-be-read",
     "train ok.csv --spec k.toml -o ok.csv": "files-that-cannot-be-written",
     "train ok.csv --spec k.toml -o no/where.json": "files-that-cannot-be-written",
+    "init ok.csv -o k.toml": "files-that-cannot-be-written",
     "emit model.json -o ok.csv/x --target vllm-moe --at E=1 --map BLOCK_SIZE_M=BLOCK": "emitting-for-a-launcher",
     "validate empty.csv --spec k.toml": "not-a-csv",
     "validate header.csv --spec k.toml": "not-a-csv",
@@ -318,6 +321,9 @@ def test_help_prints_topics_pages_and_commands() -> None:
         assert invoke(f"help {topic.name}").stdout.startswith(f"## {topic.title}\n")
     assert invoke("help spec").stdout == (ROOT / "docs/spec.md").read_text(encoding="utf-8").rstrip() + "\n"
     assert invoke("help train").stdout == invoke("train --help").stdout
+    assert invoke("help import triton").stdout == invoke("import triton --help").stdout
+    ci = (ROOT / "docs/tutorials/ci.md").read_text(encoding="utf-8").rstrip() + "\n"
+    assert {invoke(f"help {name}").stdout for name in ("ci", "ci.md", "tutorials/ci.md")} == {ci}
 
 
 def test_the_wheel_carries_every_page() -> None:
