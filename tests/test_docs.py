@@ -12,10 +12,12 @@ import click
 import pytest
 
 from heurgen.cli import main
+from heurgen.cli.help import topics
 from heurgen.ship.project import _KEYS as PROJECT_KEYS
 from heurgen.spec.kernel_spec import _FEATURE_KEYS as FEATURE_KEYS
 from heurgen.spec.kernel_spec import _PARAMETER_KEYS as PARAMETER_KEYS
 from heurgen.spec.kernel_spec import parse_spec
+from heurgen.spec.log_columns import LogColumns
 from heurgen.tune.space import space_from
 from heurgen.tune.workloads import make_scenarios
 from tests.support.documents import PUBLISHED, ROOT, blocks, reader_folder, run_step, steps
@@ -122,8 +124,27 @@ def test_links_lead_somewhere(page: str) -> None:
         assert ((ROOT / page).parent / target).exists(), f"{page}: {target}"
 
 
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as MkDocs and GitHub name them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", ["README.md", "kernels/README.md", "CHANGELOG.md", "CONTRIBUTING.md"])
+def test_anchors_are_there(page: str) -> None:
+    """Those of the site are MkDocs's to check."""
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", text_of(page)):
+        there = (ROOT / page).parent / target if target else ROOT / page
+        assert anchor in anchors(there.read_text(encoding="utf-8")), f"{page}: {target}#{anchor}"
+
+
 def test_every_page_is_in_the_navigation() -> None:
     assert sorted(NAVIGATION) == PAGES
+
+
+def test_every_topic_is_in_the_table_of_troubleshooting() -> None:
+    table = text_of("docs/troubleshooting.md").partition("| | topics |")[2].partition("\n\n")[0]
+    assert re.findall(r"\(#([\w-]+)\)", table) == [topic.name for topic in topics()]
 
 
 def table_of(page: str, heading: str) -> list[list[str]]:
@@ -137,6 +158,17 @@ def test_every_key_of_a_project_file_is_on_its_page() -> None:
         re.findall(r"`\[?(?:heuristic\.)?(\w+)", row[0]) for row in table_of(CI, "| key of `[[heuristic]]`")
     ]
     assert sorted(name for row in names for name in row) == sorted(PROJECT_KEYS)
+
+
+def test_every_key_of_the_log_table_is_shown() -> None:
+    shown = text_of("docs/spec.md") + text_of("docs/importing.md").partition("```toml\n[log]")[2]
+    made_of_them = {
+        "constants",
+        "vendor_by_name",
+        "wide",
+    }  # vendor = { const = ... }, { from = ... }, [log.wide]
+    for key in {*LogColumns.__dataclass_fields__} - made_of_them:
+        assert re.search(rf"^(?:# )?{key} = ", shown, re.M), key
 
 
 def test_keys_of_features_and_parameters_stand_where_the_spec_takes_them() -> None:

@@ -86,7 +86,7 @@ class KernelSpec:
     """The roles of a log's columns. Feature order is the argument order of generated functions.
 
     `group` names the features whose scenarios are held out together where they agree in all of them, since repeats
-    of a shape flatter held-out figures; without it scenarios equal in all features are.
+    of a shape flatter held-out figures; without it they are found in the log (`heurgen help spec`, "Groups").
     """
 
     name: str

@@ -13,6 +13,8 @@ import pytest
 
 from heurgen.cli import main
 from heurgen.cli.imports import import_
+from heurgen.tune.run import SweepSummary
+from heurgen.tune.verify import Verification
 from tests.support.commands import run
 from tests.support.documents import ROOT
 
@@ -69,6 +71,13 @@ def test_every_command_takes_it_and_is_documented() -> None:
     for command in (*main.commands.values(), *kinds):  # type: ignore[attr-defined]
         has = any("--json" in option.opts for option in command.params)
         assert has != (command.name in ("help", "import")), command.name
+
+
+def test_the_keys_of_tune_are_documented() -> None:
+    page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    verified = re.findall("`([a-z_]+)`", page.partition("with `--verify` instead ")[2].partition(" |")[0])
+    assert documented()["tune"] == [*SweepSummary.__dataclass_fields__]
+    assert verified == [*Verification((), 1.0, 1.0, 1.0, 1.0, ()).to_dict(), "allowed"]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
