@@ -187,7 +187,7 @@ def _check_outputs(heuristics: tuple[Heuristic, ...], file: Path) -> None:
     try:
         check_outputs([lock_path(file), *(p for h in heuristics for p in (h.model, h.module))], inputs)
     except UsageError as error:
-        raise SpecError(f"{error.file} {error.message}", file=file, hint=error.hint) from error
+        raise SpecError(f"{error.file}: {error.message}", file=file, hint=error.hint) from error
 
 
 # --- build and check --------------------------------------------------------------------------------------

@@ -268,12 +268,12 @@ def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
         ),
         (PROJECT.replace("= 3", "= 1" + "0" * 5000), ": this is no TOML"),
         ("x = " + "[" * 2000, ": this is no TOML"),
-        (PROJECT.replace("out/module.py", "./log.csv"), ": {folder}/log.csv is an input ({folder}/log.csv)"),
-        (PROJECT.replace("out/model.json", "heurgen.toml"), ": {folder}/heurgen.toml is an input"),
-        (PROJECT.replace("out/model.json", "kernel.toml"), ": {folder}/kernel.toml is an input"),
+        (PROJECT.replace("out/module.py", "./log.csv"), ": {folder}/log.csv: is an input ({folder}/log.csv)"),
+        (PROJECT.replace("out/model.json", "heurgen.toml"), ": {folder}/heurgen.toml: is an input"),
+        (PROJECT.replace("out/model.json", "kernel.toml"), ": {folder}/kernel.toml: is an input"),
         (
             PROJECT.replace("out/module.py", "out/model.json"),
-            ": {folder}/out/model.json two outputs are the same file",
+            ": {folder}/out/model.json: two outputs are the same file",
         ),
         ("[[heuristic]\n", ":1: this is no TOML"),
         (
