@@ -141,12 +141,18 @@ def _candidates(
         return made
     mean = sum(traffic.counts) / len(traffic.counts)
     real = [
-        Proposal(
-            row, f"real traffic, {100 * count / sum(traffic.counts):.2g} % of it", math.sqrt(count / mean)
-        )
+        Proposal(row, f"real traffic, {_share(count / sum(traffic.counts))} of it", math.sqrt(count / mean))
         for row, count in zip(traffic.rows, traffic.counts, strict=True)
     ]
     return real + [Proposal(c.features, c.why, _MADE_UP) for c in made]
+
+
+def _share(share: float) -> str:
+    """0.947 -> "95 %", 0.0123 -> "1.2 %"; never as an exponent."""
+    percent = 100 * share
+    if percent < 0.01:
+        return "under 0.01 %"
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
 
 
 # --- new scenarios ----------------------------------------------------------------------------------------

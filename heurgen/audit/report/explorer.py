@@ -26,6 +26,7 @@ from heurgen.audit.report.parameters import parameter_trees
 from heurgen.audit.report.scales import Scale, compact, shortened
 from heurgen.audit.report.words import value_text
 from heurgen.base.errors import printable
+from heurgen.base.text import rounded
 from heurgen.ir import expr
 
 _TEXT_LIMIT = 80
@@ -222,7 +223,7 @@ def _equal(view: View, name: str, value: Any) -> Any:
 
 def _short(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.4g}" if abs(value) < 10_000 else rounded(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**9:
         return compact(value)
     return shortened(printable(value), 40)

@@ -47,6 +47,23 @@ def test_other_launches_count_for_what_they_say_of_the_traffic(tmp_path: Path) -
     assert {a["features"]["dtype"] for a in untold} == {"float16", "bfloat16"}
 
 
+@pytest.mark.parametrize(
+    ("counts", "shares"),
+    [((1,), {"100 %"}), ((10_000, 1), {"100 %", "under 0.01 %"}), ((90, 1), {"99 %", "1.1 %"})],
+)
+def test_shares_of_traffic_are_read_without_exponents(
+    tmp_path: Path, counts: tuple[int, ...], shares: set[str]
+) -> None:
+    log, spec, model = small(tmp_path)
+    traffic = tmp_path / "traffic.csv"
+    rows = (f"{100_000 * (i + 1)},{5 + 90_000 * i},0.5,float16,{count}\n" for i, count in enumerate(counts))
+    traffic.write_text("m,k,density,dtype,count\n" + "".join(rows))
+    words = ("advise", model, log, "--spec", spec, "--vendor", "nvidia", "-n", 60, "--json")
+    told = json.loads(run(*words, "--traffic", traffic).stdout)["scenarios"]
+    reasons = [a["reasons"][0] for a in told if a["reasons"][0].startswith("real traffic")]
+    assert {reason.removeprefix("real traffic, ").removesuffix(" of it") for reason in reasons} == shares
+
+
 def test_measured_scenarios_take_no_place_from_traffic_that_is_worth_more(tmp_path: Path) -> None:
     cells = logs.rows(24, ["nvidia"])
     best = min((row for row in cells if row[-2] == "ok"), key=lambda row: float(row[-1]))

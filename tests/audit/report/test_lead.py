@@ -116,3 +116,17 @@ def test_several_devices_have_one_sentence_over_all() -> None:
     _, winners = one_view(held_out={"agreement": 0.83, "geomean_slowdown": 1.2})
     winners = replace(winners, selector=replace(winners.selector, costs_known=False))
     assert overall([winners, winners], True) == "2 devices; the measured winner on 83.0 % of unseen launches"
+
+
+def test_large_fractions_name_a_launch_without_exponents() -> None:
+    _, view = one_view()
+    values = view.choices[5].features | {
+        "avg_seqlen_k": 36_000.5,
+        "avg_seqlen_q": 0.123456,
+        "max_seqlen_k": 60_000.0,
+    }
+    assert "e+" not in (place := told(view, values, least=len(values), most=len(values)))
+    assert all(
+        f"{n} {v}" in place
+        for n, v in (("avg_seqlen_k", "36000.5"), ("avg_seqlen_q", "0.1235"), ("max_seqlen_k", "60000"))
+    )
