@@ -10,6 +10,7 @@ import pytest
 from benchmarks import kernel_figures, serving_results
 from benchmarks.choices import COMPARISON, LEARNING, h200, line
 from benchmarks.pictures import pictures
+from heurgen.ir.schema import read_model
 from heurgen.logs.costs import CostTable
 
 ROOT = Path(__file__).parent.parent
@@ -96,3 +97,25 @@ def test_the_readme_says_how_fast_attention_is() -> None:
         )
         for mean in (kernel_figures.average(device, kernel_figures.FLASH), drawn):
             assert f"{mean:.3f}" in readme, f"FlashAttention-3's time / ours on the {device} is {mean:.3f}"
+
+
+@pytest.mark.parametrize(
+    ("said", "model"),
+    [
+        (
+            r"\*\*16-bit attention\*\* is learnt from ([\d,]+) scenarios of H100s and ([\d,]+) of H200s",
+            "paged_attention",
+        ),
+        (
+            r"\*\*fp8 attention\*\* is learnt from ([\d,]+) scenarios of H100s and ([\d,]+) of H200s",
+            "paged_attention_fp8",
+        ),
+        (r"\*\*Linear layers\*\* are learnt from ([\d,]+) scenarios", "matmul"),
+        (r"\*\*fp8 weights\*\* have a selector of their own, learnt from ([\d,]+) scenarios", "matmul_fp8"),
+    ],
+)
+def test_notes_say_how_many_scenarios_a_selector_was_learnt_from(said: str, model: str) -> None:
+    found = re.search(said, (ROOT / "docs/kernel_notes.md").read_text(encoding="utf-8"))
+    assert found is not None
+    learnt = read_model(ROOT / f"kernels/heurgen_kernels/heuristics/{model}.json")
+    assert sum(int(n.replace(",", "")) for n in found.groups()) == learnt.provenance["n_scenarios"]
