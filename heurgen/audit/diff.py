@@ -59,7 +59,7 @@ class Change:
     region: tuple[str, ...]
     old: Mapping[str, ir.Value]
     new: Mapping[str, ir.Value]
-    scenarios: tuple[ChangedScenario, ...] = ()
+    scenarios: tuple[ChangedScenario, ...]
 
     @property
     def gain(self) -> float | None:

@@ -84,14 +84,14 @@ class Explanation:
     n_scenarios: int
     slowdown: float | None
     outside: tuple[Outside, ...]
-    n_total: int = 0
-    n_ok: int | None = None
-    runner_up: dict[str, ir.Value] | None = None
-    runner_up_slowdown: float | None = None
-    runner_up_n_ok: int | None = None
-    unsure: tuple[str, ...] = ()
-    shortlist: tuple[dict[str, ir.Value], ...] = ()
-    held_out: Summary | None = None
+    n_total: int
+    n_ok: int | None
+    runner_up: dict[str, ir.Value] | None
+    runner_up_slowdown: float | None
+    runner_up_n_ok: int | None
+    unsure: tuple[str, ...]
+    shortlist: tuple[dict[str, ir.Value], ...]
+    held_out: Summary | None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; a number that JSON lacks (NaN, infinities) becomes its name."""

@@ -78,7 +78,7 @@ class Offender:
     best: Mapping[str, Any]
     slowdown: float | None
     status: str
-    before: float | None = None
+    before: float | None
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -133,12 +133,12 @@ class Table:
         return self._typed(key, default, str, expected)
 
     @overload
-    def flag(self, key: str, *, expected: str = ...) -> bool: ...
+    def flag(self, key: str) -> bool: ...
     @overload
-    def flag(self, key: str, default: T, *, expected: str = ...) -> bool | T: ...
-    def flag(self, key: str, default: Any = _MISSING, *, expected: str = "true or false") -> Any:
+    def flag(self, key: str, default: T) -> bool | T: ...
+    def flag(self, key: str, default: Any = _MISSING) -> Any:
         """A bool."""
-        return self._typed(key, default, bool, expected)
+        return self._typed(key, default, bool, "true or false")
 
     @overload
     def integer(self, key: str, *, low: int = ..., high: int = ..., expected: str = ...) -> int: ...
@@ -202,11 +202,11 @@ class Table:
             seen.add(value)
         return tuple(found)
 
-    def table(self, key: str, *, expected: str = "a table", hint: str | None = None) -> Table:
+    def table(self, key: str, *, hint: str | None = None) -> Table:
         """A table; an empty one where the key is missing."""
         value = self.data.get(key, {})
         if not isinstance(value, Mapping):
-            raise self.wrong(key, expected, hint)
+            raise self.wrong(key, "a table", hint)
         return Table(value, (*self.place, key), self.source)
 
     def tables(self, key: str) -> tuple[Table, ...]:

@@ -91,9 +91,7 @@ class _Writer:
         return condition(node, self.types[node.feature], negate, level)
 
 
-def body(
-    tree: ir.Node, module: ir.HeuristicModule, returned: Returned, *, level: int = 1, grouped: bool = False
-) -> Code:
+def body(tree: ir.Node, module: ir.HeuristicModule, returned: Returned, *, grouped: bool = False) -> Code:
     """The statements of a function whose arguments are the module's features.
 
     `returned` gives the return statement of a leaf. `grouped` joins tests that lead to equal leaves.
@@ -102,9 +100,9 @@ def body(
     derived = assignments({d.name: _expression(d) for d in module.derived if d.name in tested})
     layout = shapes(tree, frozenset(derived))
     flips = layout[id(tree)].natural > NATURAL_NESTING
-    first: list[str] = list(lookups(module, level))
+    first: list[str] = list(lookups(module))
     writer = _Writer(column_types(module), derived, returned, grouped, flips, layout, first)
-    writer.write(tree, level, frozenset())
+    writer.write(tree, 1, frozenset())
     return Code("\n".join(writer.lines))
 
 

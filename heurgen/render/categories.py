@@ -28,22 +28,21 @@ def known_text(feature: ir.Feature) -> str:
     return f"{listed}, ..." if len(feature.values) > LISTED else listed
 
 
-def lookups(module: ir.HeuristicModule, level: int) -> Iterator[Code]:
+def lookups(module: ir.HeuristicModule) -> Iterator[Code]:
     """The statements at the top of a function of the features."""
-    pad = INDENT * level
     for feature in (f for f in module.features if f.looks_up):
         name = identifier(feature.name)
         for value, others in spellings(feature).items():
             if len(others) == 1:
-                yield code(pad, "if ", name, " == ", literal(others[0]), ":")
+                yield code(INDENT, "if ", name, " == ", literal(others[0]), ":")
             else:
-                yield bracketed(f"if {name} in (", list(map(literal, others)), "):", level)
-            yield code(pad, INDENT, name, " = ", literal(value))
+                yield bracketed(f"if {name} in (", list(map(literal, others)), "):", 1)
+            yield code(INDENT * 2, name, " = ", literal(value))
         if feature.unknown == "error":
             tail = ",):" if len(feature.values) == 1 else "):"
-            yield bracketed(f"if {name} not in (", list(map(literal, feature.values)), tail, level)
+            yield bracketed(f"if {name} not in (", list(map(literal, feature.values)), tail, 1)
             said = code('f"unknown ', name, " {", name, '!r}, known: " + ', literal(known_text(feature)))
-            yield bracketed("raise ValueError(", [said], ")", level + 1)
+            yield bracketed("raise ValueError(", [said], ")", 2)
 
 
 def is_lookup(statement: ast.stmt, names: frozenset[str]) -> bool:

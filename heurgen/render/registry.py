@@ -19,13 +19,12 @@ from heurgen.render.target import Rendered, Request
 
 @dataclass(frozen=True, slots=True)
 class EmitTarget:
-    """`takes`: the fields of `Request` beside `command` that mean something to it. `is_folder`: its output is."""
+    """`takes`: the fields of `Request` beside `command` that mean something to it."""
 
     name: str
     home: str
     summary: str
     takes: frozenset[str] = frozenset()
-    is_folder: bool = False
 
 
 _SELECTOR = frozenset(("vendor", "device", "capability"))
@@ -49,13 +48,12 @@ TARGETS = {
             _SELECTOR,
         ),
         EmitTarget("inductor", "inductor", "torch.compile's LookupTableChoices", _SELECTOR | {"names"}),
-        EmitTarget("vllm-moe", "vllm_moe", "vLLM's fused-MoE config files", _FILES, is_folder=True),
+        EmitTarget("vllm-moe", "vllm_moe", "vLLM's fused-MoE config files", _FILES),
         EmitTarget(
             "aiter-json",
             "aiter_json",
             "AITER's Triton GEMM config files",
             _FILES | {"approximate"},
-            is_folder=True,
         ),
     )
 }

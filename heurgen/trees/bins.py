@@ -99,12 +99,6 @@ def histograms(bins: Bins, parts: Sequence[Ints]) -> Floats:
     return found.reshape(len(parts), -1, bins.weight.shape[1])
 
 
-def histogram(bins: Bins, rows: Ints) -> Floats:
-    """Summed weights of the rows, bin by bin [B, C + 2]."""
-    found: Floats = histograms(bins, [rows])[0]
-    return found
-
-
 def best_tests(bins: Bins, H: Floats) -> list[Found | None]:
     """The most promising test of each node, by their histograms H [K, B, C + 2]; None where none divides its scenarios.
 

@@ -47,7 +47,7 @@ def grow(p: Problem, bins: Bins, depth: int, max_leaves: int) -> Tree:
     """
     everything = np.arange(len(p.X))
     least = p.cost.min(axis=1)
-    leaves = _leaves(p, bins, least, [everything], [0], depth)
+    leaves = _leaves(p, least, [everything], [0], depth)
     if leaves[0].gain > 0:
         leaves[0].sums = histograms(bins, [everything])[0]
     waiting: list[tuple[float, int]] = []
@@ -76,9 +76,7 @@ def grow(p: Problem, bins: Bins, depth: int, max_leaves: int) -> Tree:
     return _tree(leaves, 0)
 
 
-def _leaves(
-    p: Problem, bins: Bins, least: Floats, parts: list[Ints], levels: list[int], depth: int
-) -> list[_Leaf]:
+def _leaves(p: Problem, least: Floats, parts: list[Ints], levels: list[int], depth: int) -> list[_Leaf]:
     """Leaves of these rows, without histograms; one that stays as it is has nothing left to gain."""
     rows, starts = np.concatenate(parts), np.cumsum([0, *(len(part) for part in parts[:-1])])
     cost = np.add.reduceat(p.cost.take(rows, axis=0), starts, axis=0)
@@ -104,7 +102,7 @@ def _divide(p: Problem, bins: Bins, least: Floats, leaves: list[_Leaf], depth: i
         parts += parted(leaf.rows, left)
     if not able:
         return
-    sides = _leaves(p, bins, least, parts, [leaf.level + 1 for leaf, _ in able for _ in (0, 1)], depth)
+    sides = _leaves(p, least, parts, [leaf.level + 1 for leaf, _ in able for _ in (0, 1)], depth)
     families = list(zip([leaf for leaf, _ in able], sides[::2], sides[1::2], strict=True))
     for (leaf, below, above), (_, cut) in zip(families, able, strict=True):
         leaf.divided = _Divided(cut, below, above)

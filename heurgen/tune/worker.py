@@ -76,30 +76,27 @@ def serve(connection: Connection[Any, Any], session: Session) -> None:
         match request:
             case ("open", Scenario() as scenario):
                 gc.collect()
-                connection.send(_attempt(session, "error", partial(session.open, scenario)))
+                connection.send(_attempt("error", partial(session.open, scenario)))
             case ("compile", Scenario() as scenario, config):
                 answer = None
                 if opened != scenario.id:
-                    answer = _attempt(session, "compile_error", partial(session.open, scenario))
+                    answer = _attempt("compile_error", partial(session.open, scenario))
                     opened = scenario.id if answer is None else None
                 if answer is None:
-                    reason = _attempt(session, "compile_error", partial(session.compile, config))
+                    reason = _attempt("compile_error", partial(session.compile, config))
                     answer = Failure("unfit", bounded(reason)) if isinstance(reason, str) else reason
                 _reply(connection, session, None if _crowded(answer) else answer)
             case ("reading",):
                 read = getattr(session, "reading", None)
-                connection.send(None if read is None else _attempt(session, "error", read))
+                connection.send(None if read is None else _attempt("error", read))
             case ("check", configs):
                 for config in configs:
-                    reason = _attempt(session, "error", partial(session.check, config))
-                    _reply(
-                        connection,
-                        session,
-                        Failure("wrong", bounded(reason)) if isinstance(reason, str) else reason,
-                    )
+                    reason = _attempt("error", partial(session.check, config))
+                    answer = Failure("wrong", bounded(reason)) if isinstance(reason, str) else reason
+                    _reply(connection, session, answer)
             case ("sample", configs):
                 for config in configs:
-                    _reply(connection, session, _attempt(session, "error", partial(session.sample, config)))
+                    _reply(connection, session, _attempt("error", partial(session.sample, config)))
 
 
 def _reply(connection: Connection[Any, Any], session: Session, answer: Any) -> None:
@@ -117,7 +114,7 @@ def _crowded(answer: Failure | None) -> bool:
     return answer is not None and answer.reason.startswith("OutOfMemoryError")
 
 
-def _attempt(session: Session, status: str, action: Callable[[], Any]) -> Any:
+def _attempt(status: str, action: Callable[[], Any]) -> Any:
     try:
         return action()
     except Exception as error:  # whatever a launch, a compiler or a stranger's code raises

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heurgen.logs.costs import TableColumn
-from heurgen.trees.bins import best_tests, binned, cut_of, histogram, promise
+from heurgen.trees.bins import best_tests, binned, cut_of, histograms, promise
 from heurgen.trees.problem import UNIT, problem
 from tests.trees.synthetic import surface, table
 
@@ -16,8 +16,9 @@ from tests.trees.synthetic import surface, table
 def test_a_sibling_is_what_is_left_of_the_parent_to_the_bit() -> None:
     p = problem(surface(60, 5, 3, holes=0.3, categories=4))
     bins, every = binned(p), np.arange(60)
-    whole = histogram(bins, every)
-    assert (whole - histogram(bins, every[:17]) == histogram(bins, every[17:])).all()
+    (whole,) = histograms(bins, [every])
+    below, above = histograms(bins, [every[:17], every[17:]])
+    assert (whole - below == above).all()
     assert (whole[: bins.start[1]].sum(axis=0) == bins.weight.sum(axis=0)).all()
 
 
@@ -26,7 +27,7 @@ def test_the_most_promising_test_is_the_clear_one() -> None:
     times = np.where(x <= 7, [[1.0, 2.0]], [[2.0, 1.0]])
     p = problem(table([TableColumn("x", "int")], x, times))
     bins = binned(p)
-    found = best_tests(bins, histogram(bins, np.arange(20))[None])[0]
+    found = best_tests(bins, histograms(bins, [np.arange(20)]))[0]
     assert found is not None
     cut, left = cut_of(p, bins, np.arange(20), found)
     assert (cut.low, cut.high, int(left.sum())) == (7.0, 8.0, 7)
@@ -53,7 +54,7 @@ def test_ten_thousand_categories_stay_within_memory() -> None:
     p = problem(table(columns, kind[:, None].astype(float), times))
     tracemalloc.start()
     bins = binned(p)
-    found = best_tests(bins, histogram(bins, np.arange(10_000))[None])[0]
+    found = best_tests(bins, histograms(bins, [np.arange(10_000)]))[0]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found is not None
@@ -79,7 +80,7 @@ def test_the_second_column_of_categories_is_divided_by_its_own() -> None:
     X = np.array([[a, b] for a in range(2) for b in range(3) for _ in range(4)], dtype=float)
     p = problem(table(columns, X, np.where(X[:, 1:] == 1, [[1.0, 2.0]], [[2.0, 1.0]])))
     bins = binned(p)
-    found = best_tests(bins, histogram(bins, np.arange(24))[None])[0]
+    found = best_tests(bins, histograms(bins, [np.arange(24)]))[0]
     assert found is not None
     assert p.columns[found.column].name == "b"
     assert found.left.tolist() in ([False, True, False], [True, False, True])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heurgen.trees import grow as growth
-from heurgen.trees.bins import Bins, best_tests, binned, cut_of, histogram, promise
+from heurgen.trees.bins import Bins, best_tests, binned, cut_of, histograms, promise
 from heurgen.trees.grow import grow
 from heurgen.trees.node import Branch, Tree, best_tip, n_leaves
 from heurgen.trees.points import between
@@ -30,7 +30,7 @@ def one_by_one(p: Problem, bins: Bins, depth: int, max_leaves: int) -> Tree:
         ]
         found = None
         for path in sorted(open_, key=lambda q: (-gain(q), born[q])):
-            found = best_tests(bins, histogram(bins, rows[path])[None])[0]
+            found = best_tests(bins, histograms(bins, [rows[path]]))[0]
             if found is not None:
                 break
         if found is None:
@@ -71,7 +71,7 @@ def test_the_most_promising_test_of_all() -> None:
     """Against every division that a bin's edge makes, each promise from the rows themselves."""
     p = problem(surface(60, 7, 3, holes=0.2, seed=5))
     bins = binned(p)
-    found = best_tests(bins, histogram(bins, np.arange(60))[None])[0]
+    found = best_tests(bins, histograms(bins, [np.arange(60)]))[0]
     total = bins.weight.sum(axis=0)
     sums = [bins.weight[p.X[:, f] <= v].sum(axis=0) for f in range(3) for v in np.unique(p.X[:, f])]
     assert found is not None

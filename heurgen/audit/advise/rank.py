@@ -36,6 +36,8 @@ SOFT = 0.05
 # that liked another config is a disagreement of unknown size.
 UNMEASURED = math.log(3.0)
 DISAGREEMENT = math.log(1.1)
+# A config this near the best is worth trying beside it.
+PROMISING = math.log(1.1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,10 +93,10 @@ def next_scenarios(
     return [i for i, *_ in order(space, known, space.points(pool), chosen, n)]
 
 
-def promising(costs: Floats, near: Sequence[int], within: float = math.log(1.1)) -> list[int]:
-    """Columns that were within `within` of the best in one of the near scenarios [S, C], best mean first."""
+def promising(costs: Floats, near: Sequence[int]) -> list[int]:
+    """Columns that were within PROMISING of the best in one of the near scenarios [S, C], best mean first."""
     block = costs[list(near)]
     finite = np.isfinite(block)
-    good = np.flatnonzero((np.where(finite, block, np.inf) <= within).any(axis=0))
+    good = np.flatnonzero((np.where(finite, block, np.inf) <= PROMISING).any(axis=0))
     sums = np.where(finite, block, UNMEASURED)[:, good].mean(axis=0)
     return [int(c) for c in good[np.lexsort((good, sums))].tolist()]

@@ -59,7 +59,7 @@ def lead(view: View, on_log: Summary, same_log: bool, places: Mapping[int, int])
     return Lead(
         sentence=_sentence(view, held, same_log),
         held_out=figures,
-        on_log=_on_log(view, on_log, same_log),
+        on_log=_on_log(on_log, same_log),
         worst=tuple(_worst(view, same_log, places)),
         flawless=held is not None and (held.max_slowdown or 9.0) < NOTICED and not held.invalid_share,
         # The tree that ships has seen them all: its like, and at times other configs, answered.
@@ -164,7 +164,7 @@ def _held_out_figures(view: View, held: Summary | None) -> Figures:
     )
 
 
-def _on_log(view: View, on_log: Summary, same_log: bool) -> str:
+def _on_log(on_log: Summary, same_log: bool) -> str:
     count = counted(on_log.n_scenarios, "scenario")
     told = f"The given log: {count}, not the training log"
     if same_log:

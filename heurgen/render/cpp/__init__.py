@@ -46,7 +46,7 @@ def render_cpp(module: ir.HeuristicModule) -> str:
             headers do not use.
     """
     plan = names.plan(module)
-    known = _names(module, plan)
+    known = _names(module)
     text = (
         environment()
         .get_template("cpp_header.hpp.jinja")
@@ -70,7 +70,7 @@ def render_cpp(module: ir.HeuristicModule) -> str:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def _names(module: ir.HeuristicModule, plan: names.Names) -> dict[str, Code]:
+def _names(module: ir.HeuristicModule) -> dict[str, Code]:
     """Every name of the model as it stands in C++, where keywords and macros are other names than in Python."""
     fields = {p.name for p in module.parameters}
     local = [c.name for c in module.columns]
