@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from heurgen.audit.score import INVALID, Choice, Score
@@ -39,13 +39,7 @@ class Finding:
     scenarios: tuple[Offender, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "group": self.group,
-            "what": self.what,
-            "limit": self.limit,
-            "value": self.value,
-            "scenarios": [o.to_dict() for o in self.scenarios],
-        }
+        return asdict(self)
 
     def to_text(self) -> str:
         lines = [f"{printable(self.group)}: {self._headline()}"]
@@ -79,19 +73,6 @@ class Offender:
     slowdown: float | None
     status: str
     before: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "scenario": self.scenario,
-            "vendor": self.vendor,
-            "device": self.device,
-            "features": dict(self.features),
-            "chosen": dict(self.chosen),
-            "best": dict(self.best),
-            "slowdown": self.slowdown,
-            "status": self.status,
-            "before": self.before,
-        }
 
     def to_text(self) -> str:
         now = f"{self.slowdown:.3f}x" if self.slowdown is not None else f"invalid ({self.status})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -32,17 +32,6 @@ class WinnerChange:
     new: Mapping[str, Value]
     loss: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "scenario": self.scenario,
-            "vendor": self.vendor,
-            "device": self.device,
-            "features": dict(self.features),
-            "old": dict(self.old),
-            "new": dict(self.new),
-            "loss": self.loss,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class LogDiff:
@@ -59,13 +48,7 @@ class LogDiff:
     timings: tuple[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "scenarios": self.scenarios,
-            "changes": [c.to_dict() for c in self.changes],
-            "ties": self.ties,
-            "loss": self.loss,
-            "timings": list(self.timings),
-        }
+        return asdict(self)
 
     def to_text(self) -> str:
         lines = [f"timed {self.timings[0]} -> {self.timings[1]}"] if all(self.timings) else []

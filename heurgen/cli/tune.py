@@ -1,10 +1,11 @@
-"""The command that measures: tune."""
+"""Commands that measure: tune, merge."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -190,7 +191,6 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
     The same lines in any order; a line that several logs share is there once. Cards must agree on the kernel's
     source, the tools and the method.
     """
-    from heurgen.base.text import counted
     from heurgen.base.writing import check_outputs
     from heurgen.tune.cards import card_path
     from heurgen.tune.merge import merge as run
@@ -202,15 +202,7 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
         * (not done.cards)
     )
     if as_json:
-        print_json(
-            {
-                "log": str(done.log),
-                "cards": [str(c) for c in done.cards],
-                "rows": done.rows,
-                "scenarios": done.scenarios,
-                "copies": done.copies,
-            }
-        )
+        print_json({**asdict(done), "log": str(done.log), "cards": [str(c) for c in done.cards]})
         return
     say(f"wrote {printable(done.log)}: {done.rows} measurements of {done.scenarios} scenarios")
     if done.copies:
