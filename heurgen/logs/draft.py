@@ -14,8 +14,7 @@ from pathlib import PurePath
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
-from heurgen.logs.cells import Cells, Source, listed, read_cells
-from heurgen.logs.frame import is_frame
+from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, only, safe_name
 from heurgen.logs.naming import names_for, plain, spellings, unit_in
 from heurgen.logs.numbers import ms_in, numbers
@@ -57,26 +56,19 @@ class Said:
     wide: bool = False
 
 
-def draft_spec(paths: Source | Sequence[Source], said: Said | None = None) -> str:
-    """The text of a spec (TOML) for the log at `paths`.
-
-    Raises:
-        LogError: a file is no table, or no column can be the time, a parameter or a feature.
-        UsageError: a column that was named is not there.
-    """
-    sources = listed(paths)
-    name = "frame" if is_frame(sources[0]) else os.fspath(sources[0])
-    return to_toml(draft(read_cells(sources), name, said or Said()))
-
-
 def drafted_spec(table: Cells) -> tuple[KernelSpec, tuple[str, ...]]:
-    """The guesses themselves, for a log without a spec, and notes on them. Raises as `draft_spec`."""
+    """The guesses themselves, for a log without a spec, and notes on them. Raises as `draft`."""
     found = draft(table, table.files[0].path, Said())
     return parse_spec(to_toml(found), "the guessed spec"), found.notes
 
 
 def draft(table: Cells, path: str, said: Said) -> Draft:
-    """The guesses; `path` names the file in errors, and the kernel where nothing else does. Raises as `draft_spec`."""
+    """The guesses; `path` names the file in errors, and the kernel where nothing else does.
+
+    Raises:
+        LogError: no column can be the time, a parameter or a feature.
+        UsageError: a column that was named is not there.
+    """
     for name in (said.time, *said.features, *said.parameters):
         if name is not None and name not in table.texts:
             raise UsageError(f"no column is named {quoted(name)}", hint=did_you_mean(name, table.texts))

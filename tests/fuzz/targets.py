@@ -19,7 +19,6 @@ from heurgen.audit.show import show
 from heurgen.ir import expr, schema
 from heurgen.logs.card import read_tools
 from heurgen.logs.costs import cost_tables
-from heurgen.logs.draft import draft_spec
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.common import check_readable
 from heurgen.logs.importers.registry import AUTO, BY_KIND, import_logs
@@ -36,6 +35,7 @@ from heurgen.tune.workloads import make_scenarios, read_workload
 from tests.render.examples import by_device
 from tests.spec.examples import spec_to_toml
 from tests.support import logs
+from tests.support.drafts import draft_spec
 from tests.support.generated import UNSEALED, resealed
 from tests.support.modules import two_vendors
 

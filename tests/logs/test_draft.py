@@ -12,9 +12,10 @@ import pytest
 
 from heurgen.base.errors import HeurgenError, LogError, UsageError
 from heurgen.logs.cells import read_cells
-from heurgen.logs.draft import Said, draft, draft_spec
+from heurgen.logs.draft import Said, draft
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import parse_spec, read_spec
+from tests.support.drafts import draft_spec
 
 H200 = Path(__file__).parents[2] / "data/h200_unified_attention.csv"
 Rows = list[dict[str, Any]]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from heurgen.base.errors import LogError
-from heurgen.logs.draft import draft_spec
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import parse_spec
+from tests.support.drafts import draft_spec
 
 
 def test_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from heurgen.logs.draft import draft_spec
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import parse_spec
+from tests.support.drafts import draft_spec
 
 Values = dict[str, list[Any]]
 # kind -> (features, parameters, other columns, the time's column, its texts, delimiter, what [log] says)

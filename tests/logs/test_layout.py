@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from heurgen.base.errors import HeurgenError
-from heurgen.logs.draft import draft_spec
 from heurgen.logs.tuning_log import TuningLog, read_logs
 from heurgen.spec.kernel_spec import parse_spec
 from tests.logs.tables import HEADER, ROWS, csv_text, spec
 from tests.spec.examples import spec_to_toml
+from tests.support.drafts import draft_spec
 
 
 def test_constants(tmp_path: Path, plain: TuningLog) -> None:

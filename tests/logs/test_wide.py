@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from heurgen.base.errors import HeurgenError, SpecError
-from heurgen.logs.draft import Said, draft_spec
+from heurgen.logs.draft import Said
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import KernelSpec, parse_spec
+from tests.support.drafts import draft_spec
 
 
 def drafted(folder: Path, text: str, **said: object) -> tuple[Path, str, KernelSpec]:
