@@ -14,23 +14,24 @@ from tests.fuzz.targets import TARGETS, damaged
 
 
 def attempt(name: str, data: bytes, folder: Path) -> str:
-    """Read damaged data; "read" or "refused". Whatever else is raised is a finding."""
+    """Read damaged data; "read" or "refused". Whatever else is raised, or an error without a word, is a finding."""
     target = TARGETS[name]
     path = folder / f"fuzzed{target.suffix}"
     path.write_bytes(data)
+    refusal = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # ast.parse on `1 is 2`
             target.read(path)
     except HeurgenError as error:
-        return "refused" if str(error) else "said nothing"
-    return "read"
+        refusal = str(error)
+    assert refusal != ""
+    return "read" if refusal is None else "refused"
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", [name for name in TARGETS if not name.startswith("import")])
 def test_sound_files_are_read(name: str, tmp_path: Path) -> None:
-    if not name.startswith("import"):
-        assert {attempt(name, seed.encode(), tmp_path) for seed in TARGETS[name].seeds} == {"read"}
+    assert {attempt(name, seed.encode(), tmp_path) for seed in TARGETS[name].seeds} == {"read"}
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -13,7 +13,7 @@ import pytest
 
 from examples import flat_reader
 from heurgen import ir
-from heurgen.base.errors import EmitError, HeurgenError, UsageError
+from heurgen.base.errors import EmitError, HeurgenError, ModelError, UsageError
 from heurgen.render import registry
 from heurgen.render.target import Request
 from tests.render.test_hostile import PLACES, canary  # noqa: F401
@@ -200,7 +200,7 @@ def test_a_text_carries_its_checksum_and_provenance(target: str) -> None:
     checksum.verify(text)
     assert "sha256:abababababab" in text
     assert "Regenerate: heurgen emit MODEL.json" in text
-    with pytest.raises(Exception, match="edited by hand"):
+    with pytest.raises(ModelError, match="edited by hand"):
         checksum.verify(text.replace("num_seqs", "num_seq5"))
 
 
