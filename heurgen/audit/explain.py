@@ -210,14 +210,7 @@ def explain(
     _check_names(module, features)
     selector = module.selector(vendor, device, capability)
     row = ir.with_derived(module, features)
-    said = {name: _own(value) for name, value in row.items()}
-    steps, node = [], selector.tree
-    while not isinstance(node, ir.Leaf):
-        held = ir.goes_left(node, row[node.feature])
-        value, limits = said[node.feature], (node.threshold,) if isinstance(node, ir.Split) else ()
-        shown = feature_text(value, limits)
-        steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
-        node = node.left if held else node.right
+    steps, node = _walk(selector.tree, row)
     used = ir.tested(selector.tree)
     measured = (selector.device,) if selector.device is not None else selector.devices
     elsewhere = device is not None and bool(measured) and device not in measured
@@ -231,13 +224,13 @@ def explain(
         device=selector.device,
         features={name: _own(value) for name, value in features.items()},
         derived={d.name: row[d.name] for d in module.derived if d.name in used},
-        steps=tuple(steps),
+        steps=steps,
         config=named(selector.configs[node.config]),
         n_scenarios=node.n_scenarios,
         slowdown=node.slowdown,
         outside=(
             *([Outside("device", device, measured)] if elsewhere else ()),
-            *_outside(module, selector, said, used),
+            *_outside(module, selector, row, used),
         ),
         n_total=n_total,
         n_ok=node.n_ok,
@@ -248,6 +241,18 @@ def explain(
         shortlist=tuple(named(selector.listed[i]) for i in node.shortlist),
         held_out=held_out(selector)[0] if selector.costs_known else None,
     )
+
+
+def _walk(node: ir.Node, row: Mapping[str, Any]) -> tuple[tuple[Step, ...], ir.Leaf]:
+    """The tests on a launch's path, and its leaf."""
+    steps = []
+    while not isinstance(node, ir.Leaf):
+        held = ir.goes_left(node, row[node.feature])
+        value, limits = _own(row[node.feature]), (node.threshold,) if isinstance(node, ir.Split) else ()
+        shown = feature_text(value, limits)
+        steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
+        node = node.left if held else node.right
+    return tuple(steps), node
 
 
 def evidence(node: ir.Node) -> Evidence:
@@ -288,7 +293,7 @@ def _outside(
     """Features, and derived features that the tree uses, beyond what the selector was trained on."""
     found = []
     for column in module.columns:
-        value = row[column.name]
+        value = _own(row[column.name])
         if isinstance(column, ir.Feature) and column.type == "category":
             if value not in column.values:
                 found.append(Outside(column.name, value, column.values))

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 GroupBy = Literal["auto", "vendor", "device"]
 Ranges = dict[str, tuple[float, float]]
-Job = Callable[[Callable[[int, int], None]], Sequence[Selector]]
+Progress = Callable[[int, int], None]
+Job = Callable[[Progress], Sequence[Selector]]
 
 
 def train(
@@ -66,7 +67,7 @@ def from_tables(
     group_by: GroupBy = "auto",
     tools: Mapping[str, Sequence[str]] | None = None,
     devices: Mapping[str, DeviceFacts] | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> HeuristicModule:
     """`train`, for a caller that has the cost tables already, those of the same `group_by`.
 
@@ -75,23 +76,13 @@ def from_tables(
     from heurgen.trees import FitOptions
 
     tables = tuple(tables)
-    if any(INTERPRETER in t.device for t in tables):
-        path, line = log.cells.place(int((log.device.codes == log.device.values.index(INTERPRETER)).argmax()))
-        said = "holds times of Triton's interpreter, which say nothing about a GPU"
-        raise LogError(said, file=path, row=line, hint="measure on the device")
+    _check_measured(tables, log)
     options, named = options or FitOptions(), {d.name for d in spec.derived}
     trials: Mapping[str, Trial] = {}
     if options.strategy == "auto":
         progress(0, 1)  # it may take as long as the learning
         spec, tables, trials = with_products(spec, tables)
-    jobs = _jobs(tables, spec, options, group_by, devices or {})
-    found: list[Selector] = []
-    for i, job in enumerate(jobs):
-
-        def tell(done: int, of: int, before: int = i) -> None:
-            progress(before * of + done, len(jobs) * of)
-
-        found += job(tell)
+    found = _fitted(_jobs(tables, spec, options, group_by, devices or {}), progress)
     table_of = {(t.vendor, t.device_name): t for t in tables}
     named |= {name for s in found for name in tested(s.tree)}
     spec = replace(spec, derived=tuple(d for d in spec.derived if d.name in named))
@@ -111,6 +102,25 @@ def from_tables(
     )
 
 
+def _check_measured(tables: Sequence[CostTable], log: TuningLog) -> None:
+    """LogError where times are those of Triton's interpreter."""
+    if any(INTERPRETER in t.device for t in tables):
+        path, line = log.cells.place(int((log.device.codes == log.device.values.index(INTERPRETER)).argmax()))
+        said = "holds times of Triton's interpreter, which say nothing about a GPU"
+        raise LogError(said, file=path, row=line, hint="measure on the device")
+
+
+def _fitted(jobs: Sequence[Job], progress: Progress) -> list[Selector]:
+    found: list[Selector] = []
+    for i, job in enumerate(jobs):
+
+        def tell(done: int, of: int, before: int = i) -> None:
+            progress(before * of + done, len(jobs) * of)
+
+        found += job(tell)
+    return found
+
+
 def _jobs(
     tables: Sequence[CostTable],
     spec: KernelSpec,
@@ -123,7 +133,7 @@ def _jobs(
     from heurgen.trees import fit
     from heurgen.trees.devices import fit_devices
 
-    def alone(table: CostTable, progress: Callable[[int, int], None]) -> tuple[Selector, ...]:
+    def alone(table: CostTable, progress: Progress) -> tuple[Selector, ...]:
         return (fit(table, options, progress),)
 
     jobs: list[Job] = []

@@ -9,7 +9,7 @@ tried on every device in turn, with that device's rows left out of training.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from heurgen import ir
 from heurgen.logs.costs import CostTable
 from heurgen.logs.devices import failing_devices, opposite_winners
 from heurgen.trees import auto, constants
+from heurgen.trees.auto import Progress
 from heurgen.trees.build import choices
 from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.learn import Decided, fit_decided, refit
@@ -29,7 +30,6 @@ from heurgen.trees.record import figures
 from heurgen.trees.specialise import specialised
 
 POOLED, FEATURED, OWN = "pooled", "pooled with device features", "one tree a device"
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

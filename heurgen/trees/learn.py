@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from heurgen.logs.costs import CostTable
 from heurgen.logs.devices import failing_devices, opposite_winners
 from heurgen.trees import auto, constants, optimal
 from heurgen.trees.alternatives import listed_costs, relabelled, with_alternatives
+from heurgen.trees.auto import Progress
 from heurgen.trees.build import choices, to_ir
 from heurgen.trees.configs import USUAL
 from heurgen.trees.joint import Fitted, Settings, fit_joint, or_single, pool
@@ -31,7 +31,7 @@ from heurgen.trees.regime import Regime, regime, ruled, spare_leaves, spare_test
 def fit(
     table: CostTable,
     options: FitOptions | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> Selector:
     """Learn the tree of one selector; `progress(done, total)` counts its steps.
 
@@ -48,7 +48,7 @@ def fit_rows(
     table: CostTable,
     rows: Ints,
     options: FitOptions,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> Selector:
     """`fit` on some of a table's scenarios."""
     with one_thread():
@@ -72,9 +72,7 @@ class Decided:
     regime: Regime
 
 
-def fit_decided(
-    table: CostTable, options: FitOptions, progress: Callable[[int, int], None]
-) -> tuple[Selector, Decided]:
+def fit_decided(table: CostTable, options: FitOptions, progress: Progress) -> tuple[Selector, Decided]:
     """`fit`, and what it decided."""
     with one_thread():
         found, decided = _fit_rows(table, np.arange(table.n_scenarios), options, progress)
@@ -89,7 +87,7 @@ def refit(table: CostTable, rows: Ints, options: FitOptions, decided: Decided) -
 
 
 def _fit_rows(
-    table: CostTable, rows: Ints, options: FitOptions, progress: Callable[[int, int], None]
+    table: CostTable, rows: Ints, options: FitOptions, progress: Progress
 ) -> tuple[Selector, Decided]:
     p = problem(table, rows)
     r = regime(p, options, device_of(table, p))
