@@ -158,7 +158,7 @@ def _tell(done: SweepSummary, as_json: bool) -> None:
 
 def _verify(options: TuneOptions, log: Path, model: Path, max_loss: float, as_json: bool) -> None:
     from heurgen.tune.progress import progress_bar
-    from heurgen.tune.run import run_verify
+    from heurgen.tune.verify import run_verify
 
     with progress_bar() as progress:
         found = run_verify(options, log, model, progress)

@@ -37,7 +37,6 @@ from heurgen.tune.workloads import make_scenarios, read_workload
 
 if TYPE_CHECKING:
     from heurgen.tune.adaptive import AdaptivePlan
-    from heurgen.tune.verify import Verification
 
 # Short names of the kernels that come with heurgen.
 BUNDLED = {
@@ -122,8 +121,8 @@ def run_tune(
     """
     started = clock()
     options = _settled(options)
-    target = load_target(BUNDLED.get(options.target, options.target))
-    scenarios = _scenarios(options, target)
+    target = target_of(options)
+    scenarios = scenarios_of(options, target)
     if options.target_slowdown is not None and (named := next((s for s in scenarios if s.configs), None)):
         hint = "leave the target slowdown out: the configs that are named are measured"
         raise UsageError(
@@ -182,7 +181,7 @@ def _space(options: TuneOptions, target: Target, scenarios: Sequence[Scenario]) 
     if options.space is not None:
         return read_space(options.space)
     space = target.tunable.space
-    few = options.interpret and not any(s.configs for s in scenarios)  # which `_scenarios` has made few
+    few = options.interpret and not any(s.configs for s in scenarios)  # which `scenarios_of` has made few
     return replace(space, limit=INTERPRETED_CONFIGS) if few else space
 
 
@@ -211,41 +210,6 @@ def _summary(options: TuneOptions, book: _Book, sweep: Sweep, scenarios: int, se
     )
 
 
-def run_verify(
-    options: TuneOptions,
-    log: Path,
-    model: Path,
-    progress: Callable[[Progress], None] | None = None,
-    **engine: Any,
-) -> Verification:
-    """Measure a chosen tenth of `log` again, into `options.output`: what has the model's selector lost since?
-
-    Raises:
-        HeurgenError: the log, the model, the workload and the space do not belong together, or as `run_tune`.
-        KeyboardInterrupt: Ctrl-C; what was measured is in `options.output`.
-    """
-    from heurgen.ir.schema import read_model
-    from heurgen.tune.verify import verify
-
-    target = load_target(BUNDLED.get(options.target, options.target))
-    space = target.tunable.space if options.space is None else read_space(options.space)
-    names = list(target.tunable.features)
-    vendors = {vendor for values in space.vendors.values() for vendor in values} | {"nvidia", "amd"}
-    configs = [c for vendor in sorted(vendors) for c in enumerate_configs(space, vendor, names).configs]
-    format_ = RowFormat(tuple(names), tuple(space.parameters))
-
-    def measure(scenarios: Sequence[Scenario]) -> None:
-        done = run_tune(replace(options, scenarios=tuple(scenarios)), progress, **engine)
-        if done.state == "interrupted":
-            raise KeyboardInterrupt
-        if done.state != "finished":
-            raise UsageError(f"the sweep is {done.state}", hint="--resume continues it")
-
-    return verify(
-        measure, read_model(model), _scenarios(options, target), configs, log, options.output, format_
-    )
-
-
 def _run(sweep: Sweep) -> State:
     try:
         sweep.run()
@@ -256,7 +220,13 @@ def _run(sweep: Sweep) -> State:
     return "finished"
 
 
-def _scenarios(options: TuneOptions, target: Target) -> tuple[Scenario, ...]:
+def target_of(options: TuneOptions) -> Target:
+    """The target that is named, by its path or as one of BUNDLED. Raises as `load_target`."""
+    return load_target(BUNDLED.get(options.target, options.target))
+
+
+def scenarios_of(options: TuneOptions, target: Target) -> tuple[Scenario, ...]:
+    """The scenarios to measure, before they are parted into shards. Raises as `read_workload`."""
     if options.scenarios:
         return options.scenarios
     given = options.workload

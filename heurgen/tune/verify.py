@@ -15,7 +15,7 @@ import io
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,13 @@ from heurgen import ir
 from heurgen.base.errors import LogError, UsageError, printable
 from heurgen.base.reading import read_text
 from heurgen.base.text import counted
+from heurgen.ir.schema import read_model
 from heurgen.tune.cards import Card, cards_of
 from heurgen.tune.protocol import Scenario, Settings
 from heurgen.tune.resume import RowFormat
-from heurgen.tune.space import config_key
+from heurgen.tune.run import TuneOptions, run_tune, scenarios_of, target_of
+from heurgen.tune.space import config_key, enumerate_configs, read_space
+from heurgen.tune.sweep import Progress
 
 # Of the scenarios that can be measured again: this share, and at least so many.
 SHARE, AT_LEAST = 0.1, 12
@@ -233,18 +236,31 @@ def _changed(before: Mapping[Path, Card], now: Mapping[Path, Card]) -> tuple[str
     return tuple(sorted(found))
 
 
-def verify(
-    measure: Any,
-    module: ir.HeuristicModule,
-    scenarios: Sequence[Scenario],
-    configs: Sequence[Settings],
+def run_verify(
+    options: TuneOptions,
     log: Path,
-    output: Path,
-    format_: RowFormat,
+    model: Path,
+    progress: Callable[[Progress], None] | None = None,
+    **engine: Any,
 ) -> Verification:
-    """Measure a tenth of `log` again into `output` with `measure(scenarios)`, and compare."""
-    before = read_times(log, format_)
+    """Measure a chosen tenth of `log` again, into `options.output`: what has the model's selector lost since?
+
+    Raises:
+        HeurgenError: the log, the model, the workload and the space do not belong together, or as `run_tune`.
+        KeyboardInterrupt: Ctrl-C; what was measured is in `options.output`.
+    """
+    target = target_of(options)
+    space = target.tunable.space if options.space is None else read_space(options.space)
+    names = list(target.tunable.features)
+    vendors = {vendor for values in space.vendors.values() for vendor in values} | {"nvidia", "amd"}
+    configs = [c for vendor in sorted(vendors) for c in enumerate_configs(space, vendor, names).configs]
+    format_ = RowFormat(tuple(names), tuple(space.parameters))
+    module, scenarios, before = read_model(model), scenarios_of(options, target), read_times(log, format_)
     chosen = tenth(module, scenarios, configs, before, format_)
-    measure(chosen)
-    cards = cards_of(log), cards_of(output)
-    return compare(module, chosen, before, read_times(output, format_), format_, cards)
+    done = run_tune(replace(options, scenarios=tuple(chosen)), progress, **engine)
+    if done.state == "interrupted":
+        raise KeyboardInterrupt
+    if done.state != "finished":
+        raise UsageError(f"the sweep is {done.state}", hint="--resume continues it")
+    cards = cards_of(log), cards_of(options.output)
+    return compare(module, chosen, before, read_times(options.output, format_), format_, cards)

@@ -89,7 +89,7 @@ def test_a_shard_is_k_of_n(asked: list[TuneOptions], shard: str) -> None:
 
 def test_verify_holds_the_loss_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Verification((), 1.05, 1.01, 1.09, 1.2, ())
-    monkeypatch.setattr("heurgen.tune.run.run_verify", lambda *_: found)
+    monkeypatch.setattr("heurgen.tune.verify.run_verify", lambda *_: found)
     words = ("tune", "paged_attention", "-o", "x.csv", "--verify", "log.csv", "--model", "m.json")
     result = run(*words)
     assert result.exit_code == 1

@@ -19,9 +19,9 @@ from heurgen.tune.cards import cards_of
 from heurgen.tune.engines import LocalEngine
 from heurgen.tune.protocol import Settings
 from heurgen.tune.resume import RowFormat
-from heurgen.tune.run import TuneOptions, run_tune, run_verify
+from heurgen.tune.run import TuneOptions, run_tune
 from heurgen.tune.timing import Failure
-from heurgen.tune.verify import compare, read_times
+from heurgen.tune.verify import compare, read_times, run_verify
 from heurgen.tune.workloads import make_scenarios
 from tests.tune import fakes
 from tests.tune.fakes import DEVICE, FakeExecutor
