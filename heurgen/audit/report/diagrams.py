@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from heurgen import ir
@@ -78,9 +78,9 @@ class Diagram:
     links: tuple[Link, ...]
     cells_at: float
     title: str
-    constant: str = ""
-    n_folded: int = 0
-    counted: bool = True
+    constant: str
+    n_folded: int
+    counted: bool
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
 
     draft = _collect(selector.tree, flags, limit)
     title = f"Decision tree of {view.vendor}: {len(notes)} leaves"
-    return replace(_laid_out(draft, names, cells, rest, title, constant), counted=known)
+    return _laid_out(draft, names, cells, rest, title, constant, known)
 
 
 def _varying(selector: ir.Selector) -> tuple[list[int], str]:
@@ -242,10 +242,10 @@ def _laid_out(
     cells: Callable[[dict[str, Any]], list[str]],
     rest: Callable[[dict[str, Any]], dict[str, Any]],
     title: str,
-    constant: str = "",
+    constant: str,
+    known: bool,
 ) -> Diagram:
-    ends = [r["leaf"] is not None and not r["stands"] for r in draft.rows]
-    texts = [cells(r) if end else [] for r, end in zip(draft.rows, ends, strict=True)]
+    texts = [cells(r) if _is_leaf(r) else [] for r in draft.rows]
     widths = [
         max([SMALL * len(n), *(CHAR * room_of(t[i]) for t in texts if t)]) + 13 for i, n in enumerate(names)
     ]
@@ -256,21 +256,10 @@ def _laid_out(
     right = [round(tree_end + sum(widths[: i + 1]) - 8, 1) for i in range(len(names))]
     rows: list[DrawnRow] = []
     y = float(HEAD)
-    for r, text, label, end in zip(draft.rows, texts, labels, ends, strict=True):
-        more = rest(r) if end else _fold_words(r)
-        row = DrawnRow(
-            8.0 + INDENT * r["level"],
-            y,
-            ROW,
-            label,
-            r["n"],
-            r["leaf"] if end else None,
-            span=r["span"],
-            **more,
-        )
-        height = ROW + (15 if end and row.second else 0)
-        rows.append(replace(row, height=height, cells=tuple(zip(right, text, strict=False))))
-        y += height
+    for r, text, label in zip(draft.rows, texts, labels, strict=True):
+        placed = tuple(zip(right, text, strict=False))
+        rows.append(_drawn(r, y, label, placed, rest(r) if _is_leaf(r) else _fold_words(r)))
+        y += rows[-1].height
     links = tuple(_link(rows[a], rows[b], max(rows[0].n, 1)) for a, b in draft.links)
     second = max((CHAR * 0.92 * room_of(r.second) + tree_end + 30 for r in rows if r.second), default=0.0)
     return Diagram(
@@ -283,6 +272,28 @@ def _laid_out(
         title=title,
         constant=constant,
         n_folded=sum(r["stands"] for r in draft.rows),
+        counted=known,
+    )
+
+
+def _is_leaf(row: dict[str, Any]) -> bool:
+    return row["leaf"] is not None and not row["stands"]
+
+
+def _drawn(
+    row: dict[str, Any], y: float, label: str, cells: tuple[tuple[float, str], ...], words: dict[str, Any]
+) -> DrawnRow:
+    leaf = _is_leaf(row)
+    return DrawnRow(
+        x=8.0 + INDENT * row["level"],
+        y=y,
+        height=ROW + (15 if leaf and words["second"] else 0),
+        text=label,
+        n=row["n"],
+        leaf=row["leaf"] if leaf else None,
+        cells=cells,
+        span=row["span"],
+        **words,
     )
 
 
