@@ -180,7 +180,7 @@ def test_a_device_has_one_folder_whatever_its_memory_is_called():
     assert [results.name_of(name) for name in names] == ["h200", "h100", "a100"]
 
 
-def test_lines_that_are_missed_are_said(tmp_path):
+def test_lines_that_are_missed_are_said():
     rows = [long_run("default", b, "new", t) for b, t in (("flash", 0.99), ("heurgen", 1.0), ("triton", 3.5))]
     said = results.missed(results.summary(rows, ["new"]))
     assert said == [

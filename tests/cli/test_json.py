@@ -156,9 +156,7 @@ def test_advise_writes_its_workload_too(here: Path) -> None:
     assert (here / "next.toml").read_text().count("[[scenario]]") == len(found["scenarios"]) == 2
 
 
-def test_record_sends_what_the_program_prints_to_stderr(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_record_sends_what_the_program_prints_to_stderr(tmp_path: Path) -> None:
     sweep = {
         "event": "sweep", "kernel": "k", "keys": ["n"], "features": {"n": 1}, "dtypes": {}, "vendor": "nvidia",
         "device": "NVIDIA H200", "timings": [[{"BLOCK": 16}, [1.0]], [{"BLOCK": 32}, [2.0]]],

@@ -54,9 +54,7 @@ def test_a_log_that_its_own_spec_rejects_is_not_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_spec_that_is_there_is_kept(
-    tmp_path: Path, found: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spec_that_is_there_is_kept(found: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heurgen.tune.recording.run.record", lambda *_, **__: found)
     log, spec = found.files["k"]
     spec.parent.mkdir()
@@ -94,7 +92,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_program_runs(
 
 
 def test_a_file_of_the_command_in_the_folder_of_logs_is_kept(
-    tmp_path: Path, found: Recorded, monkeypatch: pytest.MonkeyPatch
+    found: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is known as a kernel's when the program has run; logs beside it are no inputs."""
     monkeypatch.setattr("heurgen.tune.recording.run.record", lambda *_, **__: found)

@@ -24,7 +24,7 @@ def test_constants(tmp_path: Path, plain: TuningLog) -> None:
     assert log.content_hash == plain.content_hash
 
 
-def test_vendors_that_the_names_of_devices_tell(tmp_path: Path, plain: TuningLog) -> None:
+def test_vendors_that_the_names_of_devices_tell(tmp_path: Path) -> None:
     """A log of several vendors without a column of them, which `init` drafts so."""
     place = HEADER.index("device")
     names = ["AMD Instinct MI300X", "NVIDIA H200"]

@@ -169,7 +169,7 @@ def test_the_upper_end_of_a_mean() -> None:
     assert upper_end(np.array([0.0, 1.0] * 50)) == pytest.approx(0.5 + 1.645 * 0.05025, abs=1e-4)
 
 
-def test_features_that_nothing_varies_in_and_failures(tmp_path: Path) -> None:
+def test_features_that_nothing_varies_in_and_failures() -> None:
     X, times = regions(60, 3, 40, 0.0)
     X[:, 1] = 7.0
     times[:, 5:] = np.inf

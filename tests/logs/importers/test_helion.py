@@ -31,13 +31,6 @@ from tests.logs.importers.helpers import (
 )
 
 HELION = "kernel_name,shape_hash,config_hash,config,shape_features,timing_ms\n"
-RUN = {
-    "run_id": "r",
-    "kernel_name": "k",
-    "input_shapes": "[(8, 16)]",
-    "dtypes": "['torch.float16']",
-    "hardware": "NVIDIA H200",
-}
 CONFIG = '"Config(num_warps=4)"'
 
 
