@@ -291,7 +291,10 @@ class _Book:
             hint = "remove it where its log is gone, or choose another name"
             raise UsageError("the card of another log is here", file=next(iter(cards)), hint=hint)
         if not self._new and not cards and not self._holds_no_row():
-            raise UsageError("cannot resume without the log's card", file=card_path(options.output))
+            hint = "put it back beside the log, or choose another name"
+            raise UsageError(
+                "cannot resume without the log's card", file=card_path(options.output), hint=hint
+            )
         known = {(str(c["device"].get("vendor")), str(c["device"].get("name"))) for c in cards.values()}
         self.journal = Journal(options.output, self._format, known, options.resume)
         try:
