@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.base.errors import LogError, UsageError
 from heurgen.base.text import counted
 from heurgen.ir import Value
 from heurgen.logs.cells import read_text
-from heurgen.spec.kernel_spec import Column, KernelSpec, cell_value, number
+from heurgen.spec.kernel_spec import KernelSpec, cell_value, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +83,9 @@ def _read_row(row: Mapping[str, str], spec: KernelSpec) -> tuple[tuple[Value, ..
     if not row or count is None or count <= 0:
         return None
     try:
-        values = tuple(_value(f, row[f.name]) for f in spec.features)
+        return tuple(cell_value(f, row[f.name]) for f in spec.features), count
     except UsageError:
         return None
-    return values, count
 
 
 def _count_column(spec: KernelSpec) -> str:
@@ -96,10 +94,3 @@ def _count_column(spec: KernelSpec) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _value(column: Column, text: str) -> Value:
-    value = cell_value(column, text)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"found {quoted(text)}", column=column.name)
-    return value
