@@ -49,10 +49,10 @@ class Clock:
                 taken[i].append(begin.elapsed_time(end))
 
 
-def host_time(call: Callable[[], Any], count: int = 50) -> float:
+def host_time(call: Callable[[], Any]) -> float:
     """Median microseconds of host time of a call, the GPU busy meanwhile."""
     times = []
-    for _ in range(count):
+    for _ in range(50):
         torch.cuda._sleep(300_000)
         start = time.perf_counter()
         call()

@@ -219,8 +219,9 @@ def shortlist(write: bool) -> None:
 # --- seconds ------------------------------------------------------------------------------------------------
 
 
-def _categories(n: int = 10_000) -> CostTable:
-    """A log of n categories, a scenario each, in which each of 20 configs leads as often."""
+def _categories() -> CostTable:
+    """A log of 10,000 categories, a scenario each, in which each of 20 configs leads as often."""
+    n = 10_000
     kinds = tuple(f"kind_{i:05d}" for i in range(n))
     times = np.exp(np.random.RandomState(0).rand(n, 20))
     return made([TableColumn("kind", "category", values=kinds)], np.arange(float(n))[:, None], times)
