@@ -36,14 +36,14 @@ def content_hash(spec: KernelSpec, columns: TypedColumns, scenario: Codes, scena
     scenario does.
     """
     features = sorted(zip((f.name for f in spec.features), columns.features, strict=True), key=lambda p: p[0])
-    knobs = sorted(
+    parameters = sorted(
         zip((p.name for p in spec.parameters), columns.parameters, strict=True), key=lambda p: p[0]
     )
     heads = [("vendor", columns.vendor), ("device", columns.device), *features]
-    config = combine([c for _, c in knobs])
-    table = np.column_stack([c.codes for _, c in knobs])[first_rows(config)]
+    config = combine([c for _, c in parameters])
+    table = np.column_stack([c.codes for _, c in parameters])[first_rows(config)]
     whole = hashlib.sha256()
-    for role, members in (("head", heads), ("config", knobs), ("status", [("status", columns.status)])):
+    for role, members in (("head", heads), ("config", parameters), ("status", [("status", columns.status)])):
         for name, coded in members:
             whole.update(json.dumps([role, name, coded.values]).encode() + b"\n")
     whole.update(table.astype("<i8").tobytes())
