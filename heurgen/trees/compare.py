@@ -90,7 +90,7 @@ def evaluate(
 ) -> Report:
     """Cross-validate every strategy; `auto` is nested: it validates inside the training part alone.
 
-    Repeat r puts the groups (scenarios equal in all features, in their sorted order) into folds by
+    Repeat r puts the groups (`CostTable.group`, in their sorted order) into folds by
     `numpy.random.RandomState(r).permutation(n_groups) % folds`. `progress(done, all)` is called after each fit.
 
     Raises:

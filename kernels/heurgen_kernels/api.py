@@ -167,6 +167,10 @@ def unified_attention(
 ) -> None:
     """The keyword signature that vLLM 0.33.0's Triton backend calls; writes to `out`.
 
+    As in `paged_attention`: q; k and v (its key_cache and value_cache); cu_seqlens_q; seqused_k (its seq_lens);
+    block_table; max_seqlen_q and max_seqlen_k; softmax_scale (its scale); causal; softcap; alibi_slopes; sinks;
+    output_scale; q_descale, k_descale and v_descale (its q_scale, k_scale, v_scale); out, of q's shape.
+
     The segment scratch and `use_td` are hints of that kernel's own launch and are not needed here. Features that
     these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal
     window is symmetric, its right side equal to its left. total_seqlen_k, as in `paged_attention`, is not vLLM's.
