@@ -87,8 +87,8 @@ gpu-fuzz:
 fits: $(STAMPS)/test
 	$(BIN)/python benchmarks/fits.py
 
-# The Tritons of torch 2.12 to 2.15, former Transformers and the vLLMs between the tested ones, each in a place of its own: all
-# compiles and is launched as they expect, and tokens are right. Twenty minutes.
+# The Tritons of torch 2.12 to 2.15, former Transformers, the vLLMs between the tested ones and the least that pyproject.toml asks
+# for, each in a place of its own: all compiles and is launched as they expect, tokens are right, and models. Half an hour.
 TRITONS := 3.7.1 3.8.0 3.9.0
 TRANSFORMERS := 5.5.0 5.17.0 5.18.0 5.23.0
 VLLMS := 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
@@ -101,7 +101,10 @@ versions: $(STAMPS)/test
 	for v in $(TRANSFORMERS); do \
 	  fetch transformers $$v psutil && check transformers-$$v "tests/kernels/servers/test_transformers.py tests/kernels/servers/test_transformers_masks.py" || exit 1; \
 	done; \
-	HEURGEN_VLLM_VERSIONS="$(VLLMS)" $(BIN)/python -m pytest -q -n 2 tests/kernels/servers/test_vllm.py
+	HEURGEN_VLLM_VERSIONS="$(VLLMS)" $(BIN)/python -m pytest -q -n 2 tests/kernels/servers/test_vllm.py || exit 1; \
+	least=$$($(BIN)/python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*(n.replace('>=', '==') for n in p['dependencies'] + p['optional-dependencies']['parquet']))"); \
+	test -d $(STAMPS)/least || $(BIN)/pip install --quiet --disable-pip-version-check --target $(STAMPS)/least $$least; \
+	check least "tests/base tests/ir tests/logs tests/render tests/spec tests/trees tests/ship tests/cli tests/audit"
 
 clean:
 	rm -rf $(VENV) $(STAMPS)

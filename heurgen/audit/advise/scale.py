@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # A feature whose values span more than this factor counts by its logarithm.
 _LOG_FROM = 20.0
-# What is smaller counts as this much where logarithms are taken.
+# What is smaller counts as this much where logarithms are taken, and a feature that spans less as constant.
 _LEAST = 1e-300
 
 
@@ -61,7 +61,7 @@ def scale_over(columns: Sequence[TableColumn], X: Floats) -> FeatureScale:
         if numeric:
             warped = _warped(values, log[-1])
             low[i], width = warped.min(), warped.max() - warped.min()
-            span[i] = width or 1.0
+            span[i] = width if width > _LEAST else 1.0
     return FeatureScale(tuple(columns), low, span, tuple(log))
 
 
