@@ -89,8 +89,10 @@ _UNITS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 # What tuners write where a measurement succeeded, and words of what they write where it failed.
 _SUCCESS = frozenset(
-    "ok okay success successful succeeded pass passed valid correct good done complete completed".split()
+    "ok okay success successful succeeded pass passed valid correct good done complete completed not_verified".split()
 )
+# Texts of a column that say that a measurement was not looked at, rather than that it failed.
+_UNTOLD = frozenset(("", "n/a", "na", "none", "skipped", "-", "--"))
 FAILURES = frozenset(
     "nan inf -inf infinity oom error failed fail failure timeout invalid none n/a na crash crashed oor -1 wrong "
     "incorrect unsupported skipped exception abort aborted mismatch unfit not - --".split()
@@ -137,6 +139,11 @@ def is_status(name: str, texts: Sequence[str]) -> bool:
         return bool(others) and not any(re.fullmatch(r"[-+.0-9e]+", t) for t in others)
     known = FAILURES | ({"false", "0", "no"} if _SUCCEEDED.fullmatch(name.lower()) else set())
     return all(t in known or known.intersection(re.split(r"[\W_]+", t)) for t in others)
+
+
+def tells_all(name: str, texts: Sequence[str]) -> bool:
+    """Whether a column of statuses says how every measurement ended, not only of those that were checked."""
+    return not any(t.strip().lower() in _UNTOLD for t in {*texts} - {*success_words(name, texts)})
 
 
 def is_failure(text: str) -> bool:

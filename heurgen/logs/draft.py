@@ -219,9 +219,9 @@ def _strictest(table: Cells, named: str | None, fits: Sequence[str]) -> str | No
 
     import numpy as np
 
-    return min(
-        (c for c in fits if succeeded(c) < succeeded(named)), key=lambda c: len(succeeded(c)), default=named
-    )
+    telling = (c for c in fits if column_names.tells_all(plain(c), table.texts[c]))
+    stricter = (c for c in telling if succeeded(c) < succeeded(named))
+    return min(stricter, key=lambda c: len(succeeded(c)), default=named)
 
 
 def _without_unread_vendors(table: Cells, said: Said) -> tuple[Cells, Said, tuple[tuple[str, str], ...]]:

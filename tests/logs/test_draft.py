@@ -243,7 +243,29 @@ def test_of_two_statuses_the_one_counts_that_fails_more(tmp_path: Path) -> None:
     assert [f.name for f in spec.features] == ["m"]
     assert [p.name for p in spec.parameters] == ["Operation", "cta_m", "warps_m", "inst_m"]
     (tmp_path / "unverified.csv").write_text((head + "".join(rows)).replace("passed", "not_verified"))
-    assert parse_spec(draft_spec(tmp_path / "unverified.csv")).log.status == "Status"
+    log = parse_spec(draft_spec(tmp_path / "unverified.csv")).log
+    assert (log.status, log.success) == ("Disposition", ("not_verified",))
+
+
+def test_a_reason_beside_a_status_counts(tmp_path: Path) -> None:
+    rows = [r | {"status": "ok", "error": ("", "mismatch")[i % 2]} for i, r in enumerate(matmul())]
+    assert drafted(write(tmp_path / "a.csv", rows))["log"]["status"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("correct", ("yes", "n/a")),
+        ("correct", ("yes", "")),
+        ("verified", ("passed", "skipped")),
+        ("Disposition", ("passed", "not_verified")),
+    ],
+)
+def test_what_nobody_checked_did_not_fail(tmp_path: Path, name: str, texts: tuple[str, str]) -> None:
+    """A column of checks of some configs is stricter than the status, and says nothing of the others."""
+    rows = [r | {"status": "ok", name: texts[i % 2]} for i, r in enumerate(matmul())]
+    log = drafted(write(tmp_path / "a.csv", rows))["log"]
+    assert log.get("status", "status") == "status"
 
 
 def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:

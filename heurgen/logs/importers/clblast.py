@@ -26,6 +26,8 @@ def recognises(file: Foreign) -> bool:
 def import_clblast(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("clblast", absent="none")
     read = [(file, path, section) for file in files for path, section in _sections(file)]
+    if not read:
+        raise files[0].error("found no section", at="sections")
     kernels = [_text(file, section, "kernel_family", path) for file, path, section in read]
     found.kernel = one_kernel(kernels, options.kernel)
     for (file, path, section), kernel in zip(read, kernels, strict=True):
@@ -57,7 +59,8 @@ def _section(file: Foreign, path: str, section: dict[str, Any], options: Options
         config = {k: setting(file, v, f"{place}.parameters.{k}", k) for k, v in given.items()}
         if not config:
             raise file.error("the config is empty", path=f"{place}.parameters")
-        time = None if row.get("time", 0) == 0 else time_in(file, row, "time", place)
+        ran = row.get("time") != 0 or row["time"] is False
+        time = time_in(file, row, "time", place) if ran else None
         found.add(scenario, config, time, "ok" if time is not None else "invalid")
 
 

@@ -34,6 +34,10 @@ WRONG: Wrong = {
         ("t.json", H, tuned(3), "FILE: column 'results[0]': found a number, expected an object"),
         ("t.json", H, tuned({"time": 1.0}), "FILE: column 'results[0].parameters': found null, expected an object"),
         ("t.json", H, tuned({"parameters": {}}), "FILE: column 'results[0].parameters': the config is empty"),
+        ("t.json", H, '{"sections": [], "kernel_family": 1, "results": []}', "FILE:1: found no section"),
+        ("t.json", H, tuned({"parameters": {"MWG": 32}}), "FILE: column 'results[0]': the key 'time' is missing"),
+        ("t.json", H, tuned(result(False)), "FILE: column 'results[0].time': found 'False', expected a finite time "
+         "above 0, or Infinity"),
         ("t.json", H, tuned(result("fast")), "FILE: column 'results[0].time': found 'fast', expected a finite time "
          "above 0, or Infinity"),
         ("t.json", H, tuned(result(None)), "every measurement of clblast failed: 'invalid'"),
