@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from heurgen import ir
@@ -222,10 +222,15 @@ def left_behind(folder: Path, files: Collection[str]) -> list[str]:
     """Files that a folder's manifest lists and that stay, but not in the manifest that takes its place."""
     try:
         listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, LookupError, TypeError):  # there is none, or it is no manifest
+        names = sorted(listed) if isinstance(listed, dict) else []
+        return [n for n in names if n not in files and _is_inside(n) and (folder / n).is_file()]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):  # none, or no manifest
         return []
-    names = sorted(listed) if isinstance(listed, dict) else []
-    return [name for name in names if name not in files and (folder / name).is_file()]
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePath(name)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def dumps(data: Mapping[str, Any]) -> str:

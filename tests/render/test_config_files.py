@@ -218,16 +218,36 @@ def test_json_is_ascii_and_nothing_that_json_lacks() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [None, "", "{", "[]", "1", "{}", '{"files": ["a"]}', '{"files": {"a\\u0000": 1, "gone": 1}}', "\x80"],
+    [
+        *(
+            None,
+            "",
+            "{",
+            "[]",
+            "1",
+            "{}",
+            '{"files": ["a"]}',
+            '{"files": {"a\\u0000": 1, "gone": 1}}',
+            "\x80",
+        ),
+        *(
+            "[" * 100_000,
+            f'{{"files": {{"{"a" * 5000}": 1}}}}',
+            f'{{"files": {{"{__file__}": 1, "../b": 1}}}}',
+        ),
+    ],
+    ids=range(12),
 )
 def test_a_folder_without_a_manifest_of_ours_has_nothing_left_behind(
     tmp_path: Path, text: str | None
 ) -> None:
-    (tmp_path / "a").write_text("x")
+    (folder := tmp_path / "out").mkdir()
+    (folder / "a").write_text("x")
+    (tmp_path / "b").write_text("x")
     if text is not None:
-        (tmp_path / config_files.MANIFEST).write_bytes(text.encode("latin-1"))
-    assert config_files.left_behind(tmp_path, ()) == []
-    assert config_files.left_behind(tmp_path / "a", ()) == []
+        (folder / config_files.MANIFEST).write_bytes(text.encode("latin-1"))
+    assert config_files.left_behind(folder, ()) == []
+    assert config_files.left_behind(folder / "a", ()) == []
 
 
 def test_what_a_manifest_listed_and_its_successor_does_not_is_left_behind(tmp_path: Path) -> None:
