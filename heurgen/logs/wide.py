@@ -168,8 +168,19 @@ def _is_input(table: Cells, column: str) -> bool:
 
 
 def _times(table: Cells, column: str) -> bool:
-    found = numbers([t for t in table.texts[column] if t])
-    return sum(v is not None and v > 0 for v in found) * 2 > len(found)
+    """Whether more of its values are times than not, or all that are not say that a config failed, as it mostly did.
+
+    Such times are fractions, and each is in one row: other numbers above 0 among zeros are of problems.
+    """
+    texts = [t for t in table.texts[column] if t]
+    found = numbers(texts)
+    good = [v for v in found if v is not None and v > 0]
+    if not good or 2 * len(good) > len(found):
+        return bool(good)
+    failed = {"", *_words(texts)}
+    at = [i for i, t in enumerate(table.texts[column]) if t not in failed]
+    n = sum(int((table.codes[column] == i).sum()) for i in at)
+    return n == len(at) == len(good) and not all(map(float.is_integer, good))
 
 
 def _words(texts: list[str]) -> list[str]:

@@ -55,6 +55,24 @@ def test_a_unit_above_no_cell_says_what_the_cells_are(tmp_path: Path, features: 
     assert log.time[-3:].tolist() == [1 / 30000, 1 / 60000, 1 / 90000]
 
 
+@pytest.mark.parametrize(
+    ("cells", "is_config"),
+    [
+        (("-1", "-1", "20000.5"), True),
+        (("0", "oom", "20000.5"), True),
+        (("0", "0", "1"), False),
+        (("0.0", "0.5", "0.5"), False),
+        (("-2", "0", "0.5"), False),
+    ],
+)
+def test_a_config_that_ran_once_is_one(tmp_path: Path, cells: tuple[str, ...], is_config: bool) -> None:
+    """A solution for one problem alone: as a feature it would tell that problem."""
+    rows = [f"{n},{n / 2},{n / 4},{cell}\n" for n, cell in zip((1, 3, 5), cells, strict=True)]
+    _, _, spec = drafted(tmp_path, "n,Cijk_a,Cijk_b,Cijk_c\n" + "".join(rows), vendor="amd")
+    assert (len(spec.log.wide) == 3) is is_config
+    assert ("Cijk_c" in [f.name for f in spec.features]) is not is_config
+
+
 def test_times_and_throughputs_are_no_configs_of_one_table(tmp_path: Path) -> None:
     head, cells = (
         "n,old_ms,new_ms,old_tflops,new_tflops,speedup",
