@@ -25,6 +25,8 @@ MAX_LIST = 16
 _PANDAS = 'pandas writes such with to_json(..., orient="records", lines=True)'
 _OBJECT = re.compile(r"\s*(\[\s*)?\{")
 _SPACE = re.compile(r"\s*")
+# Characters of an object of a list: what is read at once takes little memory.
+MAX_OBJECT = 2**20
 # Objects of a list that are taken together.
 _TOGETHER = 4096
 # Cells of a column that are remembered: nearly every time is another.
@@ -173,16 +175,20 @@ def _listed(path: str, text: str) -> Iterator[list[tuple[int, _Pairs]]]:
     at, line = text.index("[") + 1, 1 + text.count("\n", 0, text.index("["))
     found: list[tuple[int, _Pairs]] = []
     more = True
+    start, part = 0, text[: 2 * MAX_OBJECT]
     while more:
         begin = _SPACE.match(text, at).end()  # type: ignore[union-attr]
         line += text.count("\n", at, begin)
+        if begin - start > MAX_OBJECT:
+            start, part = begin, text[begin : begin + 2 * MAX_OBJECT]
         try:
-            value, end = _DECODER.raw_decode(text, begin)
+            value, end = _DECODER.raw_decode(part, begin - start)
         except (ValueError, RecursionError) as error:
-            row = getattr(error, "lineno", line)
-            raise LogError(
-                f"the list is no JSON: {getattr(error, 'msg', error)}", file=path, row=row
-            ) from error
+            row = line + part.count("\n", begin - start, getattr(error, "pos", 0))
+            long = f", or an object is longer than {MAX_OBJECT}" if start + len(part) < len(text) else ""
+            message = f"the list is no JSON: {getattr(error, 'msg', error)}{long}"
+            raise LogError(message, file=path, row=row) from error
+        end += start
         if not isinstance(value, _Pairs):
             raise LogError("found no object, expected one for every row", file=path, row=line)
         found.append((line, value))

@@ -104,6 +104,23 @@ def test_a_list_of_objects_is_a_table(tmp_path: Path, layout: str) -> None:
     assert {n: c.tolist() for n, c in listed.codes.items()} == {n: c.tolist() for n, c in lines.codes.items()}
 
 
+def test_a_list_may_be_one_long_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As json.dump and pandas write it; its objects are bounded, as lines are."""
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps([{"n": i, "x": "a" * 100} for i in range(10_000)]))
+    assert path.stat().st_size > 2**20
+    assert read_cells([path]).n == 10_000
+    monkeypatch.setattr("heurgen.logs.jsonl.MAX_OBJECT", 40)
+    for indent in range(9):
+        path.write_text(
+            "\ufeff" + json.dumps([{"n": i, "x": "a" * (i % 9)} for i in range(50)], indent=indent)
+        )
+        assert read_cells([path]).texts["n"] == [str(i) for i in range(50)]
+    rows = [json.dumps({"n": i, "x": "a" * (90 * (i == 2))}) for i in range(9)]
+    long = "FILE:3: the list is no JSON: Unterminated string starting at, or an object is longer than 40"
+    assert refused(tmp_path, "[" + ",\n".join(rows) + "]", "log.json") == long
+
+
 def test_a_row_of_a_list_is_where_its_object_begins(tmp_path: Path) -> None:
     text = '[\n {"n": 1,\n  "m": 2},\n\n {"n": 1, "n": 2}]'
     assert refused(tmp_path, text, "log.json") == "FILE:5: column 'n': the key is there twice"
