@@ -82,15 +82,12 @@ def _is_printed(file: Foreign) -> bool:
 
 def import_inductor(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("inductor")
-    kinds: set[str] = set()
+    rows: list[tuple[tuple[str, str], Row]] = []
     for file in files:
-        device, vendor = found.place(file.file, None, options)
+        place = found.place(file.file, None, options)
         read = _printed(file, found) if _is_printed(file) else _logged(file, found)
-        for kind, features, config, time in read:
-            if options.kernel in (None, kind):
-                kinds.add(kind)
-                place = found.scenario(vendor, device, features)
-                found.add(place, config, time, "ok" if time is not None else "invalid")
+        rows += ((place, row) for row in read if options.kernel in (None, row[0]))
+    kinds = {kind for _, (kind, *_) in rows}
     if len(kinds) > 1:
         raise UsageError(
             f"the files hold {', '.join(sorted(kinds))}", hint=f"one at a time: --kernel {min(kinds)}"
@@ -98,6 +95,15 @@ def import_inductor(files: Sequence[Foreign], options: Options) -> Imported:
     if options.kernel and not kinds:
         raise UsageError(f"the files hold nothing of {quoted(options.kernel)}")
     found.kernel = kinds.pop() if kinds else "kernel"
+    told = {name for _, (kind, features, *_) in rows for name in features if _told(kind).fullmatch(name)}
+    without = {tuple(features.items()) for _, (_, features, *_) in rows if told.isdisjoint(features)}
+    if told and without:
+        what = counted(len(without), "problem")
+        found.notes.append(f"{what} without a template left out: nothing says {', '.join(sorted(told))}")
+    for (device, vendor), (_, features, config, time) in rows:
+        if not told or not told.isdisjoint(features):
+            status = "ok" if time is not None else "invalid"
+            found.add(found.scenario(vendor, device, features), config, time, status)
     return found.imported(options)
 
 
@@ -277,13 +283,16 @@ def _blocks(file: Foreign, lines: Sequence[Line], found: Collected) -> Iterator[
 
 def _tuning(kind: str, features: dict[str, str], choices: Sequence[Choice]) -> Iterator[Row]:
     """The choices of one tuning: what its templates are told of the problem belongs to the launch, not to a config."""
-    if kind in _MM_NAMES:
-        told, problem = _IMPLIED, dict[str, str]()
-    else:
-        told = _OF_FLEX if kind.startswith("flex_") else _OF_CONVOLUTION
+    told, problem = _told(kind), dict[str, str]()
+    if kind not in _MM_NAMES:
         problem = {k: v for config, _ in choices for k, v in config.items() if told.fullmatch(k)}
     for config, time in choices:
         yield kind, features | problem, {k: v for k, v in config.items() if not told.fullmatch(k)}, time
+
+
+def _told(kind: str) -> re.Pattern[str]:
+    """The names of what the templates of a kind are told of the problem."""
+    return _IMPLIED if kind in _MM_NAMES else _OF_FLEX if kind.startswith("flex_") else _OF_CONVOLUTION
 
 
 def _described(

@@ -241,6 +241,24 @@ def test_what_templates_are_told_of_the_problem_is_no_choice(tmp_path: Path) -> 
     assert [p.name for p in spec.parameters] == ["type", "ALLOW_TF32", "BLOCK_M"]
 
 
+def test_a_problem_without_a_template_is_left_out(tmp_path: Path) -> None:
+    """A transposed convolution takes none: nothing says its strides, and it refused the whole file."""
+    head = "AUTOTUNE convolution({}x3x8x8, 16x3x1x1)\n  convolution 1.0 ms 100.0%\n  conv1x1_via_mm 2.0 ms 50.0%\n"
+    choice = "  triton_convolution2d_1 2.0 ms 50.0% BLOCK_M=32, GROUPS=1, STRIDE_H=2\n"
+    file = write(tmp_path, "stderr.txt", head.format(1) + choice + head.format(2))
+    imported = import_logs("auto", [file], H)
+    assert columns(imported, "STRIDE_H", "type") == [
+        ("2", "conv1x1_via_mm"),
+        ("2", "convolution"),
+        ("2", "triton"),
+    ]
+    said = "1 problem without a template left out: nothing says GROUPS, STRIDE_H"
+    assert said in imported.notes
+    # Where no problem has one, their shapes are all that is known.
+    file = write(tmp_path, "stderr.txt", head.format(1) + head.format(2))
+    assert len(columns(import_logs("auto", [file], H), "type")) == 4
+
+
 def test_options_of_flex_attention_are_of_the_launch(tmp_path: Path) -> None:
     told = "FLOAT32_PRECISION=\"'ieee'\", GQA_SHARED_HEADS=2, QK_HEAD_DIM=64, SM_SCALE=0.125, num_warps=4"
     text = "AUTOTUNE flex_attention(1x2x64x64, 1x1x64x64)\n" + "".join(
