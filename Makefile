@@ -99,7 +99,7 @@ versions: $(STAMPS)/test
 	  fetch triton $$v --no-deps && check triton-$$v "tests/kernels/tools/test_versions.py tests/kernels/ahead tests/kernels/host" || exit 1; \
 	done; \
 	for v in $(TRANSFORMERS); do \
-	  fetch transformers $$v psutil && check transformers-$$v "tests/kernels/servers/test_transformers.py tests/kernels/servers/test_transformers_masks.py" || exit 1; \
+	  fetch transformers $$v psutil && check transformers-$$v "tests/kernels/servers/test_transformers*.py" || exit 1; \
 	done; \
 	HEURGEN_VLLM_VERSIONS="$(VLLMS)" $(BIN)/python -m pytest -q -n 2 tests/kernels/servers/test_vllm.py || exit 1; \
 	least=$$($(BIN)/python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*(n.replace('>=', '==') for n in p['dependencies'] + p['optional-dependencies']['parquet']))"); \

@@ -43,6 +43,11 @@ def percent(value: float | None) -> str:
     return "unknown" if value is None else f"{100 * value:.1f} %"
 
 
+def share_text(value: float) -> str:
+    """A share that is not none: one launch of thousands is not 0.0 %."""
+    return percent(value) if value >= 0.0005 else "under 0.1 %"
+
+
 SUMMARY_HEADER = ("geomean", "p95", "max", "within 1.1x", "invalid", "scenarios")
 
 

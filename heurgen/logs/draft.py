@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+import numpy as np
+
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
@@ -216,8 +218,6 @@ def _strictest(table: Cells, named: str | None, fits: Sequence[str]) -> str | No
         words = column_names.success_words(plain(column), table.texts[column])
         places = [i for i, text in enumerate(table.texts[column]) if text in words]
         return set(np.flatnonzero(np.isin(table.codes[column], places)).tolist())
-
-    import numpy as np
 
     telling = (c for c in fits if column_names.tells_all(plain(c), table.texts[c]))
     stricter = (c for c in telling if succeeded(c) < succeeded(named))

@@ -18,7 +18,7 @@ from heurgen.logs.cells import Cells, Codes
 from heurgen.logs.naming import plain
 from heurgen.logs.numbers import ms_in
 from heurgen.logs.outcomes import UNTIMED
-from heurgen.spec.log_columns import LogColumns, is_throughput, names_time
+from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, snake_case
 
 Floats = NDArray[np.float64]
 # Columns that say what a column of another name holds.
@@ -37,8 +37,7 @@ _UNIT = re.compile(
 
 def names_unit(name: str) -> bool:
     """Whether a name holds a unit of throughput: "gemm_tflops", "GFlops", "GB/s"."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return is_throughput(name) and _UNIT.search(snake) is not None
+    return is_throughput(name) and _UNIT.search(snake_case(name)) is not None
 
 
 def is_unsaid(table: Cells, time: str) -> bool:

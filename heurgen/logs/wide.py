@@ -17,7 +17,15 @@ from heurgen.logs.numbers import numbers
 from heurgen.logs.objective import names_unit, throughput_beside, unsaid
 from heurgen.logs.vendors import VendorGuess, guessed_vendor
 from heurgen.spec.draft_toml import Draft, Entry
-from heurgen.spec.log_columns import LogColumns, WideColumn, is_flop_count, is_throughput, names_time, unit_of
+from heurgen.spec.log_columns import (
+    LogColumns,
+    WideColumn,
+    is_flop_count,
+    is_throughput,
+    names_time,
+    snake_case,
+    unit_of,
+)
 
 _LESS = (
     'guess: the cells are times, less is better; write "max" and time = "throughput" for TFLOPS and the like'
@@ -77,7 +85,7 @@ def _roles(
 ) -> tuple[list[str], list[str], dict[str, str]]:
     """The columns that are configs, those that are features, and why each other one is neither."""
     rest = [c for c in table.texts if c not in place.values()]
-    results = (c for c in rest if is_flop_count(plain(c)) or _OF_ALL.fullmatch(_snake(c)))
+    results = (c for c in rest if is_flop_count(plain(c)) or _OF_ALL.fullmatch(snake_case(plain(c))))
     left_out = {c: "guess: a result, and of no config; confirm" for c in results if c not in features}
     candidates = [c for c in rest if c not in features and c not in left_out]
     configs = [c for c in candidates if (features or not _is_input(table, c)) and _times(table, c)]
@@ -91,11 +99,6 @@ def _roles(
     nothing = (c for c in rest if c not in (*configs, *inputs, *left_out))
     why = left_out | dict.fromkeys(nothing, "no number and no feature")
     return configs, inputs, {c: why[c] for c in rest if c in why}
-
-
-def _snake(column: str) -> str:
-    """`WinnerGFlops` -> winner_gflops."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain(column)).lower()
 
 
 def _of_another_kind(configs: list[str]) -> dict[str, str]:

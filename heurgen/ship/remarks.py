@@ -12,7 +12,7 @@ from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.show import config_text, selector_title
 from heurgen.base.errors import printable
-from heurgen.base.text import counted, percent
+from heurgen.base.text import counted, percent, share_text
 from heurgen.ir import Selector
 from heurgen.trees import constants
 from heurgen.trees.passed_over import measured_throughout
@@ -134,16 +134,11 @@ def _figures(record: Mapping[str, Any], brief: bool = False) -> str:
         return f"{mean:.4f}"
     text = f"geomean {mean:.4f}, p95 {record['p95_slowdown']:.3f}, max {record['max_slowdown']:.2f}"
     bad = record.get("invalid_share")
-    return f"{text}, {_share(bad)} invalid" if bad else text
+    return f"{text}, {share_text(bad)} invalid" if bad else text
 
 
 def _leaves(n: int) -> str:
     return f"{n} {'leaf' if n == 1 else 'leaves'}"
-
-
-def _share(value: float) -> str:
-    """A share that is not none: one launch of thousands is not 0.0 %."""
-    return percent(value) if value >= 0.0005 else "under 0.1 %"
 
 
 def passed_over(table: CostTable) -> list[str]:
@@ -206,7 +201,7 @@ def held_out(selector: Selector, table: CostTable) -> list[str]:
         text += f", p95 {found.p95_slowdown:.3f}, max {found.max_slowdown:.2f}"
     if found.invalid_share:
         row = f", which the row above counts {_invalid(selector, table)}" if curve(selector) else ""
-        text += f", {_share(found.invalid_share)} invalid{row}"
+        text += f", {share_text(found.invalid_share)} invalid{row}"
     text += _beside_curve(selector, found)
     worst = recorded.held_out_worst(selector)[:1]
     for item in worst if selector.n_scenarios == table.n_scenarios else ():

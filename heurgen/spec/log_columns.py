@@ -84,10 +84,14 @@ class LogColumns:
         return MS[self.unit or unit_of(self.time) or "ms"]
 
 
+def snake_case(name: str) -> str:
+    """`WinnerGFlops` -> winner_gflops; what stands between words stays."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
 def _words(name: str) -> list[str]:
     """`latency (ms)`, `kernelTimeUs` -> words in lower case."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return [w for w in re.split(r"[^a-z0-9µμ]+", snake) if w]
+    return [w for w in re.split(r"[^a-z0-9µμ]+", snake_case(name)) if w]
 
 
 def unit_of(name: str) -> Unit | None:
@@ -106,8 +110,7 @@ def names_time(name: str) -> bool:
 
 def is_throughput(name: str) -> bool:
     """Whether a name says that more is better: tflops, gbps, tokens_per_s, GB/s and the like."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return _THROUGHPUT.search(snake) is not None and not is_flop_count(name)
+    return _THROUGHPUT.search(snake_case(name)) is not None and not is_flop_count(name)
 
 
 def is_flop_count(name: str) -> bool:

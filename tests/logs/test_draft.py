@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,38 +11,10 @@ from heurgen.base.errors import HeurgenError, LogError, UsageError
 from heurgen.logs.cells import read_cells
 from heurgen.logs.draft import Said, draft
 from heurgen.logs.tuning_log import read_logs
-from heurgen.spec.kernel_spec import parse_spec, read_spec
-from tests.support.drafts import draft_spec
+from heurgen.spec.kernel_spec import parse_spec
+from tests.support.drafts import draft_spec, drafted, matmul, write
 
 H200 = Path(__file__).parents[2] / "data/h200_unified_attention.csv"
-Rows = list[dict[str, Any]]
-
-
-def write(path: Path, rows: Rows) -> Path:
-    lines = [",".join(rows[0])] + [",".join(str(v) for v in row.values()) for row in rows]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def drafted(path: Path) -> dict[str, Any]:
-    """The draft as data; the log reads by it as it is."""
-    text = draft_spec(path)
-    spec = path.with_suffix(".toml")
-    spec.write_text(text, encoding="utf-8")
-    read_logs([path], read_spec(spec))
-    return tomllib.loads(text)
-
-
-def matmul(**extra: Any) -> Rows:
-    """A full sweep without scenario ids: every shape with every config."""
-    rng = random.Random(0)
-    shapes = [{"M": m, "N": n, "K": k} for m, n, k in itertools.product((16, 512), (128, 256), (64, 4096))]
-    configs = [{"BLOCK_M": b, "num_warps": w} for b in (16, 64) for w in (4, 8)]
-    return [
-        {"vendor": "amd", "device": "AMD X", **s, **c, **extra, "latency_ms": rng.random() + 0.1}
-        for s in shapes
-        for c in configs
-    ]
 
 
 def test_the_h200_log_gives_what_a_person_would_write(tmp_path: Path) -> None:
@@ -183,89 +152,6 @@ def test_bools_and_odd_times_and_statuses(tmp_path: Path) -> None:
     assert "heurgen reads it in us, by its name" in draft_spec(path)
     write(path, [r | {"state": "7"} for r in rows])
     assert "yet no row says 'ok', and any other text is a failure" in draft_spec(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "texts", "success"),
-    [
-        ("state", ("passed", "OOM"), ["passed"]),
-        ("result", ("OK", "compile error"), None),
-        ("outcome", ("SUCCESS", "Timeout", "success"), ["SUCCESS", "success"]),
-        ("valid", ("True", "False"), ["True"]),
-        ("correct", ("1", "0"), ["1"]),
-        ("error", ("", "out of resources: shared memory"), [""]),
-    ],
-)
-def test_what_says_that_a_measurement_succeeded(
-    tmp_path: Path, name: str, texts: tuple[str, ...], success: list[str] | None
-) -> None:
-    """The drafted spec reads the failures as failures; success is said where it is not `ok`."""
-    rows = [{name: texts[i % len(texts)]} | r for i, r in enumerate(matmul())]
-    path = write(tmp_path / "a.csv", rows)
-    text = draft_spec(path)
-    assert drafted(path)["log"].get("status") == name
-    assert drafted(path)["log"].get("success") == success
-    assert name not in drafted(path)["parameters"]
-    log = read_logs([path], parse_spec(text, "a draft"))
-    good = [r for r in rows if r[name] in (success or ["OK"])]
-    assert log.n_measurements - log.n_failures == len(good)
-
-
-@pytest.mark.parametrize(
-    ("name", "texts"),
-    [
-        ("error", ("0.001", "")),  # of a result, in numbers
-        ("padding", ("valid", "valid")),
-        ("backend", ("ok", "failed")),  # a parameter by its name
-        ("kind", ("ok", "other")),
-        ("flag", ("True", "False")),
-        ("reason", ("too slow", "oom")),
-    ],
-)
-def test_what_only_looks_like_a_status(tmp_path: Path, name: str, texts: tuple[str, ...]) -> None:
-    rows = [r | {name: texts[i % 2]} for i, r in enumerate(matmul())]
-    assert "status" not in drafted(write(tmp_path / "a.csv", rows))["log"]
-
-
-def test_of_two_statuses_the_one_counts_that_fails_more(tmp_path: Path) -> None:
-    """CUTLASS's profiler: a kernel ran, and its result was wrong."""
-    head = "vendor,device,Operation,Disposition,Status,m,cta_m,warps_m,inst_m,min_cc,Runtime\n"
-    ends = (("passed", "success", 1.5), ("incorrect", "success", 0.5), ("not_run", "not_supported", 0))
-    rows = [
-        f"nvidia,H200,op{i},{told},{status},{m},{64 * i + 64},{i % 2 + 1},16,80,{time}\n"
-        for m in (64, 128)
-        for i, (told, status, time) in enumerate(ends)
-    ]
-    log = tmp_path / "profile.csv"
-    log.write_text(head + "".join(rows))
-    spec = parse_spec(draft_spec(log))
-    assert (spec.log.status, spec.log.success) == ("Disposition", ("passed",))
-    assert [f.name for f in spec.features] == ["m"]
-    assert [p.name for p in spec.parameters] == ["Operation", "cta_m", "warps_m", "inst_m"]
-    (tmp_path / "unverified.csv").write_text((head + "".join(rows)).replace("passed", "not_verified"))
-    log = parse_spec(draft_spec(tmp_path / "unverified.csv")).log
-    assert (log.status, log.success) == ("Disposition", ("not_verified",))
-
-
-def test_a_reason_beside_a_status_counts(tmp_path: Path) -> None:
-    rows = [r | {"status": "ok", "error": ("", "mismatch")[i % 2]} for i, r in enumerate(matmul())]
-    assert drafted(write(tmp_path / "a.csv", rows))["log"]["status"] == "error"
-
-
-@pytest.mark.parametrize(
-    ("name", "texts"),
-    [
-        ("correct", ("yes", "n/a")),
-        ("correct", ("yes", "")),
-        ("verified", ("passed", "skipped")),
-        ("Disposition", ("passed", "not_verified")),
-    ],
-)
-def test_what_nobody_checked_did_not_fail(tmp_path: Path, name: str, texts: tuple[str, str]) -> None:
-    """A column of checks of some configs is stricter than the status, and says nothing of the others."""
-    rows = [r | {"status": "ok", name: texts[i % 2]} for i, r in enumerate(matmul())]
-    log = drafted(write(tmp_path / "a.csv", rows))["log"]
-    assert log.get("status", "status") == "status"
 
 
 def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:

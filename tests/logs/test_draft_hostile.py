@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from heurgen.base.errors import LogError
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import parse_spec
-from tests.logs.test_draft import drafted, matmul, write
-from tests.support.drafts import draft_spec
+from tests.support.drafts import draft_spec, drafted, matmul, write
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, ne
 from heurgen.audit.explain import explain
 from heurgen.audit.recorded import is_counted
 from heurgen.audit.score import config_columns, numbered_leaf, replay
-from heurgen.base.text import counted
+from heurgen.base.text import counted, share_text
 from heurgen.logs import frame
 
 if TYPE_CHECKING:
@@ -141,18 +141,12 @@ def _candidates(
         return made
     mean = sum(traffic.counts) / len(traffic.counts)
     real = [
-        Proposal(row, f"real traffic, {_share(count / sum(traffic.counts))} of it", math.sqrt(count / mean))
+        Proposal(
+            row, f"real traffic, {share_text(count / sum(traffic.counts))} of it", math.sqrt(count / mean)
+        )
         for row, count in zip(traffic.rows, traffic.counts, strict=True)
     ]
     return real + [Proposal(c.features, c.why, _MADE_UP) for c in made]
-
-
-def _share(share: float) -> str:
-    """0.947 -> "95 %", 0.0123 -> "1.2 %"; never as an exponent."""
-    percent = 100 * share
-    if percent < 0.01:
-        return "under 0.01 %"
-    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
 
 
 # --- new scenarios ----------------------------------------------------------------------------------------

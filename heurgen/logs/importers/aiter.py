@@ -283,7 +283,7 @@ def _bounds(file: Foreign, data: dict[str, Any]) -> dict[str, Any]:
     Raises:
         LogError: a key is none of these.
     """
-    old = any(map(re.compile("medium_M[0-9]").match, data))
+    old = any(re.match("medium_M[0-9]", key) for key in data)
     named = _OLD_MOE if "medium_M" in data else {}
     bounds: dict[str, Any] = {}
     for key, config in data.items():

@@ -27,7 +27,7 @@ def test_real_traffic_comes_first_and_torn_rows_are_skipped(tmp_path: Path) -> N
     result = run(*words, "--json")
     first = json.loads(result.stdout)["scenarios"][0]
     assert first["features"] == {"m": 100000, "k": 5, "density": 0.5, "dtype": "float16"}
-    assert "real traffic, 95 % of it" in first["reasons"]
+    assert "real traffic, 94.7 % of it" in first["reasons"]
     assert "m lies outside the training range" in first["reasons"]
     assert "2 rows skipped, torn or not within the spec" in result.stderr
     data = tomllib.loads(run(*words).stdout)["scenario"]
@@ -41,7 +41,7 @@ def test_other_launches_count_for_what_they_say_of_the_traffic(tmp_path: Path) -
     traffic.write_text("m,k,density,dtype,count\n40,5000,0.5,float16,90\n44,5200,0.5,float16,50\n")
     words = ("advise", model, log, "--spec", spec, "--vendor", "nvidia", "-n", 6, "--json")
     told = json.loads(run(*words, "--traffic", traffic).stdout)["scenarios"]
-    assert [a["reasons"][0] for a in told[:2]] == ["real traffic, 64 % of it", "real traffic, 36 % of it"]
+    assert [a["reasons"][0] for a in told[:2]] == ["real traffic, 64.3 % of it", "real traffic, 35.7 % of it"]
     assert {a["features"]["dtype"] for a in told} == {"float16"}
     untold = json.loads(run(*words).stdout)["scenarios"]
     assert {a["features"]["dtype"] for a in untold} == {"float16", "bfloat16"}
@@ -49,7 +49,7 @@ def test_other_launches_count_for_what_they_say_of_the_traffic(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("counts", "shares"),
-    [((1,), {"100 %"}), ((10_000, 1), {"100 %", "under 0.01 %"}), ((90, 1), {"99 %", "1.1 %"})],
+    [((1,), {"100.0 %"}), ((10_000, 1), {"100.0 %", "under 0.1 %"}), ((90, 1), {"98.9 %", "1.1 %"})],
 )
 def test_shares_of_traffic_are_read_without_exponents(
     tmp_path: Path, counts: tuple[int, ...], shares: set[str]
