@@ -54,14 +54,13 @@ CHECKED = [(37, 8), (500, 8), (3000, 8)]
 @dataclass(frozen=True, slots=True)
 class Line:
     """A workload. warm: what is asked before the first run. marks: numbers of output tokens of its one request, each
-    a line of its own. once: it is measured in the first run alone. times: asked so often in a run, engines in turn.
+    a line of its own. times: asked so often in a run, engines in turn.
     """
 
     name: str
     requests: list[tuple[int, int]]
     warm: list[tuple[int, int]]
     marks: tuple[int, ...] = ()
-    once: bool = False
     times: int = 1
 
 
@@ -85,8 +84,8 @@ def lines(outputs: list[int], count: int) -> dict[str, Line]:
         "mix64": Line("64 at once", mix64, mix64),
         "chunked": Line("8 long prompts", chunked, chunked),
         "mix256": Line("256 at once", drawn(256, (100, 4000), (64, 256), 8), []),
-        "load": Line(f"{count} of 1 to 8000", load, [], once=True),
-        "decode16": Line("16 x 30000", [(30000, 96)] * 16, [], once=True),
+        "load": Line(f"{count} of 1 to 8000", load, []),
+        "decode16": Line("16 x 30000", [(30000, 96)] * 16, []),
     }
 
 
@@ -192,7 +191,7 @@ def measured(engines: list[Engine], given: argparse.Namespace, deadline: float) 
         for kind in given.lines:
             line, began = known[kind], time.monotonic()
             requests = line.requests if run else line.warm
-            if not requests or (line.once and run > 1):
+            if not requests:
                 continue
             if began + took[kind] > deadline:
                 say("no time left for", kind, "run", run)
