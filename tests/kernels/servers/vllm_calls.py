@@ -26,7 +26,12 @@ def impl_of(**changes):
     return backend.HeurgenAttentionImpl(**given | changes)
 
 
-def builder_of(impl=None, builder=backend.HeurgenAttentionMetadataBuilder, drafts=None):
+def builder_of(
+    impl=None,
+    builder=backend.HeurgenAttentionMetadataBuilder,
+    drafts=None,
+    graphs=CUDAGraphMode.FULL_DECODE_ONLY,
+):
     """impl: that of its layer. drafts: vLLM's configuration of speculation."""
     config = SimpleNamespace(
         model_config=SimpleNamespace(
@@ -35,7 +40,7 @@ def builder_of(impl=None, builder=backend.HeurgenAttentionMetadataBuilder, draft
         ),
         parallel_config=None, speculative_config=drafts, scheduler_config=SimpleNamespace(max_num_seqs=8),
         compilation_config=SimpleNamespace(
-            cudagraph_mode=CUDAGraphMode.FULL_DECODE_ONLY, cudagraph_capture_sizes=[1, 2, 4],
+            cudagraph_mode=graphs, cudagraph_capture_sizes=[1, 2, 4],
             static_forward_context={"layer": SimpleNamespace(impl=impl)},
         ),
     )  # fmt: skip

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import torch
 from heurgen_kernels.servers.vllm import backend, warm
 from heurgen_kernels.servers.vllm.batch import LONG_CHUNK
+from vllm.config import CUDAGraphMode
 from vllm.v1.attention.backends import triton_attn
 
 from tests.kernels.servers.vllm_batch import PAGE, SIZE, Batch, error_of
@@ -156,6 +157,19 @@ def check_a_recorded_mixed_batch_is_answered_by_the_selector():
     told = recorded(batch, impl_of())
     assert told["config"] is None
     assert "slot_mapping" not in told
+    assert error_of(batch.output, batch.reference()) < 2e-3
+    assert batch.written()
+
+
+def check_a_graph_of_batches_of_any_lengths_serves_prompts():
+    """As model runner V2 of 0.26 records those of the mode FULL: of one token of each of as many sequences. On a GPU
+    nobody looks whether a sequence has more than the launch was told.
+    """
+    lengths = [(1, 40), (90, 90), (5, 37)]
+    batch = Batch([*lengths, *[(0, 0)] * (96 - len(lengths))])
+    batch.common.max_query_len = 1
+    told = recorded(batch, impl_of(), builder_of(graphs=CUDAGraphMode.FULL))
+    assert told["max_seqlen_q"] == 96
     assert error_of(batch.output, batch.reference()) < 2e-3
     assert batch.written()
 

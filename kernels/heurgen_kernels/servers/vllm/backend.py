@@ -30,7 +30,16 @@ from vllm.v1.attention.backends.triton_attn import (
 from ...api import paged_attention
 from ...host.pages import write_pages
 from . import CUSTOM, HEURGEN
-from .batch import Batch, batch_of, features_of, graph_config, longest_draft, with_drafts, without_images
+from .batch import (
+    Batch,
+    batch_of,
+    features_of,
+    graph_config,
+    longest_draft,
+    of_any_lengths,
+    with_drafts,
+    without_images,
+)
 from .seen import Seen, fresh
 from .selector import selector_of
 from .support import DTYPES, LayerTraits, check_value_heads, why_stock, why_stock_cache
@@ -304,10 +313,12 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
         _metadata.heurgen = replace(_metadata.heurgen, total_seqlen_k=None)
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:
+        # known by now: vLLM settles it when all builders are made
+        mode = self.vllm_config.compilation_config.cudagraph_mode
         # it calls `build`, which a wrapper of vLLM's may hand other tokens than it was asked for
         self._frozen = True
         try:
-            return super().build_for_cudagraph_capture(common_attn_metadata)
+            return super().build_for_cudagraph_capture(of_any_lengths(common_attn_metadata, mode))
         finally:
             self._frozen = False
 

@@ -87,7 +87,21 @@ def longest_draft(speculation: Any) -> int:
 
 def with_drafts(common: Any, longest: int) -> Any:
     """vLLM's metadata, with max_query_len at least `longest` where a sequence has several new tokens."""
-    if not 1 < common.max_query_len < longest:
+    return common if common.max_query_len <= 1 else lengthened(common, longest)
+
+
+def of_any_lengths(common: Any, mode: Any) -> Any:
+    """vLLM's metadata of a batch that a graph is recorded of, of `cudagraph_mode` FULL: the graph serves prompts, too,
+    of which one may have all tokens of the batch. Model runner V2 of 0.26 records it of sequences of one token each,
+    and says that none has more; V1 and the later V2 say what is right.
+    """
+    any_lengths = mode.mixed_mode().has_full_cudagraphs()
+    return lengthened(common, common.num_actual_tokens) if any_lengths else common
+
+
+def lengthened(common: Any, longest: int) -> Any:
+    """vLLM's metadata, with max_query_len at least `longest`; the same object where it is."""
+    if common.max_query_len >= longest:
         return common
     longer = copy(common)
     longer.max_query_len = longest
