@@ -289,6 +289,29 @@ def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
     assert "module has no attribute 'renamed'" in SAID[0]
 
 
+def check_a_launch_that_has_no_memory_goes_to_vllms_kernels_with_one_line():
+    """Which need none of their own. What is said has no numbers: of each layer they are others."""
+
+    def full(*_, **__):
+        raise torch.OutOfMemoryError(f"CUDA out of memory. {len(calls)} MiB is free")
+
+    batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+    ours, backend.paged_attention = backend.paged_attention, full
+    SAID.clear()
+    calls, restore = stock_calls()
+    try:
+        for layer in (impl, impl, impl_of()):
+            batch.forward(layer, builder.build(0, batch.common))
+    finally:
+        restore()
+        backend.paged_attention = ours
+    assert len(calls) == 3
+    assert len(SAID) == 2  # one of each layer, of which vLLM's logger says one
+    assert set(SAID) == {SAID[0]}
+    assert "OutOfMemoryError" in SAID[0]
+    assert batch.written()
+
+
 def check_a_refusal_without_a_word_is_told_by_its_kind():
     def refuse(*_, **__):
         raise ValueError

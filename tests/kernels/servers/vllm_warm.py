@@ -46,6 +46,15 @@ def check_the_warm_up_knows_the_layers():
     assert {config.variant for config in configs} == {"static_grid"}
 
 
+def check_the_warm_up_leaves_out_models_whose_batches_are_all_vllms():
+    """In float32, say: kernels that no launch asks for took half a minute."""
+    batch, impl = Batch(PROMPTS), impl_of()
+    for name in ("query", "key", "value", "output", "kv_cache"):
+        setattr(batch, name, getattr(batch, name).float())
+    batch.forward(impl, None)
+    assert warm.layouts_of([SimpleNamespace(impl=impl, kv_cache=batch.kv_cache)], None) == []
+
+
 def check_the_warm_up_knows_recorded_decodes_of_every_layer():
     """Of a draft model with more heads than the model, and of several tokens for each of fewer sequences."""
     few, many = (Layout(heads, heads, 128, PAGE) for heads in (2, 32))

@@ -50,6 +50,8 @@ logger = init_logger("vllm.heurgen")
 FP8 = ("fp8", "fp8_e4m3")
 # The feature `window`, keys that a token sees, of layers without one: more than any context has.
 ALL_KEYS = 1 << 30
+# Partial results and copies of fp8 pages are memory that vLLM did not measure, and its own kernels do not need.
+REFUSALS = (ValueError, OutOfResources, CompilationError, torch.OutOfMemoryError)
 
 
 class Pages(NamedTuple):
@@ -132,8 +134,9 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             attn_metadata.observe = None  # the batch's other layers ask the same
         try:
             self.launch(layer, query, kv_cache, attn_metadata, output, output_scale, config, told)
-        except (ValueError, OutOfResources, CompilationError) as refusal:  # nothing was launched
-            said = str(refusal).strip() or type(refusal).__name__
+        except REFUSALS as refusal:  # what was launched, if anything, is written anew
+            said = "" if isinstance(refusal, torch.OutOfMemoryError) else str(refusal).strip()
+            said = said or type(refusal).__name__
             self._tell("a launch that ours refuse", f": {said.splitlines()[-1]}")
             if isinstance(refusal, CompilationError):  # of a Triton to come: nor would the next step
                 self.stock = "kernels that this Triton does not compile"
@@ -253,7 +256,7 @@ def why_stock_batch(metadata: Any, query: torch.Tensor, output_block_scale: Any)
         return "windows behind a prefix that stays visible (R-SWA)"
     if output_block_scale is not None:
         return "outputs quantised in blocks"
-    return None if query.dtype in (torch.float16, torch.bfloat16) else f"queries of type {query.dtype}"
+    return None if query.dtype in DTYPES else f"queries of type {query.dtype}"
 
 
 @dataclass

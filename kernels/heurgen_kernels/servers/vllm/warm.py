@@ -14,6 +14,7 @@ from vllm.logger import init_logger
 from ...ahead.layouts import Layout
 from ...ahead.warm import WarmUp, warm_up
 from .batch import LONG_CHUNK, graph_config
+from .support import DTYPES
 
 logger = init_logger("vllm.heurgen")
 WORKER = "vllm.v1.worker.gpu_worker"
@@ -114,6 +115,9 @@ def layouts_of(layers: list[Any], config: Any) -> list[Layout]:
         impl: Any = getattr(layer, "impl", None)
         cache = getattr(layer, "kv_cache", None)
         if getattr(impl, "stock", "") is not None or not isinstance(cache, torch.Tensor) or cache.dim() != 4:
+            continue
+        noted = impl.seen.dtypes
+        if noted is not None and noted[0] not in DTYPES:  # every batch goes to vLLM's kernels
             continue
         if impl.pages(cache).stock is None:
             for causal in directions(layer, impl, config):
