@@ -8,7 +8,7 @@ import pytest
 import torch
 from heurgen_kernels.servers.vllm import support, warm
 
-from tests.kernels.servers.vllm_batch import HEADS, HEADS_KV, PAGE, SIZE, Batch
+from tests.kernels.servers.vllm_batch import HEADS, HEADS_KV, PAGE, SIZE, Batch, error_of
 from tests.kernels.servers.vllm_calls import (
     DECODES,
     LAYER,
@@ -62,6 +62,20 @@ def check_heads_of_v_that_differ_from_k_s_are_refused():
                 impl.forward(LAYER, batch.query, batch.key, value, cache, given, output)
         with pytest.raises(ValueError, match=said):  # as a draft model does
             impl.do_kv_cache_update(LAYER, batch.key, value, cache, batch.slots)
+
+
+def check_an_e5m2_cache_is_vllms_without_its_assertion():
+    """Of queries quantised beside e4m3 caches alone, which ends a server. Its kernels take such bytes for e4m3."""
+    batch, impl = Batch(MIXED), impl_of(kv_cache_dtype="fp8_e5m2")
+    assert impl.stock is not None
+    assert not impl.supports_quant_query_input
+    assert impl_of(kv_cache_dtype="fp8", head_size=320).supports_quant_query_input
+    cache, batch.key, batch.value = batch.expected.to(torch.float8_e4m3fn), None, None
+    batch.expected, batch.kv_cache = cache.half(), cache.view(torch.uint8)
+    with Spied() as ours:
+        batch.forward(impl, builder_of().build(0, batch.common))
+    assert ours == []
+    assert error_of(batch.output, batch.reference()) < 2e-3
 
 
 def check_heads_and_pages_far_apart_are_vllms():

@@ -79,6 +79,9 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         self._told: set[str] = set()
         if self.stock is not None:
             self._tell(self.stock)
+            # vLLM's layers quantise queries where an implementation takes them, and assert that the cache is e4m3
+            if self.kv_cache_dtype == "fp8_e5m2":
+                self.supports_quant_query_input = False
             return
         # a draft model's layers see what follows their queries, as a batch says
         built_for = get_current_vllm_config_or_none()
