@@ -15,6 +15,9 @@ from tests.kernels.servers.vllm_batch import HEADS, HEADS_KV, PAGE, SIZE
 MIXED, PROMPTS, DECODES = [(1, 40), (17, 17), (5, 37)], [(20, 20), (33, 33)], [(1, 40), (1, 3), (1, 64)]
 
 
+# What is logged.
+SAID: list[str] = []
+backend.logger = SimpleNamespace(info_once=lambda text, *given: SAID.append(text % given))
 LAYER = SimpleNamespace(_k_scale=torch.ones(()), _v_scale=torch.ones(()))
 
 

@@ -47,7 +47,7 @@ def check_the_warm_up_knows_the_layers():
 
 
 def check_the_warm_up_leaves_out_models_whose_batches_are_all_vllms():
-    """In float32, say: kernels that no launch asks for took half a minute."""
+    """In float32, say: no launch asks for such kernels."""
     batch, impl = Batch(PROMPTS), impl_of()
     for name in ("query", "key", "value", "output", "kv_cache"):
         setattr(batch, name, getattr(batch, name).float())

@@ -1,0 +1,98 @@
+"""Checks of launches that ours refuse; run by vllm_child.py."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+from heurgen_kernels.servers.vllm import backend
+from triton.compiler.errors import CompilationError
+
+from tests.kernels.servers.vllm_batch import Batch
+from tests.kernels.servers.vllm_calls import DECODES, SAID, builder_of, impl_of, stock_calls
+
+
+def check_a_launch_that_is_refused_goes_to_vllms_kernels_with_one_line():
+    """An upper bound of lengths beyond what the block table has room for, say; of recorded batches too."""
+    for build in ("build", "build_for_cudagraph_capture"):
+        batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+        metadata = (
+            builder.build(0, batch.common) if build == "build" else getattr(builder, build)(batch.common)
+        )
+        metadata.max_seq_len = 10_000
+        SAID.clear()
+        calls, restore = stock_calls()
+        batch.forward(impl, metadata)
+        metadata.max_seq_len = 10_001
+        batch.forward(impl, metadata)
+        restore()
+        assert (len(calls), len(SAID)) == (2, 1)
+        assert "10000 tokens; block_table has room for" in SAID[0]
+        assert calls[0][0][6] is metadata
+        assert batch.written()
+
+
+def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
+    """With one line, and without another attempt, which would take as long at every step."""
+    tried = []
+
+    def compile(*_, **__):
+        tried.append(1)
+        raise CompilationError(
+            "gl.renamed()", ast.parse("renamed()").body[0], "module has no attribute 'renamed'"
+        )
+
+    batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+    ours, backend.paged_attention = backend.paged_attention, compile
+    SAID.clear()
+    calls, restore = stock_calls()
+    try:
+        batch.forward(impl, builder.build(0, batch.common))
+        assert batch.written()
+        impl.do_kv_cache_update = lambda *_: None  # vLLM's own from now on, which wants a GPU
+        batch.forward(impl, builder.build(0, batch.common))
+    finally:
+        restore()
+        backend.paged_attention = ours
+    assert (len(calls), len(tried), len(SAID)) == (2, 1, 1)
+    assert "module has no attribute 'renamed'" in SAID[0]
+
+
+def check_a_launch_that_has_no_memory_goes_to_vllms_kernels_with_one_line():
+    """Which need none of their own. What is said has no numbers: of each layer they are others."""
+
+    def full(*_, **__):
+        raise torch.OutOfMemoryError(f"CUDA out of memory. {len(calls)} MiB is free")
+
+    batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+    ours, backend.paged_attention = backend.paged_attention, full
+    SAID.clear()
+    calls, restore = stock_calls()
+    try:
+        for layer in (impl, impl, impl_of()):
+            batch.forward(layer, builder.build(0, batch.common))
+    finally:
+        restore()
+        backend.paged_attention = ours
+    assert len(calls) == 3
+    assert len(SAID) == 2  # one of each layer, of which vLLM's logger says one
+    assert set(SAID) == {SAID[0]}
+    assert "OutOfMemoryError" in SAID[0]
+    assert batch.written()
+
+
+def check_a_refusal_without_a_word_is_told_by_its_kind():
+    def refuse(*_, **__):
+        raise ValueError
+
+    batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+    ours, backend.paged_attention = backend.paged_attention, refuse
+    SAID.clear()
+    calls, restore = stock_calls()
+    try:
+        batch.forward(impl, builder.build(0, batch.common))
+    finally:
+        restore()
+        backend.paged_attention = ours
+    assert (len(calls), len(SAID)) == (1, 1)
+    assert ": ValueError" in SAID[0]
