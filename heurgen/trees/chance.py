@@ -115,10 +115,7 @@ def estimated(p: Problem) -> Problem:
     """
     known = p.covered
     cost = np.where(known, p.cost, 0.0)
-    row, column = np.zeros((len(cost), 1)), np.zeros((1, cost.shape[1]))
-    for _ in range(ROUNDS):
-        column = _mean(np.where(known, cost - row, 0.0), known, 0)
-        row = _mean(np.where(known, cost - column, 0.0), known, 1)
+    row, column = effects(cost, known)
     per_config = max(float(known.mean()), 0.01)
     near = np.concatenate(list(_nearest(_features(p), int(2 * NEIGHBOURS / per_config) + 1)))
     here = np.zeros_like(cost)
@@ -133,6 +130,15 @@ def estimated(p: Problem) -> Problem:
     filled = np.minimum(filled, np.rint((c.uncovered - 1) * UNIT))
     filled = np.where(fails, np.rint(c.invalid * UNIT), filled)
     return replace(p, cost=np.where(known | p.untried, filled, p.cost), covered=runs)
+
+
+def effects(cost: Floats, known: Bools) -> tuple[Floats, Floats]:
+    """What a scenario costs more than others [N, 1] and a config [1, C], by the known cells, in whole numbers."""
+    row, column = np.zeros((len(cost), 1)), np.zeros((1, cost.shape[1]))
+    for _ in range(ROUNDS):
+        column = _mean(np.where(known, cost - row, 0.0), known, 0)
+        row = _mean(np.where(known, cost - column, 0.0), known, 1)
+    return row, column
 
 
 def failing(p: Problem) -> Bools:

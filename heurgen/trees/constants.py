@@ -62,7 +62,7 @@ class Constants:
     # `constants.py interpolated 0 24_000 256_000`
     interpolated: int = 256_000
 
-    # The share of an estimate in the costs of few scenarios in which all configs ran (see `shrink`).
+    # The share of an estimate in the costs of few scenarios in which all configs were tried (see `shrink`).
     # `benchmarks.trees small`; `constants.py shrunk 0.0 0.3 0.5`
     shrunk: float = 0.3
 

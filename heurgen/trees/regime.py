@@ -34,7 +34,7 @@ class Regime:
                  but where a strategy is named in none of few scenarios
     between      whether points between scenarios are added
     shrinks      whether costs are drawn towards estimates, see `shrink`: those of few scenarios in which every config
-                 ran. Gaps are of a kind, and to draw what lies before a limit towards what lies beyond helps no tree
+                 was tried, whether it ran or failed; of what was not tried nobody knows why
     compares_rules   whether rules of other tables are compared with those of a sparse one
     compares_points  whether light points between are compared with the usual ones
     crowded      columns of categories with few scenarios a value; trees without them are compared
@@ -86,6 +86,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
     one = np.zeros(n, dtype=np.int64)
     passed = not (p.guessed or by_chance) and searched(p, one if device is None else device)
     few, many_missing = n <= c.small and not p.labels_only, not (by_chance or passed) and sparse(p)
+    attempted = not (p.labels_only or p.untried.any())
     most = min(options.max_configs or c.pool, c.pool, len(p.configs))
     # of many scenarios neighbours, which are looked for among all pairs, take seconds a fold, however few configs ship
     joined = n <= c.abundant and n * most <= c.interpolated
@@ -106,7 +107,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
-        shrinks=c.min_groups <= n_groups and n < c.trusted and _whole(p),
+        shrinks=c.min_groups <= n_groups and n < c.trusted and attempted and not many_missing,
         compares_rules=many_missing and few,
         compares_points=between and few and n >= c.trusted,
         crowded=_crowded(p),
@@ -125,11 +126,6 @@ def _crowded(p: Problem) -> tuple[int, ...]:
     values = [(i, len(np.unique(p.X[:, i]))) for i, d in enumerate(p.columns) if d.type == "category"]
     found = tuple(i for i, count in values if count * c.crowded > p.n_real)
     return found if p.n_real <= c.abundant and len(found) < len(p.columns) else ()
-
-
-def _whole(p: Problem) -> bool:
-    """Whether every config was measured in every scenario, and ran."""
-    return bool(p.covered.all()) and not (p.labels_only or p.guessed)
 
 
 def ruled(table: CostTable, rows: Ints, r: Regime, configs: Ints | None = None) -> Problem:

@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 
 from heurgen.trees import constants
+from heurgen.trees.chance import effects
 from heurgen.trees.points import standardised
 from heurgen.trees.problem import UNIT, Floats, Problem
 
@@ -26,14 +27,15 @@ GRAIN = 64.0
 def shrunk(p: Problem) -> Problem:
     """The problem with `LEARNER.shrunk` of what a Gaussian process makes of its costs, the rest of it as measured.
 
-    What a scenario costs with all configs and a config in all scenarios stays; the rest is estimated.
+    What a scenario costs with all configs and a config in all scenarios stays; the rest is estimated. A cell that
+    failed stays so; estimates of others take its config to do there what it does in the mean.
     """
-    share, log = constants.LEARNER.shrunk, p.cost / UNIT
-    rest = log - log.mean(axis=1, keepdims=True)
-    rest -= rest.mean(axis=0)
-    found = log + share * (_estimate(_places(p), rest) - rest)
-    found -= found.min(axis=1, keepdims=True)
-    return replace(p, cost=np.rint(found * (UNIT / GRAIN)) * GRAIN)
+    cost = np.where(p.covered, p.cost, 0.0)
+    row, column = effects(cost, p.covered)
+    rest = np.where(p.covered, cost - row - column, 0.0) / UNIT
+    found = cost + constants.LEARNER.shrunk * UNIT * (_estimate(_places(p), rest) - rest)
+    found -= np.where(p.covered, found, np.inf).min(axis=1, keepdims=True)
+    return replace(p, cost=np.where(p.covered, np.rint(found / GRAIN) * GRAIN, p.cost))
 
 
 def _places(p: Problem) -> Floats:

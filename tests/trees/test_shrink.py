@@ -52,10 +52,29 @@ def test_a_category_and_equal_scenarios_are_no_trouble() -> None:
     assert np.isfinite(shrunk(problem(alone)).cost).all()
 
 
+def test_a_cell_that_failed_stays_and_the_others_are_drawn_as_without_it() -> None:
+    log = surface(60, 8, 2, noise=0.1)
+    whole, failed = problem(log), problem(with_cell(log, np.inf))
+    was, found = shrunk(whole).cost - whole.cost, shrunk(failed).cost - failed.cost
+    gone = ~failed.covered
+    assert gone.sum() == 1
+    assert (found[gone] == 0).all()
+    assert (shrunk(failed).cost.min(axis=1) == 0).all()
+    others = ~gone & (was != 0)
+    assert np.corrcoef(was[others], found[others])[0, 1] > 0.9
+
+
 def with_cell(t: CostTable, time: float) -> CostTable:
     times = t.times.copy()
     times[3, 2] = time
     return table(t.columns, t.X, times, t.configs)
+
+
+def mostly_failed() -> CostTable:
+    """One config runs for all, each of the others from a size of its own on."""
+    t = surface(60, 40, 2)
+    limit = np.quantile(t.X[:, 0], np.append(0.0, np.linspace(0.3, 0.98, 39)))
+    return table(t.columns, t.X, np.where(t.X[:, :1] >= limit, t.times, np.inf), t.configs)
 
 
 @pytest.mark.parametrize(
@@ -64,12 +83,13 @@ def with_cell(t: CostTable, time: float) -> CostTable:
         (surface(99, 4, 2), True),
         (surface(100, 4, 2), False),  # many enough
         (surface(5, 4, 2), False),  # too few to hold out
-        (with_cell(surface(60, 4, 2), np.inf), False),
-        (with_cell(surface(60, 4, 2), np.nan), False),
+        (with_cell(surface(60, 4, 2), np.inf), True),  # tried, and failed
+        (with_cell(surface(60, 4, 2), np.nan), False),  # a gap, which may be of a kind
+        (mostly_failed(), False),
         (winners_only(surface(60, 4, 2)), False),
     ],
 )
-def test_few_scenarios_in_which_every_config_ran(log: CostTable, expected: bool) -> None:
+def test_few_scenarios_in_which_every_config_was_tried(log: CostTable, expected: bool) -> None:
     p = problem(log)
     r = regime(p, FitOptions())
     assert r.shrinks is expected
