@@ -67,6 +67,25 @@ class Layout:
                 raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(str, known))}")
         if not isinstance(self.fresh, tuple):
             raise ValueError(f"fresh is {self.fresh!r}; expected a tuple, such as (False,)")
+        check_strides("q_strides", self.q_strides, ("tokens", "heads"))
+        check_strides("out_strides", self.out_strides, ("tokens", "heads"))
+        check_strides("page_strides", self.page_strides, ("pages", "tokens", "heads"))
+        if self.new_strides is not None:
+            if not isinstance(self.new_strides, tuple) or len(self.new_strides) != 2:
+                raise ValueError(
+                    f"new_strides is {self.new_strides!r}; expected a pair of new K and one of new V"
+                )
+            for strides in self.new_strides:
+                check_strides("new_strides", strides, ("tokens", "heads"))
+
+
+def check_strides(name: str, strides: Any, of: tuple[str, ...]) -> None:
+    """None, or as many elements from one to the next as what they are of."""
+    if strides is None:
+        return
+    whole = isinstance(strides, tuple) and all(isinstance(stride, int) and stride >= 0 for stride in strides)
+    if not whole or len(strides) != len(of):
+        raise ValueError(f"{name} is {strides!r}; expected whole numbers of elements, ({', '.join(of)})")
 
 
 def example(layout: Layout, device: torch.device, fresh: bool, written: bool = False) -> dict[str, Any]:

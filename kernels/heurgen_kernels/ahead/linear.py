@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from numbers import Integral
 from operator import index
 from typing import Any
 
 import torch
 
-from ..gemm.call import FP8, Product, check, scale_shapes
+from ..gemm.call import DTYPES, FP8, Product, check, scale_shapes
 from ..gemm.config import Config, normalise
 from ..gemm.launch import dispatch, scratch_of
 from ..gemm.padding import Copied, copies, fill, large, over, reads
@@ -32,7 +33,7 @@ class Linear:
     gated           whether w is the fused gate and up projection, see `matmul`
     scaled          of an fp8 weight, what its w_scale is of: "one" (all of it), "row" or "block"; "" for others
 
-    ValueError for another `scaled`; `warm_up_matmul` checks the rest.
+    ValueError for what is of another type; `warm_up_matmul` checks the rest.
     """
 
     n: int
@@ -44,6 +45,12 @@ class Linear:
     scaled: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("n", "k"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 0:
+                raise ValueError(f"{name} is {value!r}; expected a whole number")
+        if not isinstance(self.dtype, torch.dtype):
+            raise ValueError(f"dtype is {self.dtype!r}; expected one of {', '.join(map(str, DTYPES))}")
         if self.scaled and self.scaled not in (known := scale_shapes(self.n, self.k)):
             raise ValueError(f"scaled is {self.scaled!r}; expected '' or one of {', '.join(known)}")
 

@@ -98,6 +98,27 @@ def test_what_no_launch_can_have(heads, limits, said):
         ({"dtype": None}, {}, "dtype is None; expected one of torch.float16, torch.bfloat16, "),
         ({"cache_dtype": torch.int8}, {}, "cache_dtype is torch.int8; expected one of torch.float16, "),
         ({"sinks": True}, {}, "sinks is True; expected one of torch.float16, "),
+        (
+            {"q_strides": (4096,)},
+            {},
+            "q_strides is (4096,); expected whole numbers of elements, (tokens, heads)",
+        ),
+        (
+            {"out_strides": (-4096, 128)},
+            {},
+            "out_strides is (-4096, 128); expected whole numbers of elements",
+        ),
+        (
+            {"page_strides": (8, 1.5, 1)},
+            {},
+            "page_strides is (8, 1.5, 1); expected whole numbers of elements, (pages",
+        ),
+        (
+            {"new_strides": (4096, 128)},
+            {},
+            "new_strides is 4096; expected whole numbers of elements, (tokens, heads)",
+        ),
+        ({"new_strides": (None,)}, {}, "new_strides is (None,); expected a pair of new K and one of new V"),
         ({"fresh": False}, {}, "fresh is False; expected a tuple, such as (False,)"),
         ({}, {"graphs": ("static_grid",)}, "config is 'static_grid'; expected an object with parameters"),
         ({}, {"graphs": Config()}, "config is 'q_block'; expected an object with parameters"),
@@ -115,6 +136,20 @@ def test_what_is_no_layout_and_no_config(layout, given, said):
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
         warm_up([Layout(**made)], **LIMITS, **given, device="cpu")
     assert Layout(32, 8, 128, 16, sinks=torch.float64).sinks == torch.float64  # launches take them
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        ({"n": 64.0}, "n is 64.0; expected a whole number"),
+        ({"k": -1}, "k is -1; expected a whole number"),
+        ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; expected one of torch.float16, torch.bfloat16"),
+    ],
+)
+def test_what_is_no_linear_layer(layer, said):
+    """These ended in errors of torch's own."""
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        Linear(**{"n": 64, "k": 64, **layer})
 
 
 def test_graphs_are_configs_of_any_kind(monkeypatch):
