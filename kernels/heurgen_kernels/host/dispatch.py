@@ -53,7 +53,14 @@ def through_triton(
     """
     hear(kernel)
     if launching.get():
-        return kernel[grid](*arguments, **options)
+        try:
+            return kernel[grid](*arguments, **options)
+        except RuntimeError as error:
+            if "active drivers" not in str(error):
+                raise
+            raise RuntimeError(
+                "Triton finds no GPU; with TRITON_INTERPRET=1, set before Triton is imported, a CPU interprets kernels"
+            ) from error
     compiled = kernel.run(*arguments, grid=grid, warmup=True, **options)
     getattr(compiled, "run", None)  # Triton loads a kernel when first asked for its launcher
     return compiled

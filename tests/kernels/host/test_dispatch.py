@@ -76,6 +76,22 @@ def test_a_kernel_is_launched_but_inside_compiling_where_it_is_loaded():
     assert kernel.noted == [("warmed up", *given), "loaded"]
 
 
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        ("0 active drivers ([]). There should only be one.", "Triton finds no GPU; with TRITON_INTERPRET=1"),
+        ("out of memory", "out of memory"),
+    ],
+)
+def test_without_a_gpu_it_is_said_what_runs_on_a_cpu(theirs, said):
+    class Failing(Kernel):
+        def __getitem__(self, grid):
+            raise RuntimeError(theirs)
+
+    with pytest.raises(RuntimeError, match=f"^{said}"):
+        dispatch.through_triton(Failing(), (1,), (), {})
+
+
 def test_every_launch_goes_through_the_one_place():
     """`kernel[grid](...)` is written there alone: no launch can leave `compiling` aside."""
     launching = [
