@@ -55,6 +55,9 @@ def paged_attention(
     block_table   int32 [num_seqs, pages per sequence]
     cu_seqlens_q  int32 [num_seqs + 1]
     seq_lens      int32 [num_seqs], the tokens that a sequence attends to, its new ones included
+    max_seqlen_q, max_seqlen_k  the most new tokens of a sequence, and the most of seq_lens, or upper bounds: launches
+                  are laid out for these, and what is beyond them may be left out or wrong
+    scale         factor of the scores, above 0
     total_seqlen_k  the sum of seq_lens or an upper bound, where the host knows it: keys of unlike lengths are then cut
                   better. None takes all but the longest to be 0.7 times as long. It decides what is launched, not what
                   is computed, with one exception: large batches over fp8 pages give NaN below the sum (`host/widen.py`)
@@ -80,8 +83,9 @@ def paged_attention(
                   cu_seqlens_q, a server's padding, are not written
     config        what to launch, as `config.Config` says: a named tuple, a mapping or an object of its parameters, in
                   any order; what it leaves out takes the defaults there
-    heuristics    a generated module, or a callable of the features of `select.FEATURES`; without it and `config` the
-                  shipped heuristics choose. Its `choose_segments`, where it has one, is what a static grid asks on the
+    heuristics    a generated module, or a callable of `vendor` and the features of `select.FEATURES`, by name, that
+                  returns a config, the same for the same features; without it and `config` the shipped heuristics
+                  choose. Its `choose_segments`, where it has one, is what a static grid asks on the
                   device: a @triton.jit function of `defaults.CHOICE`, or a number
 
     For inference alone: ValueError before any launch for tensors that require a gradient where gradients are enabled,
@@ -103,8 +107,8 @@ def paged_attention(
             alibi_slopes, sinks, q_scale, k_scale, v_scale, output_scale, slot_mapping,
             total_k=-1 if total_seqlen_k is None else total_seqlen_k,
         )  # fmt: skip
-    except (TypeError, ValueError):
-        validate.check_given(q, window, scale=scale, softcap=softcap)
+    except (TypeError, ValueError, RuntimeError):
+        validate.check_given(q, window, causal, scale=scale, softcap=softcap)
         raise
     validate.check(call)
     call.prefix = (

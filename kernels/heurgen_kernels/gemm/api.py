@@ -28,20 +28,21 @@ def matmul(
 ) -> torch.Tensor:
     """A linear layer: x @ w.T, plus bias, plus residual; returns [M, N]. Products are summed in float32.
 
-    x             [M, K], or [..., K], which gives [..., N]; float16 or bfloat16, contiguous along K
+    x             [M, K], or [..., K], also [K], which gives [..., N]; float16 or bfloat16, contiguous along K
     w             [N, K] of x's type, contiguous along K; or float8_e4m3fn, with
     w_scale       float32, of any strides: one number; [N] or [N, 1]; or [ceil(N / 128), ceil(K / 128)] for blocks of
-                  128 x 128. One number in any of these shapes is of the whole weight. Numerics: see below
-    bias          [N]
-    residual      [M, N], or [..., N] as x, added to the product; may be `out` itself
+                  128 x 128. One number, whatever its shape, is of the whole weight. Numerics: see below
+    bias          [N], contiguous, of x's type, as residual and out are
+    residual      [M, N], or [..., N] as x, contiguous along N, added to the product; may be `out` itself
     gated         w is the fused gate and up projection of a Llama block, N / 2 rows of each, the gate's first. Returns
                   silu(x @ gate.T) * (x @ up.T), [M, N / 2], with bias [N] added before. Not with a residual
     out           where the result goes, [M, N] or [M, N / 2], or [..., N] as x; shares no memory with an operand, but
                   may lie between its rows, at the same distance from row to row
     config        what to launch, as `gemm.config.Config` says: a named tuple, a mapping or an object of its
                   parameters; what it leaves out takes the defaults there
-    heuristics    a generated module, or a callable of the features of `gemm.select.FEATURES`; without it and `config`
-                  the shipped heuristics choose
+    heuristics    a generated module, or a callable of `vendor` and the features of `gemm.select.FEATURES`, by name,
+                  that returns a config, the same for the same features; without it and `config` the shipped heuristics
+                  choose
 
     An fp8 weight is its numbers times their scales. Scales of all and of rows multiply sums in float32. Those of blocks
     multiply the weight, and the product is rounded to x's type, as that of a dequantised weight: in float16 what lies
@@ -55,8 +56,8 @@ def matmul(
     if torch.is_grad_enabled():
         check_inference("matmul", x=x, w=w, bias=bias, w_scale=w_scale, residual=residual, out=out)
     try:
-        shape, wide = x.shape, x.dim() > 2
-        if wide:
+        shape, whole = x.shape, x.dim() == 2
+        if not whole:
             x, residual, out = flattened(x, w, residual, out, gated)
         given = out is not None
         if out is None:
@@ -69,4 +70,4 @@ def matmul(
         check_tensors(x=x, w=w, bias=bias, w_scale=w_scale, residual=residual, out=out)
         raise
     launch(call, choose(call, heuristics) if config is None else normalise(config))
-    return out.view(*shape[:-1], out.shape[1]) if wide else out
+    return out if whole else out.view(*shape[:-1], out.shape[1])

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..caches import Cache, shared
-from ..host.hardware import Device, device_of
+from ..host.hardware import Device, check_memory, device_of
 from .device.scales import BLOCK, NOTHING, ROW, SIDE, WITHIN
 
 DTYPES = (torch.float16, torch.bfloat16)
@@ -87,6 +87,8 @@ def check(call: Product, device: Device | None = None) -> None:
         check_operands(x, weight, call.gated)
         check_rest(call)
         check_scale(weight, scale)
+        if device is None:
+            check_memory(x.device)
         layout = _good.keep(signature, layout_of(call, device))
     call.layout = layout
 
@@ -96,6 +98,8 @@ def flattened(
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
     """x [..., K], residual and out [..., N] as matrices; ValueError where they do not fit together."""
     check_tensors(w=w, residual=residual, out=out)
+    if not x.dim():
+        raise ValueError("x is one number; expected [M, K] or [..., K]")
     check_size("x", x)
     check_weight(w, gated)
     check_gated(gated, residual)
@@ -202,7 +206,7 @@ def check_scale(weight: torch.Tensor, scale: torch.Tensor | None) -> None:
     if scale.dtype != torch.float32:
         raise ValueError(f"w_scale is {scale.dtype}; expected float32")
     shape, shapes = tuple(scale.shape), scale_shapes(*weight.shape)
-    if shape not in ((1,), (*shapes["row"], 1), *shapes.values()):
+    if scale.numel() != 1 and shape not in ((*shapes["row"], 1), *shapes.values()):
         raise ValueError(
             f"w_scale has shape {shape}; expected one number, [N] or [N, 1], here {shapes['row']}, or one for each "
             f"block of 128 x 128, here {shapes['block']}"

@@ -51,12 +51,10 @@ class Device:
 
     @property
     def fp8(self) -> tuple[torch.dtype, ...]:
-        """The fp8 types that Triton compiles for it; on gfx90a AMD's own end the process."""
+        """The fp8 types that Triton compiles, or interprets, for it; on gfx90a AMD's own end the process."""
         if self.vendor == "amd":
             return FP8_NVIDIA if self.arch.startswith("gfx90a") else FP8
-        if self.capability is None:
-            return FP8
-        return FP8_NVIDIA if self.capability >= (8, 9) else (torch.float8_e5m2,)
+        return FP8_NVIDIA if self.capability is None or self.capability >= (8, 9) else (torch.float8_e5m2,)
 
     @property
     def name(self) -> str:
@@ -87,6 +85,14 @@ def device_of(device: torch.device) -> Device:
             device, Device(VENDOR, capability, properties.multi_processor_count, arch, shared_memory)
         )
     return found
+
+
+def check_memory(place: torch.device) -> None:
+    """ValueError for tensors without memory: a kernel would be given address 0."""
+    if place.type == "meta":
+        raise ValueError(
+            "tensors are on meta, without memory; where shapes are traced call torch.ops.heurgen's ops"
+        )
 
 
 def on_device(place: torch.device) -> AbstractContextManager[object]:

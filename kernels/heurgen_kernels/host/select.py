@@ -132,8 +132,14 @@ def choose_segments(heuristics: Any, vendor: str = VENDOR) -> Any:
     given = getattr(heuristics, "choose_segments", None)
     if given is None:
         return SEGMENTS.get(vendor, default_segments)
+    if type(given) is int:
+        return given
     names = getattr(given, "arg_names", None)
-    if type(given) is not int and (names is None or tuple(names) != CHOICE):
+    if names is None:
+        raise ValueError(
+            f"choose_segments is {given!r:.80}; expected a number, or a @triton.jit function of {CHOICE}"
+        )
+    if tuple(names) != CHOICE:
         raise ValueError(f"choose_segments takes {names}, expected a @triton.jit function of {CHOICE}")
     return given
 

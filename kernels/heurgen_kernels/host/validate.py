@@ -14,7 +14,7 @@ import torch
 
 from ..caches import Cache, shared
 from .call import NO_WINDOW, Call, CallLayout, layout_of, signature_of
-from .hardware import FP8, Device, device_of
+from .hardware import FP8, Device, check_memory, device_of
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -49,10 +49,12 @@ def check(call: Call, device: Device | None = None) -> None:
     layout = _good.get(signature)
     if layout is None:
         check_all(call)
+        if device is None:
+            check_memory(call.q.device)
         check_fp8(device or device_of(call.q.device), q=call.q, key_cache=call.k, out=call.out)
         layout = _good.keep(signature, layout_of(call, device))
     else:
-        check_lengths(call, layout.tokens, layout.num_seqs, layout.room, layout.host)
+        check_lengths(call, layout.tokens, layout.num_seqs, layout.room)
         check_numbers(call)
     if layout.host:
         check_values(call)
@@ -97,7 +99,7 @@ def named(call: Call) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def check_given(q: object, window: Any, **numbers: Any) -> None:
+def check_given(q: object, window: Any, causal: Any, **numbers: Any) -> None:
     """Of a call that could not be put together: which of what it is made of is not what it must be."""
     if not isinstance(q, torch.Tensor):
         raise ValueError(f"q is {q!r:.80}; expected a tensor")
@@ -105,6 +107,10 @@ def check_given(q: object, window: Any, **numbers: Any) -> None:
         _, _ = window
     except (TypeError, ValueError):
         raise ValueError(f"window is {window!r:.80}; expected a pair, (left, right)") from None
+    try:
+        bool(causal)
+    except (RuntimeError, ValueError):
+        raise ValueError(f"causal is {causal!r:.80}; expected True or False") from None
     for name, number in numbers.items():
         try:
             float(number)
@@ -180,10 +186,10 @@ def check_batch(call: Call) -> None:
     if not (block_table.stride(-1) == 1 or block_table.shape[1] == 1):
         raise ValueError("block_table must be contiguous along its rows")
     room = block_table.shape[1] * call.k.shape[1]
-    check_lengths(call, call.q.shape[0], num_seqs, room, seq_lens.device.type == "cpu")
+    check_lengths(call, call.q.shape[0], num_seqs, room)
 
 
-def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool) -> None:
+def check_lengths(call: Call, tokens: int, num_seqs: int, room: int) -> None:
     """Lengths are checked by their declared maxima: reading them would synchronise with the device."""
     whole = type(call.max_q) is type(call.max_k) is type(call.total_k) is int
     if not (whole and type(call.left) is type(call.right) is int):
@@ -204,8 +210,6 @@ def check_lengths(call: Call, tokens: int, num_seqs: int, room: int, host: bool)
             f"attend to 0 to {num_seqs * max_seqlen_k} tokens"
         )
     longest = max_seqlen_k
-    if host and num_seqs:
-        longest = max(longest, int(call.lens.max()))
     if call.new_k is not None:
         # new tokens need no pages; how many a long sequence has is known for a batch of one alone
         longest -= max_seqlen_q if num_seqs == 1 else min(max_seqlen_q, longest)
@@ -240,11 +244,20 @@ def check_values(call: Call) -> None:
         raise ValueError(f"max_seqlen_q is {call.max_q}; a sequence has {max(new)} new tokens")
     if min(lengths, default=0) < 0:
         raise ValueError(f"seq_lens holds {min(lengths)}; expected 0 or more tokens")
+    columns = call.table.shape[1]
     for row, (tokens, length) in enumerate(zip(new, lengths, strict=True)):
+        if tokens and length > call.max_k:
+            raise ValueError(f"max_seqlen_k is {call.max_k}; seq_lens holds {length}")
         cached = length - tokens if call.new_k is not None else length
         first = max(length - tokens - call.left, 0) if call.left >= 0 else 0
-        used = call.table[row, first // page : -(-cached // page)] if tokens and cached > first else []
-        for entry in used:
+        if not tokens or cached <= first:
+            continue
+        pages = -(-cached // page)
+        if pages > columns:
+            raise ValueError(
+                f"sequence {row} has {cached} tokens in pages; block_table has room for {columns * page}"
+            )
+        for entry in call.table[row, first // page : pages]:
             if not (0 <= entry < call.k.shape[0]):
                 raise ValueError(
                     f"block_table holds page {int(entry)} for sequence {row}; the caches have {call.k.shape[0]} pages"
@@ -297,7 +310,7 @@ def check_new(
             raise ValueError(f"{name} must be contiguous along the head size")
     if slots is not None:
         check_slots(key_cache, key, slots)
-    elif key.stride(1) != value.stride(1):
+    elif key.shape[1] > 1 and key.stride(1) != value.stride(1):
         raise ValueError(
             f"key has strides {key.stride()}, value {value.stride()}; expected the same from head to head"
         )

@@ -115,8 +115,12 @@ def test_who_chooses():
     assert choose_segments(None, "amd") is default_segments
     assert choose_segments(SimpleNamespace(choose_segments=7)) == 7
     assert choose_segments(SimpleNamespace(choose_segments=default_segments), "nvidia") is default_segments
-    for wrong in (ask_kernel, lambda *_: 1):
-        with pytest.raises(ValueError, match=r"choose_segments takes .*, expected a @triton.jit function of"):
+    for wrong, said in (
+        (ask_kernel, r"takes .*, expected a @triton.jit function of"),
+        (lambda *_: 1, r"is <function .*; expected a number, or a @triton.jit function of"),
+        (2.5, r"is 2.5; expected a number, or a @triton.jit function of"),
+    ):
+        with pytest.raises(ValueError, match=f"^choose_segments {said}"):
             choose_segments(SimpleNamespace(choose_segments=wrong))
 
 

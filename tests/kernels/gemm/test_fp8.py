@@ -135,13 +135,15 @@ def test_scales_of_any_strides(config):
             assert torch.equal(matmul(x, w, w_scale=apart, **given), expected)
     one = torch.full((), 0.03)
     expected = matmul(x, w, w_scale=one, **given)
-    assert torch.equal(matmul(x, w, w_scale=one.expand(140, 1), **given), expected)
+    for same in (one.expand(140, 1), one.view(1, 1), one.view(1, 1, 1)):
+        assert torch.equal(matmul(x, w, w_scale=same, **given), expected)
 
 
 @pytest.mark.parametrize(
     ("n", "k", "shape", "expected"),
     [
-        (300, 300, (), (ROW, 0, 0)), (300, 300, (1,), (ROW, 0, 0)), (300, 300, (300,), (ROW, 1, 0)),
+        (300, 300, (), (ROW, 0, 0)), (300, 300, (1,), (ROW, 0, 0)), (300, 300, (1, 1), (ROW, 0, 0)),
+        (300, 300, (300,), (ROW, 1, 0)),
         (300, 300, (300, 1), (ROW, 1, 0)), (300, 300, (3, 3), (BLOCK, 3, 1)), (300, 100, (3, 1), (BLOCK, 1, 0)),
         (2, 100, (2, 1), (ROW, 1, 0)), (1, 300, (1, 3), (BLOCK, 0, 1)), (1, 300, (1, 1), (ROW, 0, 0)),
         (1, 100, (1, 1), (ROW, 0, 0)), (100, 100, (1, 1), (ROW, 0, 0)), (128, 16384, (1, 128), (BLOCK, 0, 1)),
@@ -286,11 +288,6 @@ def test_what_nobody_gave_a_config_for_is_answered_by_the_default_or_the_selecto
             torch.float8_e4m3fn,
             torch.ones(1, 200),
             "w_scale has shape (1, 200); expected one number, [N] or [N, 1]",
-        ),
-        (
-            torch.float8_e4m3fn,
-            torch.ones(1, 1),
-            "w_scale has shape (1, 1); expected one number, [N] or [N, 1]",
         ),
         (torch.float8_e4m3fn, torch.ones(200, 1, 1), "w_scale has shape (200, 1, 1); expected one number"),
         (torch.float8_e4m3fn, torch.ones(1, device="meta"), "w_scale is on meta and w on cpu"),

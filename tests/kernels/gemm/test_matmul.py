@@ -1,5 +1,6 @@
 """`matmul` in Triton's interpreter against float64: odd shapes, strides, bias, residual, gate, shared K."""
 
+import heurgen_kernels.ops  # noqa: F401  registers torch.ops.heurgen.matmul
 import numpy as np
 import pytest
 import torch
@@ -193,6 +194,10 @@ def test_leading_dimensions_are_kept_and_no_rows_are_no_launch():
     got = matmul(x, w, config=WHOLE)
     assert got.shape == (2, 3, 16)
     assert error(got, right(x, w)) < 1e-3
+    row, residual, out = x[0, 0], draw(16, seed=2), torch.empty(16, dtype=x.dtype)
+    assert matmul(row, w, residual=residual, out=out, config=WHOLE).shape == (16,)
+    assert error(out, right(row, w, residual=residual)) < 1e-3
+    assert torch.equal(torch.ops.heurgen.matmul(row, w, residual=residual), matmul(row, w, residual=residual))
     assert matmul(x[:0], w, config=WHOLE).shape == (0, 3, 16)
     assert matmul(draw(0, 32), w, gated=True).shape == (0, 8)
 
@@ -242,6 +247,8 @@ WRONG = [
     ),
     (lambda x, w: matmul(x, w, out=x[:, :16]), r"out shares memory with x; expected memory of its own"),
     (lambda x, w: matmul(x, w, out=w[4:8, 8:24]), r"out shares memory with w; expected memory of its own"),
+    (lambda x, w: matmul(draw(), w), r"x is one number; expected \[M, K\] or \[..., K\]"),
+    (lambda x, w: matmul(x.to("meta"), w.to("meta")), r"tensors are on meta, without memory"),
     (lambda x, w: matmul(x, draw()), r"w has shape \(\); expected \[N, K\]"),
     (lambda x, w: matmul(x[None], draw()), r"w has shape \(\); expected \[N, K\]"),
     (lambda x, w: matmul(x[None], w[:0]), r"w has 0 rows; expected at least one"),

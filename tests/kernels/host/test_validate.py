@@ -11,7 +11,7 @@ from heurgen_kernels.api import paged_attention
 from heurgen_kernels.host import validate
 from heurgen_kernels.host.hardware import INTERPRETER, Device
 
-from tests.kernels.batches import LIMITS, checked, config, error_of, make_batch
+from tests.kernels.batches import LIMITS, checked, config, error_of, make_batch, on_meta
 
 
 def refused(message, device, out=None, config=None, **changes):
@@ -59,7 +59,7 @@ def test_lengths_on_the_host_are_read(device):
     if device != "cpu":
         pytest.skip("lengths on a GPU are not read back")
     lens = torch.tensor([21, 1000], dtype=torch.int32)
-    refused("block_table has room for 48", device, seq_lens=lens)
+    refused("max_seqlen_k is 21; seq_lens holds 1000", device, seq_lens=lens)
 
 
 def test_new_tokens(device):
@@ -169,6 +169,7 @@ def test_messages(changes, message):
         ({"softcap": "off"}, "softcap is 'off'; expected a number"),
         ({"max_seqlen_q": 5.0}, "max_seqlen_q is 5.0; expected a whole number of tokens"),
         ({"max_seqlen_k": None}, "max_seqlen_k is None; expected a whole number of tokens"),
+        ({"causal": torch.tensor([True, False])}, "causal is tensor([ True, False]); expected True or False"),
         ({"total_seqlen_k": 39.5}, "total_seqlen_k is 39.5; expected a whole number of tokens"),
     ],
 )  # fmt: skip
@@ -217,6 +218,7 @@ def test_numbers_that_numpy_or_a_tensor_counted():
         ({"cu_seqlens_q": [0, 6, 1]}, "cu_seqlens_q is [0, 6, 1]; expected 0, then where sequences end, 6 at most"),
         ({"cu_seqlens_q": [0, 1, 7]}, "cu_seqlens_q is [0, 1, 7]; expected 0, then where sequences end, 6 at most"),
         ({"max_seqlen_q": 4}, "max_seqlen_q is 4; a sequence has 5 new tokens"),
+        ({"seq_lens": [21, 22]}, "max_seqlen_k is 21; seq_lens holds 22"),
         ({"seq_lens": [-1, 18]}, "seq_lens holds -1; expected 0 or more tokens"),
         ({"block_table": [[0, 1], [0, 9]]}, "block_table holds page 9 for sequence 1; the caches have 6 pages"),
         ({"block_table": [[0, -1], [0, 1]]}, "block_table holds page -1 for sequence 0; the caches have 6 pages"),
@@ -247,6 +249,24 @@ def test_pages_that_no_token_sees_may_be_anything():
     fresh["block_table"] = torch.tensor([[0, 1, 99]], dtype=torch.int32)
     checked(fresh)
     checked(fresh | {"slot_mapping": torch.full((5,), -1)})
+
+
+def test_of_new_tokens_beside_pages_each_sequence_is_looked_at():
+    """The longest may have the most new tokens, which need no pages, or few."""
+    batch = make_batch([(1, 60), (16, 16)], heads=(4, 2), fresh=True)
+    batch["block_table"] = batch["block_table"][:, :3].contiguous()
+    with pytest.raises(ValueError, match=r"^sequence 0 has 59 tokens in pages; block_table has room for 48$"):
+        checked(batch)
+
+
+def test_one_kv_head_has_any_stride_from_head_to_head():
+    """Of a projection's columns: that of K by `unsqueeze`, that of V by an index. They were refused."""
+    batch = make_batch([(1, 21), (5, 18)], heads=(4, 1), fresh=True)
+    rows = torch.cat([batch["key"], batch["value"]], 2).squeeze(1)
+    batch |= {"key": rows[:, :32].unsqueeze(1), "value": rows[:, None, 32:]}
+    assert batch["key"].stride(1) != batch["value"].stride(1)
+    for variant in ("naive", "q_block", "split_kv"):
+        assert error_of(batch, config(variant)) < LIMITS[torch.float16]
 
 
 def test_slots_lie_in_the_pages():
@@ -286,6 +306,13 @@ def test_new_tokens_need_no_pages(lengths, fits):
         checked(batch)
 
 
+def test_tensors_without_memory_are_refused():
+    """A kernel would be given address 0."""
+    batch = {name: on_meta(value) for name, value in make_batch([(1, 21)]).items()}
+    with pytest.raises(ValueError, match=r"^tensors are on meta, without memory"):
+        paged_attention(**batch)
+
+
 def test_devices(device):
     elsewhere = torch.zeros(6, 4, 32, dtype=torch.float16, device="meta")
     refused("out is on meta and q on", device, out=elsewhere)
@@ -323,7 +350,7 @@ def test_what_32_bits_reach():
     shape = batch["key_cache"].shape
     batch |= {n: far.as_strided(shape, (2**40, 32, 2**36, 1)) for n in ("key_cache", "value_cache")}
     batch["q"] = far.as_strided((6, 4, 32), (2**40, (2**31 - 33) // 3, 1))
-    assert checked(batch | {"out": torch.empty_like(batch["q"])}).layout.tokens == 6
+    assert checked(batch | {"out": torch.empty_like(batch["q"])}, INTERPRETER).layout.tokens == 6
 
 
 def test_configs(device):
@@ -368,7 +395,7 @@ FP8 = {name: getattr(torch, f"float8_{name}") for name in ("e4m3fn", "e5m2", "e4
         (Device("nvidia", (9, 0), 132), "compute capability 9.0", ["e4m3fn", "e5m2"]),
         (Device("amd", None, 104, "gfx90a"), "gfx90a", ["e4m3fn", "e5m2"]),
         (Device("amd", None, 304, "gfx942"), "gfx942", [*FP8]),
-        (INTERPRETER, "no GPU", [*FP8]),
+        (INTERPRETER, "no GPU", ["e4m3fn", "e5m2"]),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -63,7 +63,7 @@ BAD_AFTER_GOOD = [
     ("max_seqlen_q = 2 hold fewer", lambda b: {"max_seqlen_q": 2}),
     ("max_seqlen_k is -1", lambda b: {"max_seqlen_k": -1}),
     ("has room for 48", lambda b: {"max_seqlen_k": 99}),
-    ("has room for 48", lambda b: {"seq_lens": b["seq_lens"] + 70}),
+    ("seq_lens holds 91", lambda b: {"seq_lens": b["seq_lens"] + 70}),
     ("scale is nan", lambda b: {"scale": float("nan")}),
     ("softcap is inf", lambda b: {"softcap": float("inf")}),
 ]  # fmt: skip
