@@ -14,7 +14,7 @@ FOLDER = ROOT / "benchmarks"
 sys.path.append(str(FOLDER))
 
 import layouts  # noqa: E402
-from models import CLASSES  # noqa: E402
+from models import CLASSES, MODELS  # noqa: E402
 
 DEVICES = sorted(path.parent.name for path in FOLDER.glob("*/layouts.json"))
 LEAST = 0.92
@@ -40,6 +40,18 @@ def test_points_are_layers_and_batches_that_a_launch_takes():
         assert model.heads <= layouts.MOST_HEADS
         assert all(1 <= q <= k for q, k in lengths)
         assert sum(k for _, k in lengths) * model.heads_kv * model.size * 4 <= layouts.MOST_BYTES
+
+
+def test_steps_of_a_server_are_batches_that_a_launch_takes():
+    drawn = layouts.points(5, 70, (layouts.SERVED,))
+    assert drawn == layouts.points(5, 90, (layouts.SERVED,))[:70]
+    assert {kind for kind, _, _ in drawn} == {layouts.SERVED}
+    assert sum(model in MODELS.values() for _, model, _ in drawn) >= 35
+    for _, _, lengths in drawn:
+        assert all(1 <= q <= k for q, k in lengths)
+        assert sum(q for q, _ in lengths) <= 16384
+        new = [q for q, _ in lengths]
+        assert new == sorted(new, key=lambda q: q > 4)  # what decodes comes first
 
 
 @pytest.mark.parametrize("device", DEVICES)
