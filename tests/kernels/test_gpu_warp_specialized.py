@@ -99,6 +99,32 @@ def test_scores_that_grow(gpu, growth, heads, size, tile, segments):
         assert error_of(batch, config, **features) < LIMITS[torch.bfloat16]
 
 
+DEEP = (
+    [(512, 4000)],  # of one sequence, as many tokens as whole blocks have
+    [(300, 4000), (700, 700), (64, 64)],
+    [(64, 64), (0, 0), (300, 4000), (5, 2500), (256, 2500)],
+    [(1, 6000)] * 5 + [(300, 4000), (200, 200)],  # decodes that are longer come in between
+    [(1, 300)] * 40 + [(128, 2000), (200, 2500), (128, 128)],
+    [(1, 50)] * 131 + [(3, 900)] * 3 + [(200, 3000), (64, 64)],  # behind the 128 that are looked at at once
+)
+
+
+@pytest.mark.parametrize("lengths", DEEP, ids=range(len(DEEP)))
+@pytest.mark.parametrize(
+    ("heads", "size", "tile", "segments"),
+    [((8, 2), 128, 128, 1), ((8, 2), 128, 64, 6), ((4, 4), 256, 64, 3), ((16, 1), 64, 128, 16)],
+    ids=str,
+)
+def test_the_rest_of_a_long_prompt_comes_first(gpu, heads, size, tile, segments, lengths):
+    """Wherever it lies among the others, whose keys are cut into fewer parts: each block is computed, and once."""
+    config = Config("warp_specialized", 128, tile, 4, 2 if tile == 128 else 3, segments)
+    metadata = build_metadata_host([q for q, _ in lengths], 128 // heads[0] * heads[1], gpu)
+    for fresh in (False, True):
+        batch = make_batch(lengths, heads, size, 16, torch.bfloat16, fresh, device=gpu)
+        for features in ({}, {"window": (700, -1)}, {"metadata": metadata}):
+            assert error_of(batch, config, **features) < LIMITS[torch.bfloat16], features
+
+
 def test_warp_specialized_with_sinks_and_metadata(gpu):
     lengths = [(1, 900), (1, 40), (300, 420), (77, 77)]
     for segments in (1, 2):

@@ -68,7 +68,7 @@ def combine_prompts_kernel(
     _, block, token0, q_len, context = locate_block(
         tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q
     )
-    _, longest, _ = survey(tensors.cu, tensors.lens, num_seqs)
+    _, longest, _, _ = survey(tensors.cu, tensors.lens, num_seqs, 0)
     tiles = tile_counts(
         block, q_len, context, left, right, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW, features.FRESH,
         features.PREFIX,

@@ -74,19 +74,28 @@ def locate_block(cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q: gl.con
 
 
 @gluon.jit
-def survey(cu_ptr, lens_ptr, num_seqs):
-    """(sequences at the front with one query token each, longest sequence, whether one of those at the front is it)."""
+def survey(cu_ptr, lens_ptr, num_seqs, ABOVE: gl.constexpr):
+    """(sequences at the front with one query token each, longest sequence, whether one of those at the front is it,
+    the sequence with most tokens before its new ones, more than ABOVE, or the last one where no sequence has any).
+    """
     leading, decode, other = 0, 0, 0
+    most, late = 0, num_seqs - 1
     for first in range(0, num_seqs, 128):
         index = first + gl.arange(0, 128, ONE_WARP)
         there = index < num_seqs
+        begins = gl.load(cu_ptr + index, mask=there, other=0)
         ends = gl.load(cu_ptr + index + 1, mask=there, other=0)
         lengths = gl.load(lens_ptr + index, mask=there, other=0)
         in_front = ends == index + 1
         leading += gl.sum((in_front & there).to(gl.int32), 0)
         decode = gl.maximum(decode, gl.max(gl.where(in_front, lengths, 0), 0))
         other = gl.maximum(other, gl.max(gl.where(in_front, 0, lengths), 0))
-    return uniform(leading), uniform(gl.maximum(decode, other)), uniform((decode > other).to(gl.int32)) > 0
+        before = gl.where(in_front | (ends - begins <= ABOVE), 0, lengths - (ends - begins))
+        top = gl.max(before, 0)
+        late = gl.where(top > most, gl.max(gl.where(before == top, index, 0), 0), late)
+        most = gl.maximum(most, top)
+    decodes_are_long = uniform(gl.where(decode > other, 1, 0)) > 0
+    return uniform(leading), uniform(gl.maximum(decode, other)), decodes_are_long, uniform(late)
 
 
 @gluon.jit
@@ -181,3 +190,49 @@ def behind_window(
     if FRESH:
         offset = gl.where(new, 0, context)
     return index * TILE < last + offset - left
+
+
+@gluon.jit
+def blocks_of(cu_ptr, blocks_ptr, sequence, numbers, BLOCK_Q: gl.constexpr):
+    """The numbers of a sequence's Q blocks: (first, behind the last). numbers: of all blocks."""
+    if blocks_ptr is not None:
+        begin = gl.load(blocks_ptr + sequence)
+        end = gl.load(blocks_ptr + sequence + 1)
+    else:
+        begin = gl.load(cu_ptr + sequence) // BLOCK_Q + sequence
+        end = gl.load(cu_ptr + sequence + 1) // BLOCK_Q + sequence + 1
+    # an implicit number is left out where a block ends with its sequence: of the last one it may be beyond all
+    return begin, gl.minimum(end, numbers)
+
+
+@gluon.jit
+def put_last(number, begin, end, numbers):
+    """The number-th Q block where begin .. end come behind all others.
+
+    The last ones are taken first. A server puts the rest of a long prompt in front of new ones: its Q blocks, each of
+    which reads all that is cached, would be the last to be taken, and programs would wait for them.
+    """
+    count = end - begin
+    moved = gl.where(number < numbers - count, number + count, number - (numbers - end))
+    return gl.where(number < begin, number, moved)
+
+
+@gluon.jit
+def longest_but(lens_ptr, num_seqs, which):
+    """The most tokens that a sequence other than number `which` attends to."""
+    longest = 0
+    for first in range(0, num_seqs, 128):
+        index = first + gl.arange(0, 128, ONE_WARP)
+        lengths = gl.load(lens_ptr + index, mask=(index < num_seqs) & (index != which), other=0)
+        longest = gl.maximum(longest, gl.max(lengths, 0))
+    return uniform(longest)
+
+
+@gluon.jit
+def item_at(work, first_blocks, max_segments, rest_segments, HKV: gl.constexpr):
+    """(turn of a Q block, head, segment) of item `work`: the first blocks have max_segments, others rest_segments."""
+    behind = work - first_blocks * max_segments * HKV
+    segments = gl.where(behind < 0, max_segments, rest_segments)
+    at = gl.where(behind < 0, work, behind)
+    turn = at // (HKV * segments) + gl.where(behind < 0, 0, first_blocks)
+    return turn, at % HKV, at // HKV % segments

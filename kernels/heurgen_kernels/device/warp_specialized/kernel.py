@@ -40,6 +40,7 @@ def warp_specialized_kernel(
     FRESH: gl.constexpr = features.FRESH
     PREFIX: gl.constexpr = features.PREFIX
     ABOVE: gl.constexpr = features.ABOVE
+    CUT: gl.constexpr = tensors.part is not None
     BLOCK_Q: gl.constexpr = BLOCK_M // G
     CONSUMERS: gl.constexpr = BLOCK_M // HALF
     SHARED: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
@@ -54,7 +55,7 @@ def warp_specialized_kernel(
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     job_ready = gl.allocate_shared_memory(gl.int64, [JOBS, 1], mbarrier.MBarrierLayout())
     job_empty = gl.allocate_shared_memory(gl.int64, [JOBS, 1], mbarrier.MBarrierLayout())
-    if (ABOVE > 0) or (tensors.part is not None):
+    if (ABOVE > 0) or CUT:
         let_next_begin()
     for slot in gl.static_range(STAGES):
         mbarrier.init(k_ready.index(slot), count=1)
@@ -85,7 +86,7 @@ def warp_specialized_kernel(
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
                 tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
                 num_seqs, max_segments, numbers, HKV, REPEAT, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK,
-                TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, ABOVE,
+                TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, ABOVE, CUT,
             ))
             for which in ((0, 1, 2, 3) if THREE else (0, 1, 2))
         ],

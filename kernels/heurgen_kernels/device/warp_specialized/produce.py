@@ -7,10 +7,14 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 from ..spelling import async_load, reinterpret
 from .items import (
     ONE_WARP,
+    blocks_of,
     in_turn,
+    item_at,
     locate_block,
+    longest_but,
     part_count,
     part_tiles,
+    put_last,
     survey,
     tile_counts,
     tile_place,
@@ -91,7 +95,7 @@ def produce(
     REPEAT: gl.constexpr, BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr,
     K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr,
     STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
-    ABOVE: gl.constexpr,
+    ABOVE: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them.
 
@@ -100,7 +104,7 @@ def produce(
     k_ready, k_empty, v_ready, v_empty = barriers
     job_ready, job_empty = job_barriers
     PAGE_ROWS: gl.constexpr = K_PAGE // K_TOK
-    decodes, longest, decodes_are_long = survey(cu_ptr, lens_ptr, num_seqs)
+    decodes, longest, decodes_are_long, late = survey(cu_ptr, lens_ptr, num_seqs, ABOVE)
     per_segment = part_tiles(longest, left, right, max_segments, BLOCK_Q, TILE, CAUSAL, WINDOW)
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
@@ -108,13 +112,21 @@ def produce(
     if ABOVE > 0:  # `blocks` has none of the small sequences
         numbers = uniform(gl.load(blocks_ptr + num_seqs))
         decodes = decodes * 0
+    late_begin, late_end = blocks_of(cu_ptr, blocks_ptr, late, numbers, BLOCK_Q)
+    late_blocks, rest_segments = late_end - late_begin, 1
+    if CUT:
+        # Segments that blocks of other sequences have at the most: items of more would be looked at in vain. Where
+        # decodes come in between, not all of the first blocks are the late sequence's.
+        _, rest_segments = part_count(
+            (0, longest_but(lens_ptr, num_seqs, late) // TILE + 2, 0, 0, 0, 0), per_segment, max_segments
+        )
+        rest_segments = gl.where(decodes > 0, max_segments, rest_segments)
     loaded = 0
     item = 0
     work = gl.program_id(0)
-    while work < numbers * HKV * max_segments:
-        head = work % HKV
-        segment = work // HKV % max_segments
-        number = in_turn(work // (HKV * max_segments), decodes, numbers)
+    while work < (late_blocks * max_segments + (numbers - late_blocks) * rest_segments) * HKV:
+        turn, head, segment = item_at(work, late_blocks, max_segments, rest_segments, HKV)
+        number = put_last(in_turn(turn, decodes, numbers), late_begin, late_end, numbers)
         sequence, block, token0, q_len, context = locate_block(
             cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q
         )
