@@ -71,21 +71,33 @@ def cutter(config: Config, group: int, heads_kv: int, processors: int) -> Callab
     return _cutters.get(key) or _cutters.keep(key, _cutter(*key))
 
 
+def longest_new(tokens: int, max_q: int, max_k: int, total_k: int) -> int:
+    """New tokens of the longest sequence: what is left of it where all cached tokens are its own, if these can be, else
+    the most that a sequence has. Exact for one sequence, and for the rest of a long prompt beside new ones: the last
+    129 tokens of 17,853, cut as if they were as many as the 145 of a prompt beside them, keep the others waiting.
+    """
+    new = max_k - (total_k - tokens)
+    return new if 0 < new < max_q else max_q
+
+
 def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Callable[..., Config]:
     block_q = block_rows(config.BLOCK_M, group) // group
     variant, tile = config.variant, config.TILE_SIZE
     # up to so many new tokens a sequence counts once, as in `block_count`; `mixed` cuts the decodes alone
     once = inf if variant == "mixed" else block_q if variant == "split_kv" else 0
     programs = config.programs_per_sm * processors / heads_kv
+    few = 2 * processors / heads_kv
     # parts of one sequence: about four programs of all its KV heads to a processor, a few tokens' rows to a part
     limit = max(64, 512 // heads_kv)
     choices = tuple(with_segments(config, segments) for segments in SEGMENTS)
 
     def choose(num_seqs: int, tokens: int, max_q: int, max_k: int, total_k: int) -> Config:
-        # blocks of the sequence with most new tokens, which counts as the longest one, and of the others at their mean
+        # blocks of the longest sequence, and of the others at their mean
         blocks, deep = num_seqs, 1
         if max_q > once:
             blocks, deep = block_count(variant, block_q, num_seqs, tokens, max_q), -(-max_q // block_q)
+            if deep < few:  # more keep all processors busy, however long they are
+                deep = -(-longest_new(tokens, max_q, max_k, total_k) // block_q)
         others = (blocks - deep) * (total_k - max_k) / (num_seqs - 1) if num_seqs > 1 else 0
         wanted = programs * max_k / (deep * max_k + others or 1)
         most = min(max_k / tile, limit)

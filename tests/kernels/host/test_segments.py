@@ -19,6 +19,7 @@ from heurgen_kernels.host.segments import (
     cut,
     cutter,
     heads_of_block,
+    longest_new,
     prompt_segments,
     seen_keys,
     uncut,
@@ -71,6 +72,34 @@ def test_a_long_chunk_among_decodes_is_cut_for_its_own_blocks():
     lengths = [(1, 1000)] * 40 + [(700, 6900)]
     assert parts(2, lengths, "warp_specialized", 128, 128, group=16, heads_kv=1) == 3
     assert parts(2, lengths[:-1], "warp_specialized", 128, 128, group=16, heads_kv=1) == 6
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([(129, 17853), (21, 21), (145, 145)], 129),  # all cached tokens are its own
+        ([(657, 657), (155, 5393)], 155),
+        ([(700, 9000)], 700),
+        ([(300, 300), (1788, 1788)], 1788),
+        ([(1, 3000)] * 8 + [(700, 6900)], 700),  # more are cached than it can have
+        ([(7600, 15792), (592, 592)], 7600),
+        ([(500, 5000), (480, 4000)], 500),
+        ([(0, 0), (64, 900)], 64),
+    ],
+)
+def test_new_tokens_of_the_longest_sequence(lengths, expected):
+    queries, keys = zip(*lengths, strict=True)
+    assert longest_new(sum(queries), max(queries), max(keys), sum(keys)) == expected
+
+
+def test_the_end_of_a_long_prompt_is_cut_for_its_own_blocks():
+    """One H200, 24/3 heads of 128: 2.07 times as fast as uncut, since its 30 items keep 132 processors waiting."""
+    llama = {"group": 8, "heads_kv": 3}
+    assert parts(1, [(155, 5393), (657, 657)], "warp_specialized", 128, 128, **llama) == 3
+    assert parts(1, [(657, 5393), (155, 155)], "warp_specialized", 128, 128, **llama) == 1
+    # many blocks keep them busy whichever sequence has them
+    long = [(5995, 11689), *[(297, 297)] * 39, *[(1, 200)] * 15]
+    assert parts(1, long, "warp_specialized", 128, 128, group=8, heads_kv=2) == 1
 
 
 def test_few_keys_are_not_cut_however_many_programs_are_wanted():
