@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache as cached
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -77,8 +78,14 @@ def gathered(
     """K and V of all tokens, [1, KV heads, tokens, head size], as Transformers gathers them and writes the new ones."""
     kind = type(cache)
     keywords: dict[str, Any] = {name: given[name] for name in ("read_index", "write_index")}
-    if "kwargs" in signature(kind.update).parameters:  # from 5.19 on, where tensors return as they come
+    if _takes_keywords(kind.update):
         keywords = {"kwargs": dict(given)}
     states = kind.update(cache, key_states=key, value_states=value, layer_idx=layer, **keywords)
     k, v = (found if found.dim() == 4 else found.transpose(0, 1)[None] for found in states)
     return k, v
+
+
+@cached
+def _takes_keywords(update: Callable[..., Any]) -> bool:
+    """From 5.19 on, where tensors return as they come."""
+    return "kwargs" in signature(update).parameters
