@@ -127,9 +127,25 @@ def floors(device: str) -> dict[tuple[str, str], str]:
 def layouts(device: str) -> str:
     """Layers and batches drawn at random: benchmarks/layouts.py."""
     points = read(device, "layouts")["points"]
+    return drawn([(row["class"], row) for row in points])
+
+
+def served(device: str) -> str:
+    """Batches as a server's steps have them, of such layers and of models' ones: `benchmarks/layouts.py --served`."""
+
+    def kind(lengths: list[list[int]]) -> str:
+        rest = any(q >= 64 and k - q >= 2000 for q, k in lengths)
+        return "with the rest of a long prompt" if rest else "without"
+
+    points = read(device, "served")["points"]
+    return drawn(sorted(((kind(row["lengths"]), row) for row in points), key=lambda point: point[0]))
+
+
+def drawn(points: list[tuple[str, dict[str, Any]]]) -> str:
+    """A row for each kind of (kind, point), and one of all."""
     rows = []
-    for kind in (*dict.fromkeys(row["class"] for row in points), "all"):
-        group = [row for row in points if kind in (row["class"], "all")]
+    for kind in (*dict.fromkeys(kind for kind, _ in points), "all"):
+        group = [row for known, row in points if kind in (known, "all")]
         flash, graphs, stock = ([row[n] for row in group] for n in (FLASH, "graph fa3 / graph ours", STOCK))
         good = count(sum(x >= 0.92 for x in flash), len(flash))
         rows.append((kind, f"{mean(flash):.3f}", f"{mean(graphs):.3f}", f"{min(flash):.2f}", good,
@@ -326,6 +342,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "attention models": attention_models,
     "layouts h100": lambda: layouts("h100"),
     "layouts h200": lambda: layouts("h200"),
+    "served h200": lambda: served("h200"),
     "fp8": fp8_caches,
     "selectors": selectors,
     "worst choices": worst_choices,
