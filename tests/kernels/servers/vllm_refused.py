@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from heurgen_kernels.servers.vllm import backend
@@ -10,6 +13,19 @@ from triton.compiler.errors import CompilationError
 
 from tests.kernels.servers.vllm_batch import Batch
 from tests.kernels.servers.vllm_calls import DECODES, SAID, builder_of, impl_of, stock_calls
+
+
+@contextmanager
+def launching(stand_in: Callable[..., None]) -> Iterator[list[Any]]:
+    """That in place of our launch; the calls that go to vLLM's kernels meanwhile. What was said is forgotten."""
+    ours, backend.paged_attention = backend.paged_attention, stand_in
+    SAID.clear()
+    calls, restore = stock_calls()
+    try:
+        yield calls
+    finally:
+        restore()
+        backend.paged_attention = ours
 
 
 def check_a_launch_that_is_refused_goes_to_vllms_kernels_with_one_line():
@@ -43,17 +59,11 @@ def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
         )
 
     batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
-    ours, backend.paged_attention = backend.paged_attention, compile
-    SAID.clear()
-    calls, restore = stock_calls()
-    try:
+    with launching(compile) as calls:
         batch.forward(impl, builder.build(0, batch.common))
         assert batch.written()
         impl.do_kv_cache_update = lambda *_: None  # vLLM's own from now on, which wants a GPU
         batch.forward(impl, builder.build(0, batch.common))
-    finally:
-        restore()
-        backend.paged_attention = ours
     assert (len(calls), len(tried), len(SAID)) == (2, 1, 1)
     assert "module has no attribute 'renamed'" in SAID[0]
 
@@ -65,15 +75,9 @@ def check_a_launch_that_has_no_memory_goes_to_vllms_kernels_with_one_line():
         raise torch.OutOfMemoryError(f"CUDA out of memory. {len(calls)} MiB is free")
 
     batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
-    ours, backend.paged_attention = backend.paged_attention, full
-    SAID.clear()
-    calls, restore = stock_calls()
-    try:
+    with launching(full) as calls:
         for layer in (impl, impl, impl_of()):
             batch.forward(layer, builder.build(0, batch.common))
-    finally:
-        restore()
-        backend.paged_attention = ours
     assert len(calls) == 3
     assert len(SAID) == 2  # one of each layer, of which vLLM's logger says one
     assert set(SAID) == {SAID[0]}
@@ -86,13 +90,7 @@ def check_a_refusal_without_a_word_is_told_by_its_kind():
         raise ValueError
 
     batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
-    ours, backend.paged_attention = backend.paged_attention, refuse
-    SAID.clear()
-    calls, restore = stock_calls()
-    try:
+    with launching(refuse) as calls:
         batch.forward(impl, builder.build(0, batch.common))
-    finally:
-        restore()
-        backend.paged_attention = ours
     assert (len(calls), len(SAID)) == (1, 1)
     assert ": ValueError" in SAID[0]
