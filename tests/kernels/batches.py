@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -113,6 +115,30 @@ def replayed(**given: Any) -> torch.Tensor:
     return given["out"]
 
 
+@contextmanager
+def freed(batch: dict[str, Any], left: int) -> Iterator[None]:
+    """Inside, NaN lies in the pages where no window of `left` keys behind a query reaches any more, as a server may
+    leave them that takes such pages back.
+    """
+    caches = [batch["key_cache"], batch["value_cache"]]
+    if caches[0].element_size() == 1:
+        caches = [cache.view(torch.uint8) for cache in caches]  # 0x7f is NaN
+    page, starts = caches[0].shape[1], batch["cu_seqlens_q"].tolist()
+    slots = [
+        (row, at)
+        for row, length in enumerate(batch["seq_lens"].tolist())
+        for at in range(max(length - starts[row + 1] + starts[row] - left, 0))
+    ]
+    place = torch.tensor(slots, dtype=torch.int64, device=batch["q"].device).reshape(-1, 2)
+    pages, rows = batch["block_table"][place[:, 0], place[:, 1] // page].long(), place[:, 1] % page
+    kept = [cache[pages, rows].clone() for cache in caches]
+    for cache in caches:
+        cache[pages, rows] = 0x7F if cache.dtype == torch.uint8 else float("nan")
+    yield
+    for cache, values in zip(caches, kept, strict=True):
+        cache[pages, rows] = values
+
+
 def error_of(
     batch: dict[str, Any],
     setting: Config | None,
@@ -121,10 +147,14 @@ def error_of(
     launch=paged_attention,
     **features: Any,
 ) -> float:
-    """Relative error against the float64 reference, after one launch into `place` of an output full of NaN."""
+    """Relative error against the float64 reference, after one launch into `place` of an output full of NaN. What lies
+    behind all windows is NaN too.
+    """
     q = batch["q"]
     out = place(torch.full(q.shape, float("nan"), device=q.device).to(out_dtype or q.dtype))
-    result = launch(**batch, **features, out=out, config=setting)
+    left = features.get("window", (-1, -1))[0]
+    with freed(batch, left) if left >= 0 else nullcontext():
+        result = launch(**batch, **features, out=out, config=setting)
     given = {k: v for k, v in batch.items() if not k.startswith(("max_", "total_"))}
     numbers = {k: float(v) if k.endswith("_scale") else v for k, v in features.items()}
     for hint in ("has_prefix", "metadata", "heuristics", "slot_mapping"):

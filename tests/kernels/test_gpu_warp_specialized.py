@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
+from heurgen_kernels.device.warp_specialized.items import cut_into, seen_by_block, survey
 from heurgen_kernels.host.metadata import build_metadata_host
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 
 from tests.kernels.batches import LIMITS, clean, error_after_change, error_of, halves, make_batch, recorded
 from tests.kernels.gpu_cases import BETWEEN, FEATURES, NARROW, SHAPES, THREE_CONSUMERS, UNEVEN, some
@@ -157,3 +162,48 @@ def test_every_number_of_parts(gpu, heads, size, block):
         for fewer in (lengths, [(128, 900), (9, 2500), (2, 3), (1, 40), (0, 0), (60, 60)], [(1, 5000)] * 6):
             error = error_after_change(batch, fewer, out, lambda: [graph.replay() for _ in range(10)])  # noqa: B023
             assert error < LIMITS[torch.bfloat16], (config, fewer)
+
+
+@gluon.jit(do_not_specialize=["left", "num_seqs", "programs", "max_segments"])
+def cut_kernel(
+    found, cu, lens, left, num_seqs, programs, max_segments, HKV: gl.constexpr, BLOCK_Q: gl.constexpr,
+    TILE: gl.constexpr, WINDOW: gl.constexpr,
+):  # fmt: skip
+    """Into how many segments the longest sequence is cut, and of how many tiles each is."""
+    most = seen_by_block(left, 0, BLOCK_Q, TILE, True, WINDOW)
+    _, longest, _, _, all_tiles = survey(cu, lens, num_seqs, most, BLOCK_Q, TILE, 0, True)
+    segments, per_segment = cut_into(gl.minimum(longest, most), all_tiles, programs, max_segments, HKV, TILE)
+    gl.store(found, segments)
+    gl.store(found + 1, per_segment)
+
+
+@pytest.mark.parametrize("left", [-1, 999])
+@pytest.mark.parametrize(
+    ("lengths", "heads_kv", "block_q", "tile", "programs", "most", "segments"),
+    [
+        ([(301, 12555), (1368, 1669), (1788, 1788)], 1, 16, 128, 132, 64, 3),
+        ([(1652, 4021), (387, 387), *[(1, 150)] * 9], 2, 32, 128, 132, 16, 1),
+        ([(1, 1000)] * 200 + [(700, 6900)] + [(0, 9999)], 1, 8, 128, 264, 64, 3),
+        ([(1, 100_000)], 8, 32, 64, 132, 12, 12),  # 16.5, were there room
+        ([(0, 500), (0, 0)], 8, 32, 64, 132, 4, 4),
+        ([(30_000, 900_000)] * 3, 128, 1, 64, 792, 64, 1),  # more than 2^31 tiles
+        ([(129, 17_853), (21, 21)], 8, 32, 64, 0, 5, 5),  # as many as there are
+    ],
+)
+def test_keys_are_cut_for_the_blocks_that_read_them(
+    gpu, lengths, heads_kv, block_q, tile, programs, most, segments, left
+):
+    """What the host cannot know: which sequence has how many new tokens."""
+    queries, keys = zip(*lengths, strict=True)
+    cu = torch.tensor([0, *queries], device=gpu).cumsum(0).to(torch.int32)
+    found = torch.zeros(2, dtype=torch.int32, device=gpu)
+    lens = torch.tensor(keys, dtype=torch.int32, device=gpu)
+    cut_kernel[(1,)](
+        found, cu, lens, left, len(lengths), programs, most, heads_kv, block_q, tile, left >= 0, num_warps=1
+    )
+    seen = [min(k, left + block_q + tile) if left >= 0 else k for k in keys]
+    longest, count = -(-max(seen) // tile), segments
+    if left >= 0 and programs:
+        read = sum(-(-q // block_q) * -(-k // tile) for q, k in zip(queries, seen, strict=True)) * heads_kv
+        count = min(max(math.floor(programs * longest / read + 0.5) if read else most, 1), most)
+    assert found.tolist() == [count, -(-longest // count)]

@@ -66,7 +66,7 @@ OWN_NUMBERS = {
     "split_kv": ("max_segments", "second_from"),
     "static_grid": ("forced", "second_from"),
     "mixed": ("max_segments", "prompt_blocks"),
-    "warp_specialized": ("max_segments", "numbers"),
+    "warp_specialized": ("max_segments", "numbers", "programs"),
 }
 
 

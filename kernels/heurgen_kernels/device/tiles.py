@@ -68,12 +68,12 @@ def longest(seq_lens_ptr, num_seqs, WIDTH: tl.constexpr):
 
 @triton.jit
 def load_tile(
-    src, desc, new_src, table, row0, page_here, col0, start, cached, limit, SOURCE: tl.constexpr,
+    src, desc, new_src, table, row0, page_here, col0, start, cached, floor, limit, SOURCE: tl.constexpr,
     PARTIAL: tl.constexpr, TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr, NEW_TOK: tl.constexpr,
+    D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr, NEW_TOK: tl.constexpr, WINDOW: tl.constexpr,
 ):  # fmt: skip
-    """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from
-    `limit` on are 0. new_src, cached, NEW_TOK: of BOTH.
+    """One [TILE, D_PAD] tile of K or V, key positions start .. start + TILE. With PARTIAL, rows from `limit` on are 0,
+    and with WINDOW those before `floor`. new_src, cached, NEW_TOK: of BOTH.
     """
     offs_t = tl.arange(0, TILE)
     offs_d = tl.arange(0, D_PAD)
@@ -116,7 +116,10 @@ def load_tile(
         new = new_src + token.to(tl.int64)[:, None] * NEW_TOK + offs_d[None, :]
         pointers = tl.where((token < 0)[:, None], pointers, new)
     if PARTIAL:
-        keep = (start + offs_t < limit)[:, None]
+        there = start + offs_t < limit
+        if WINDOW:
+            there = there & (start + offs_t >= floor)
+        keep = there[:, None]
         if D != D_PAD:
             keep = keep & (offs_d < D)[None, :]
         return tl.load(pointers, mask=keep, other=0.0)
@@ -141,16 +144,16 @@ def keep_mask(
 
 @triton.jit
 def load_words(
-    src, table, start, limit, PARTIAL: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
-    D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr,
+    src, table, start, floor, limit, PARTIAL: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
+    D_PAD: tl.constexpr, S_PAGE: tl.constexpr, S_TOK: tl.constexpr, WINDOW: tl.constexpr,
 ):  # fmt: skip
     """(even columns, odd columns) of a tile of fp8 pages as float16 [TILE, D_PAD // 2], exact: NaN stays NaN.
 
     Read as 16-bit words, which the matrix unit's loads can transpose and bytes not; unpacked in registers.
     """
     words = load_tile(
-        src.to(tl.pointer_type(tl.int16), bitcast=True), None, src, table, 0, 0, 0, start, 0, limit, PAGES, PARTIAL,
-        False, PAGE, TILE, D // 2, D_PAD // 2, S_PAGE // 2, S_TOK // 2, 0,
+        src.to(tl.pointer_type(tl.int16), bitcast=True), None, src, table, 0, 0, 0, start, 0, floor, limit, PAGES,
+        PARTIAL, False, PAGE, TILE, D // 2, D_PAD // 2, S_PAGE // 2, S_TOK // 2, 0, WINDOW,
     )  # fmt: skip
     FP8: tl.constexpr = src.dtype.element_ty
     if INTERPRETED:
@@ -179,8 +182,8 @@ def half_rows(q):
 
 @triton.jit
 def attend_tiles(
-    acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, first, last, cached, limit, q_pos,
-    left, right, qk_scale, cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr,
+    acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, first, last, cached, floor, limit,
+    q_pos, left, right, qk_scale, cap, slope, MASKED: tl.constexpr, PARTIAL: tl.constexpr, SOURCE: tl.constexpr,
     TMA: tl.constexpr, PAGE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr, D_PAD: tl.constexpr,
     K_PAGE: tl.constexpr, K_TOK: tl.constexpr, V_PAGE: tl.constexpr, V_TOK: tl.constexpr, NEW_TOK: tl.constexpr,
     NEW_V_TOK: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, ALIBI: tl.constexpr,
@@ -188,7 +191,8 @@ def attend_tiles(
 ):  # fmt: skip
     """The online softmax over the tiles that start at first, first + TILE, .. < last.
 
-    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are not read.
+    MASKED: some row may not see some key. PARTIAL: the last keys of a tile may lie beyond `limit` and are not read, nor
+    with WINDOW those before `floor`.
     qk_scale is scale * log2(e), or with SOFTCAP 2 * scale * log2(e) / cap, and cap then is cap * log2(e).
     WORDS: of fp8 pages; q and acc are pairs, of even and odd columns. RAISE: M stays so far below the largest score, so
     that the weights' small ones are no subnormal float16.
@@ -203,13 +207,13 @@ def attend_tiles(
             page = tl.load(table + (start + TILE) // PAGE, mask=start + TILE < last, other=0)
         if WORDS:
             even, odd = load_words(
-                k_src, table, start, limit, PARTIAL, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK
+                k_src, table, start, floor, limit, PARTIAL, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, WINDOW
             )  # fmt: skip
             s = tl.dot(q[1], odd.T, tl.dot(q[0], even.T))
         else:
             k = load_tile(
-                k_src, k_desc, new_k, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
-                D, D_PAD, K_PAGE, K_TOK, NEW_TOK,
+                k_src, k_desc, new_k, table, row0, here, col0, start, cached, floor, limit, SOURCE, PARTIAL, TMA,
+                PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, NEW_TOK, WINDOW,
             )  # fmt: skip
             s = tl.dot(q, k.to(q.dtype).T)
         position = start + tl.arange(0, TILE)
@@ -233,15 +237,15 @@ def attend_tiles(
         L = L * alpha + tl.sum(p, 1)
         if WORDS:
             even, odd = load_words(
-                v_src, table, start, limit, PARTIAL, PAGE, TILE, D, D_PAD, V_PAGE, V_TOK
+                v_src, table, start, floor, limit, PARTIAL, PAGE, TILE, D, D_PAD, V_PAGE, V_TOK, WINDOW
             )  # fmt: skip
             p = p.to(tl.float16)
             acc = (tl.dot(p, even, acc[0] * alpha[:, None]), tl.dot(p, odd, acc[1] * alpha[:, None]))
         else:
             acc = acc * alpha[:, None]
             v = load_tile(
-                v_src, v_desc, new_v, table, row0, here, col0, start, cached, limit, SOURCE, PARTIAL, TMA, PAGE, TILE,
-                D, D_PAD, V_PAGE, V_TOK, NEW_V_TOK,
+                v_src, v_desc, new_v, table, row0, here, col0, start, cached, floor, limit, SOURCE, PARTIAL, TMA,
+                PAGE, TILE, D, D_PAD, V_PAGE, V_TOK, NEW_V_TOK, WINDOW,
             )  # fmt: skip
             acc = tl.dot(p.to(q.dtype), v.to(q.dtype), acc)
         M = m_new
@@ -266,6 +270,8 @@ def attend_source(
     lead_end = low
     bulk_high = high
     key_high = high
+    # keys that no row sees may be anything: a server frees pages that no window reaches any more
+    floor = p_first - left
     if WINDOW:
         start = tl.maximum(low, low + tl.maximum(p_first - left - low, 0) // TILE * TILE)
         lead_end = start + tl.cdiv(tl.maximum(p_last - left - start, 0), TILE) * TILE
@@ -286,15 +292,15 @@ def attend_source(
     if WINDOW and (q_pos.shape[0] > 32 or SOURCE == BOTH):
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, start,
-            tl.minimum(lead_end, lead_high), cached, high, q_pos, left, right, qk_scale, cap, slope, True,
-            SOURCE != BOTH, PLAIN, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK,
-            CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
+            tl.minimum(lead_end, lead_high), cached, floor, high, q_pos, left, right, qk_scale, cap, slope, True, True,
+            PLAIN, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP,
+            ALIBI, WORDS, RAISE,
         )  # fmt: skip
     if not WINDOW or q_pos.shape[0] > 32:
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, lead_end, bulk_end, cached,
-            high, q_pos, left, right, qk_scale, cap, slope, False, False, PLAIN, TMA, PAGE, TILE, D, D_PAD, K_PAGE,
-            K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
+            floor, high, q_pos, left, right, qk_scale, cap, slope, False, False, PLAIN, TMA, PAGE, TILE, D, D_PAD,
+            K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
         )  # fmt: skip
     if SOURCE == BOTH:
         bulk_end = tl.minimum(bulk_end, lead_high)
@@ -305,14 +311,14 @@ def attend_source(
         )
         acc, M, L = attend_tiles(
             acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, bulk_end, diagonal_end,
-            cached, high, q_pos, left, right, qk_scale, cap, slope, True, False, PLAIN, TMA, PAGE, TILE, D, D_PAD,
-            K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
+            cached, floor, high, q_pos, left, right, qk_scale, cap, slope, True, False, PLAIN, TMA, PAGE, TILE, D,
+            D_PAD, K_PAGE, K_TOK, V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
         )  # fmt: skip
         bulk_end = diagonal_end
     return attend_tiles(
-        acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, bulk_end, key_high, cached, high,
-        q_pos, left, right, qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK, V_PAGE,
-        V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
+        acc, M, L, q, k_src, v_src, k_desc, v_desc, new_k, new_v, table, row0, col0, bulk_end, key_high, cached, floor,
+        high, q_pos, left, right, qk_scale, cap, slope, True, True, SOURCE, TMA, PAGE, TILE, D, D_PAD, K_PAGE, K_TOK,
+        V_PAGE, V_TOK, NEW_TOK, NEW_V_TOK, CAUSAL, WINDOW, SOFTCAP, ALIBI, WORDS, RAISE,
     )  # fmt: skip
 
 

@@ -64,10 +64,12 @@ class Call:
     """The tensors and numbers of one call. Shapes as `paged_attention`; scales are tensors or None.
 
     total_k: tokens attended to, over all sequences; -1 until `validate.check` assumes it; told: the caller said it.
-    slots: `slot_mapping`. above, upto: of `Features`, where a batch is taken apart, see `host/apart.py`; with upto the
-    call's launch may run beside the one ahead of it. part: scratch of its launch, which lives until those beside it are
-    made; second: what the launch that combines its parts is given, behind those. wide: a `widen.Wide`, whose addresses
-    stand for those of k, v, table and, with above, blocks, until `place` makes these tensors.
+    programs: that the parts of keys are to give in all, where warp_specialized finds their number on the device, of at
+    most num_segments; 0: there are as many. slots: `slot_mapping`. above, upto: of `Features`, where a batch is taken
+    apart, see `host/apart.py`; with upto the call's launch may run beside the one ahead of it. part: scratch of its
+    launch, which lives until those beside it are made; second: what the launch that combines its parts is given, behind
+    those. wide: a `widen.Wide`, whose addresses stand for those of k, v, table and, with above, blocks, until `place`
+    makes these tensors.
     """
 
     q: torch.Tensor
@@ -96,6 +98,7 @@ class Call:
     block_q: int = 0
     choose: Any = default_segments
     forced: int = 0
+    programs: int = 0
     total_k: int = -1
     told: bool = True
     prefix: bool = True

@@ -56,6 +56,8 @@ def settle_cache_keys() -> None:
 
 # Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
 SLOTS = ((1, 2), (3, 4))
+# Behind all parts in the scratch of warp_specialized: what its `leave_cut` leaves there.
+CUT_NUMBERS = 2
 # Of a launch: the plan, the call, `addresses_of`, the grid, the stream, and what `arguments_of` makes.
 Given = tuple[Plan, Call, tuple[int, ...], tuple[int, ...], int, tuple[Any, ...], tuple[Any, ...]]
 _plans: Cache[tuple[Any, ...], Plan] = shared()
@@ -95,8 +97,9 @@ def launch(call: Call, config: Config) -> torch.Tensor:
         call.blocks = None  # the metadata is of other blocks: the kernel numbers them itself
         return launch(call, config)
     grid, items, blocks = launch_grid(plan, call)
-    if plan.segments > 1 and not scratch_fits(plan, items):
-        _say_once(plan.variant, items, config.num_segments)
+    if plan.segments > 1 and not scratch_fits(plan, items, call.programs):
+        if not call.programs:
+            _say_once(plan.variant, items, config.num_segments)
         return launch(call, config._replace(num_segments=config.num_segments // 2))
     _run(plan, call, addresses, grid, items, blocks)
     return call.out
@@ -139,7 +142,8 @@ def arguments_of(
     part, count, rows = None, None, 0
     if plan.segments > 1:
         rows = items * plan.segments * plan.kept
-        part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=layout.place)
+        told = CUT_NUMBERS if plan.variant == "warp_specialized" else 0
+        part = torch.empty(rows * (plan.d_pad + 2) + told, dtype=torch.float32, device=layout.place)
         call.part = part
     counted = plan.counters + plan.item_counters * items
     if counted:
@@ -162,8 +166,10 @@ def arguments_of(
     )  # fmt: skip
     if plan.kernel is split_kv_kernel:
         numbers = (*numbers, plan.segments, plan.second_from)
-    elif plan.variant in ("mixed", "warp_specialized"):
+    elif plan.variant == "mixed":
         numbers = (*numbers, plan.segments, blocks)
+    elif plan.variant == "warp_specialized":
+        numbers = (*numbers, plan.segments, blocks, call.programs)
     elif plan.variant == "static_grid":
         second = None if plan.second_from is None else plan.second_from if combined else NEVER
         numbers = (*numbers, call.forced, second)

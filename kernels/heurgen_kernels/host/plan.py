@@ -28,6 +28,8 @@ from .segments import block_count, block_rows, heads_of_block, spread
 
 # Partial results of split keys may take this much memory; beyond it fewer segments are used.
 SCRATCH_LIMIT = 1 << 30
+# The same of parts of which most may not be used.
+SCRATCH_LIMIT_UNSURE = 1 << 27
 # By BLOCK_M: twelve or sixteen warps, two or three consumers' and the producer's (rounded up to four), share the
 # 65,536 registers of a processor.
 WARP_SPECIALIZED = {128: {"num_warps": 4, "maxnreg": 168}, 192: {"num_warps": 4, "maxnreg": 128}}
@@ -287,9 +289,10 @@ def _options(config: Config, d_pad: int, device: Device) -> dict[str, Any]:
     return options
 
 
-def scratch_fits(plan: Plan, items: int) -> bool:
-    """Whether the partial results of `items` blocks (see `launch_grid`) have room."""
-    return items * plan.segments * plan.kept * (plan.d_pad + 2) * 4 <= SCRATCH_LIMIT
+def scratch_fits(plan: Plan, items: int, programs: int) -> bool:
+    """Whether the partial results of `items` blocks (see `launch_grid`) have room. programs: of the call."""
+    limit = SCRATCH_LIMIT_UNSURE if programs else SCRATCH_LIMIT
+    return items * plan.segments * plan.kept * (plan.d_pad + 2) * 4 <= limit
 
 
 def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:

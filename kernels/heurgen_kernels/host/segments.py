@@ -3,7 +3,9 @@
 A selector cannot learn a number of parts for every batch; it learns how many programs should run per processor, and
 the launch divides. Longer sequences have more parts of one length: a batch whose longest sequence is twice the mean
 has half as many programs as parts times sequences, so the mean length enters too. In a batch that mixes decodes and a
-chunk of a long prompt most Q blocks are of the longest sequence, each of which is cut: they are counted apart.
+chunk of a long prompt most Q blocks are of the longest sequence, each of which is cut: they are counted apart. Which
+sequence has how many new tokens the host does not know: where that matters, warp_specialized counts Q blocks on the
+device.
 """
 
 from __future__ import annotations
@@ -57,51 +59,74 @@ def spread(call: Call, config: Config) -> bool:
     return max_q * group > 128 and (layout.num_seqs == 1 or layout.num_seqs * max_q <= 2 * layout.tokens)
 
 
-_cutters: Cache[tuple[Config, int, int, int], Callable[..., Config]] = shared()
-_cuts: Cache[tuple[int, int], tuple[Config, Callable[..., Config]]] = shared()
+# (num_seqs, tokens, max_q, max_k, total_k, left) -> (a config with num_segments, programs that its parts are to give,
+# see `Call.programs`). Of the batch: new tokens, new and all tokens of its longest sequence, all tokens; its window.
+Chooser = Callable[[int, int, int, int, int, int], tuple[Config, int]]
+_cutters: Cache[tuple[Config, int, int, int], Chooser] = shared()
+_cuts: Cache[tuple[int, int], tuple[Config, Chooser]] = shared()
+# What each part of a block's keys costs beside them, in keys, where there are so many parts: (constant, of each part).
+PART_COST = (680, 130)
 
 
-def cutter(config: Config, group: int, heads_kv: int, processors: int) -> Callable[..., Config]:
-    """(num_seqs, tokens, max_q, max_k, total_k) -> the config with as many parts as give its programs_per_sm.
+def cutter(config: Config, group: int, heads_kv: int, processors: int) -> Chooser:
+    """What gives the config as many parts as make its programs_per_sm.
 
-    group: query heads per KV head; processors: multiprocessors of the device. Of the batch: new tokens, new and all
-    tokens of its longest sequence, all tokens. Written for speed, since every launch asks: with `cut` 0.4 us.
+    group: query heads per KV head; processors: multiprocessors of the device. Written for speed, since every launch
+    asks: with `cut` 0.4 us.
     """
     key = (config, group, heads_kv, processors)
     return _cutters.get(key) or _cutters.keep(key, _cutter(*key))
 
 
-def longest_new(tokens: int, max_q: int, max_k: int, total_k: int) -> int:
-    """New tokens of the longest sequence: what is left of it where all cached tokens are its own, if these can be, else
-    the most that a sequence has. Exact for one sequence, and for the rest of a long prompt beside new ones: the last
-    129 tokens of 17,853, cut as if they were as many as the 145 of a prompt beside them, keep the others waiting.
+def least_keys(block_q: int, num_seqs: int, tokens: int, max_k: int, total_k: int) -> float:
+    """Keys that all Q blocks of so many sequences, two at the least, read at the fewest: where the longest has as few
+    new tokens as can be, which is what is left of it if all cached tokens are its own, and the others have theirs
+    evenly. A sequence's keys are read once at the least, and its new tokens by each of its blocks.
     """
-    new = max_k - (total_k - tokens)
-    return new if 0 < new < max_q else max_q
+    rest = total_k - max_k
+    new = min(max(tokens - rest, 1), tokens)
+    return -(-new // block_q) * max_k + max(rest, (tokens - new) ** 2 / (block_q * (num_seqs - 1)))
 
 
-def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Callable[..., Config]:
+def most_parts(programs: float, max_k: int, read: float) -> float:
+    """Parts of the longest sequence that its keys are worth, if all Q blocks read so many; 1 where the others keep the
+    programs busy as long as its blocks, or nearly. `PART_COST` is of parts; a sequence gains no more than its keys.
+    """
+    parts = min(programs * max_k / read, (max_k / PART_COST[1]) ** 0.5)
+    saved = max_k - max(max_k / parts, read / programs)
+    return parts if saved > PART_COST[0] + PART_COST[1] * parts else 1
+
+
+def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Chooser:
     block_q = block_rows(config.BLOCK_M, group) // group
     variant, tile = config.variant, config.TILE_SIZE
     # up to so many new tokens a sequence counts once, as in `block_count`; `mixed` cuts the decodes alone
     once = inf if variant == "mixed" else block_q if variant == "split_kv" else 0
-    programs = config.programs_per_sm * processors / heads_kv
-    few = 2 * processors / heads_kv
+    asked = config.programs_per_sm * processors
+    programs = asked / heads_kv
     # parts of one sequence: about four programs of all its KV heads to a processor, a few tokens' rows to a part
     limit = max(64, 512 // heads_kv)
     choices = tuple(with_segments(config, segments) for segments in SEGMENTS)
 
-    def choose(num_seqs: int, tokens: int, max_q: int, max_k: int, total_k: int) -> Config:
+    def choose(
+        num_seqs: int, tokens: int, max_q: int, max_k: int, total_k: int, left: int
+    ) -> tuple[Config, int]:
+        if left >= 0:
+            max_k, total_k = seen_keys(tile, left, num_seqs, max_k, total_k)
         # blocks of the longest sequence, and of the others at their mean
         blocks, deep = num_seqs, 1
         if max_q > once:
             blocks, deep = block_count(variant, block_q, num_seqs, tokens, max_q), -(-max_q // block_q)
-            if deep < few:  # more keep all processors busy, however long they are
-                deep = -(-longest_new(tokens, max_q, max_k, total_k) // block_q)
         others = (blocks - deep) * (total_k - max_k) / (num_seqs - 1) if num_seqs > 1 else 0
         wanted = programs * max_k / (deep * max_k + others or 1)
         most = min(max_k / tile, limit)
-        return choices[bisect(_EDGES, wanted if wanted < most else most)]
+        found = bisect(_EDGES, wanted if wanted < most else most)
+        # A window leaves no sequence much longer than others: nothing gained (14 batches of one H200, 0.77 to 1.06).
+        if variant == "warp_specialized" and num_seqs > 1 and left < 0 and max_k > 2 * PART_COST[0]:
+            wanted = most_parts(programs, max_k, least_keys(block_q, num_seqs, tokens, max_k, total_k))
+            if (bound := bisect(_EDGES, wanted if wanted < most else most)) > found:
+                return choices[bound], asked
+        return choices[found], 0
 
     return choose
 
@@ -112,8 +137,6 @@ def uncut(tile: int, max_k: float) -> bool:
 
 
 _prompts: Cache[tuple[Any, ...], int] = shared()
-# What each part of a block's keys costs beside them, in keys, where there are so many parts: (constant, of each part).
-PART_COST = (680, 130)
 
 
 def prompt_segments(call: Call, block_q: int) -> int:
@@ -147,23 +170,23 @@ def _prompt_segments(call: Call, block_q: int) -> int:
 
 
 def seen_keys(tile: int, left: int, num_seqs: int, max_k: int, total_k: int) -> tuple[int, int]:
-    """(keys of the longest sequence, of all sequences) that a tile of a new token's window reaches; left < 0: all."""
-    if left < 0:
-        return max_k, total_k
+    """(keys of the longest sequence, of all sequences) that a tile of a new token's window reaches."""
     max_k = min(max_k, left + 1 + tile)
     return max_k, min(total_k, num_seqs * max_k)
 
 
 def cut(config: Config, call: Call) -> Config:
-    """The config with `num_segments` in place of `programs_per_sm`."""
+    """The config with `num_segments` in place of `programs_per_sm`; sets the call's `programs`."""
     layout = call.layout
-    max_k, total_k = seen_keys(config.TILE_SIZE, call.left, layout.num_seqs, call.max_k, call.total_k)
     key = (id(config), layout.kind)  # equal configs are one object, see `config.normalise`
     found = _cuts.get(key)
     if found is None:
         made = cutter(config, layout.group, layout.heads_kv, layout.device.processors)
         found = _cuts.keep(key, (config, made))
-    return found[1](layout.num_seqs, layout.tokens, call.max_q, max_k, total_k)
+    config, call.programs = found[1](
+        layout.num_seqs, layout.tokens, call.max_q, call.max_k, call.total_k, call.left
+    )
+    return config
 
 
 def with_segments(config: Config, segments: int) -> Config:

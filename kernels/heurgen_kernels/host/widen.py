@@ -148,7 +148,7 @@ def widened(call: Call, above: int = 0, block_q: int = 0) -> Call | None:
         v_scale, call.out_scale, None, at[3] if above else call.blocks, block_q or call.block_q, total_k=call.total_k,
         prefix=call.prefix, above=above, wide=Wide(room, memory, at),
     )  # fmt: skip
-    copy.layout = room.layout
+    copy.layout, copy.programs = room.layout, call.programs
     return copy
 
 

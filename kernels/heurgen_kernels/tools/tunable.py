@@ -15,7 +15,7 @@ from ..config import normalise
 from ..host.apart import parts_of, taken_apart
 from ..host.dispatch import compiling
 from ..host.nearest import unspilled
-from ..host.segments import cutter, seen_keys
+from ..host.segments import cutter
 from ..host.select import NO_WINDOW
 from .reference import reference_attention
 
@@ -308,8 +308,9 @@ class Tunable:
         return not (variant == "mixed" and (f["max_seqlen_q"] == 1 or f["num_seqs"] == 1))
 
     def launched(self, config: Mapping[str, Any], scenario: Any, device: Any) -> Mapping[str, Any]:
-        """What `programs_per_sm` comes to: `num_segments`, the same for many of its values; 128 rows for 192 where the
-        launch takes these. A batch that is taken apart is launched as the config says.
+        """What `programs_per_sm` comes to: `num_segments`, the same for many of its values, and itself where the kernel
+        finds the number of parts; 128 rows for 192 where the launch takes these. A batch that is taken apart is
+        launched as the config says.
         """
         f, heads_kv = scenario.features, scenario.features["num_kv_heads"]
         given = normalise(config)
@@ -318,11 +319,13 @@ class Tunable:
         choose = cutter(given, f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
         window = f.get("window", NO_WINDOW)  # static_grid has no such feature
         left = window - 1 if window < NO_WINDOW else -1
-        keys = seen_keys(config["TILE_SIZE"], left, f["num_seqs"], f["max_seqlen_k"], f["total_seqlen_k"])
-        taken = choose(f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], *keys)
+        taken, programs = choose(
+            f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], f["max_seqlen_k"], f["total_seqlen_k"], left
+        )  # fmt: skip
         both = f["fresh"] and f["max_seqlen_k"] > f["max_seqlen_q"]
         runs = unspilled(taken, f["head_size"], both, left >= 0, f.get("softcap", False))._asdict()
-        return {name: runs[name] for name in (*config, "num_segments") if name != "programs_per_sm"}
+        found = {name: runs[name] for name in (*config, "num_segments") if name != "programs_per_sm"}
+        return found | {"programs_per_sm": config["programs_per_sm"]} if programs else found
 
 
 tunable = Tunable()

@@ -15,6 +15,7 @@ from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.metadata import build_metadata_host
 from heurgen_kernels.host.plan import (
     SCRATCH_LIMIT,
+    SCRATCH_LIMIT_UNSURE,
     kept_rows,
     launch_grid,
     make_plan,
@@ -264,5 +265,6 @@ def test_scratch_holds_exactly_what_the_limit_allows():
     call = checked({name: on_meta(value) for name, value in batch.items()}, HOPPER)
     plan = make_plan(call, Config("split_kv", 16, 64, 4, 2, 8))
     item = 8 * 4 * (64 + 2) * 4  # parts, rows of each, elements with M and L, bytes
-    assert scratch_fits(plan, SCRATCH_LIMIT // item)
-    assert not scratch_fits(plan, SCRATCH_LIMIT // item + 1)
+    for programs, limit in ((0, SCRATCH_LIMIT), (264, SCRATCH_LIMIT_UNSURE)):
+        assert scratch_fits(plan, limit // item, programs)
+        assert not scratch_fits(plan, limit // item + 1, programs)

@@ -19,7 +19,8 @@ from heurgen_kernels.host.segments import (
     cut,
     cutter,
     heads_of_block,
-    longest_new,
+    least_keys,
+    most_parts,
     prompt_segments,
     seen_keys,
     uncut,
@@ -36,7 +37,7 @@ def parts(programs, lengths, variant="split_kv", block_m=16, tile=16, **more):
     """Parts for a batch of (query tokens, tokens attended to)."""
     queries, keys = zip(*lengths, strict=True)
     choose = cutter(Config(variant, block_m, tile, programs_per_sm=programs), **(LLAMA | more))
-    return choose(len(lengths), sum(queries), max(queries), max(keys), sum(keys)).num_segments
+    return choose(len(lengths), sum(queries), max(queries), max(keys), sum(keys), -1)[0].num_segments
 
 
 @pytest.mark.parametrize(
@@ -65,41 +66,56 @@ def test_more_programs_and_more_uneven_lengths_never_mean_fewer_parts():
         assert {*found, even, uneven} <= set(SEGMENTS)
 
 
-def test_a_long_chunk_among_decodes_is_cut_for_its_own_blocks():
-    """16 heads to one KV head: 3 parts of the chunk's 88 blocks alone fill the processors twice; at the mean length of
-    all sequences its blocks would be cut into 12.
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [(129, 17853), (21, 21), (145, 145)],
+        [(657, 657), (155, 5393)],
+        [(1, 3000)] * 8 + [(700, 6900)],
+        [(1, 9000), (700, 700)],
+        [(7600, 15792), (592, 592)],
+        [(500, 5000), (480, 4000)],
+        [(0, 0), (64, 900)],
+        [(64, 900)] * 3 + [(0, 5)],
+        [(1, 1), (1, 1)],
+    ],
+)
+@pytest.mark.parametrize("block_q", [1, 16, 32])
+def test_the_fewest_keys_that_blocks_read(lengths, block_q):
+    queries, keys = zip(*lengths, strict=True)
+    read = sum(-(-q // block_q) * k for q, k in lengths)
+    given = len(lengths), sum(queries), max(keys), sum(keys) - sum(k for q, k in lengths if not q)
+    assert 0 < least_keys(block_q, *given) <= read
+
+
+def test_the_device_counts_blocks_where_the_host_cannot_know_them():
+    """The end of a long prompt, 10 blocks beside 42 of another one, or 42 blocks beside 10: as many parts at the most
+    as the first has. One sequence, or such as are all of one length and new, leave nothing open; few keys and those in
+    a window gain nothing.
     """
-    lengths = [(1, 1000)] * 40 + [(700, 6900)]
-    assert parts(2, lengths, "warp_specialized", 128, 128, group=16, heads_kv=1) == 3
-    assert parts(2, lengths[:-1], "warp_specialized", 128, 128, group=16, heads_kv=1) == 6
+    choose = cutter(Config("warp_specialized", 128, 128, 4, 2, programs_per_sm=1), 8, 3, 132)
+    whole, cut_in_three = (Config("warp_specialized", 128, 128, 4, 2, parts) for parts in (1, 3))
+    assert choose(2, 812, 657, 5393, 6050, -1) == (cut_in_three, 132)
+    assert choose(2, 812, 657, 5393, 6050, 4095) == (whole, 0)
+    assert choose(2, 812, 657, 1300, 1957, -1) == (whole, 0)
+    assert choose(1, 657, 657, 5393, 5393, -1) == (whole, 0)
+    assert choose(40, 40 * 300, 300, 300, 40 * 300, -1) == (whole, 0)
+    split = cutter(Config("split_kv", 16, 128, 4, 2, programs_per_sm=1), 8, 3, 132)
+    assert split(2, 812, 657, 5393, 6050, -1)[1] == 0
 
 
 @pytest.mark.parametrize(
-    ("lengths", "expected"),
+    ("programs", "longest", "read", "parts"),
     [
-        ([(129, 17853), (21, 21), (145, 145)], 129),  # all cached tokens are its own
-        ([(657, 657), (155, 5393)], 155),
-        ([(700, 9000)], 700),
-        ([(300, 300), (1788, 1788)], 1788),
-        ([(1, 3000)] * 8 + [(700, 6900)], 700),  # more are cached than it can have
-        ([(7600, 15792), (592, 592)], 7600),
-        ([(500, 5000), (480, 4000)], 500),
-        ([(0, 0), (64, 900)], 64),
+        (16, 8192, 8192, 7.94),  # each part costs 130 keys: of 16, 2080 for 512 shorter ones
+        (16, 8192, 65536, 2),  # two parts take as long as all blocks at once
+        (16, 8192, 16 * 7500, 1),
+        (16, 2000, 2000, 3.92),  # 1490 keys saved for 1190
+        (16, 1500, 1500, 1),
     ],
 )
-def test_new_tokens_of_the_longest_sequence(lengths, expected):
-    queries, keys = zip(*lengths, strict=True)
-    assert longest_new(sum(queries), max(queries), max(keys), sum(keys)) == expected
-
-
-def test_the_end_of_a_long_prompt_is_cut_for_its_own_blocks():
-    """One H200, 24/3 heads of 128: 2.07 times as fast as uncut, since its 30 items keep 132 processors waiting."""
-    llama = {"group": 8, "heads_kv": 3}
-    assert parts(1, [(155, 5393), (657, 657)], "warp_specialized", 128, 128, **llama) == 3
-    assert parts(1, [(657, 5393), (155, 155)], "warp_specialized", 128, 128, **llama) == 1
-    # many blocks keep them busy whichever sequence has them
-    long = [(5995, 11689), *[(297, 297)] * 39, *[(1, 200)] * 15]
-    assert parts(1, long, "warp_specialized", 128, 128, group=8, heads_kv=2) == 1
+def test_parts_are_worth_their_cost(programs, longest, read, parts):
+    assert most_parts(programs, longest, read) == pytest.approx(parts, abs=0.01)
 
 
 def test_few_keys_are_not_cut_however_many_programs_are_wanted():
@@ -178,7 +194,6 @@ def test_where_heads_lie_in_several_blocks(heads, lengths, left, block_q, heads_
 @pytest.mark.parametrize(
     ("left", "num_seqs", "max_k", "total_k", "seen"),
     [
-        (-1, 3, 900, 1700, (900, 1700)),
         (31, 3, 900, 1700, (48, 144)),
         (31, 3, 40, 90, (40, 90)),
         (0, 3, 900, 40, (17, 40)),

@@ -22,19 +22,21 @@ SLACK = gl.constexpr(8.0)
 
 
 @gluon.jit
-def zero_rows(buffers, slot, first, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):
-    """Rows first .. of a tile of V become 0. Both consumers do it, so that neither waits for the other."""
+def zero_rows(buffers, slot, low, high, TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr):
+    """Rows of a tile of V before `low` and from `high` on become 0. Both consumers do it, so that neither waits for the
+    other.
+    """
     ROWS: gl.constexpr = 16
     COUNT: gl.constexpr = D // COLUMNS
     CHUNKS: gl.constexpr = TILE // ROWS
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
     chunks = reinterpret(buffers, buffers.dtype, [STAGES * COUNT * CHUNKS, ROWS, COLUMNS], buffers.layout)
-    for chunk in range(first // ROWS, CHUNKS):
+    for chunk in range(gl.where(low > 0, 0, high // ROWS), CHUNKS):
         rows = chunk * ROWS + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
         for column in gl.static_range(COUNT):
             here = chunks.index((slot * COUNT + column) * CHUNKS + chunk)
             values = here.load(LAYOUT)
-            here.store(gl.where((rows < first)[:, None], values, gl.zeros_like(values)))
+            here.store(gl.where(((rows >= low) & (rows < high))[:, None], values, gl.zeros_like(values)))
     fence_async_shared()
 
 
@@ -53,15 +55,20 @@ def tile_keys(t, context, q_len, tiles, TILE: gl.constexpr, FRESH: gl.constexpr,
 
 
 @gluon.jit
-def zero_tail(
-    t, slot, phase, context, q_len, v_buffers, v_ready, tiles, TILE: gl.constexpr, D: gl.constexpr,
-    STAGES: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
+def zero_unseen(
+    t, slot, phase, context, q_len, left, v_buffers, v_ready, tiles, TILE: gl.constexpr, D: gl.constexpr,
+    STAGES: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
 ):  # fmt: skip
-    """Rows of V behind the last key become 0: they may hold anything."""
-    start, limit, _offset = tile_keys(t, context, q_len, tiles, TILE, FRESH, PREFIX)
-    if limit < start + TILE:
+    """Rows of V become 0 that lie behind the last key or before the window of the sequence's first new token: they may
+    hold anything, since a server frees pages that no window reaches any more.
+    """
+    start, limit, offset = tile_keys(t, context, q_len, tiles, TILE, FRESH, PREFIX)
+    low, high = 0, limit - start
+    if WINDOW:
+        low = offset - left - start
+    if (high < TILE) | (low > 0):
         mbarrier.wait(v_ready.index(slot), phase)
-        zero_rows(v_buffers, slot, gl.maximum(limit - start, 0), TILE, D, STAGES)
+        zero_rows(v_buffers, slot, low, gl.maximum(high, 0), TILE, D, STAGES)
 
 
 @gluon.jit
@@ -263,8 +270,9 @@ def attend_tiles(
             edge = edge | behind_window(begin + turn, last_token, context, left, tiles, TILE, FRESH, PREFIX)
         if edge:
             if not ASIDE:
-                zero_tail(
-                    begin + turn, slot, phase, context, q_len, v_buffers, v_ready, tiles, TILE, D, STAGES, FRESH, PREFIX
+                zero_unseen(
+                    begin + turn, slot, phase, context, q_len, left, v_buffers, v_ready, tiles, TILE, D, STAGES, WINDOW,
+                    FRESH, PREFIX,
                 )  # fmt: skip
             s = masked_scores(
                 s, begin + turn, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX,
@@ -277,9 +285,10 @@ def attend_tiles(
         if ASIDE:  # noqa: SIM102
             # The assembler moves the wait for the values to the front of its block of instructions. Without a branch
             # here that is before the softmax, which would not hide the products.
-            if turn < masked:
-                zero_tail(
-                    begin + turn, slot, phase, context, q_len, v_buffers, v_ready, tiles, TILE, D, STAGES, FRESH, PREFIX
+            if edge:
+                zero_unseen(
+                    begin + turn, slot, phase, context, q_len, left, v_buffers, v_ready, tiles, TILE, D, STAGES, WINDOW,
+                    FRESH, PREFIX,
                 )  # fmt: skip
         acc, more = added(begun, begun_more, SPLIT)
         mbarrier.arrive(v_empty.index(before))
@@ -323,9 +332,9 @@ def attend_item(
         s = warpgroup_mma_wait(0, deps=[products(queries, k_buffers.index(slot), zero)])
         mbarrier.arrive(k_empty.index(slot))
         s = capped(s, inner, SOFTCAP)
-        zero_tail(
-            begin, slot, phase, context, q_len, v_buffers, v_ready, tiles, TILE, D, STAGES, FRESH, PREFIX
-        )
+        zero_unseen(
+            begin, slot, phase, context, q_len, left, v_buffers, v_ready, tiles, TILE, D, STAGES, WINDOW, FRESH, PREFIX,
+        )  # fmt: skip
         s = masked_scores(
             s, begin, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX, S_LAYOUT
         )

@@ -9,7 +9,7 @@ from triton.experimental.gluon import language as gl
 
 from .attend import LOWEST
 from .consume import finished, row_places
-from .items import await_former, locate_block, part_count, part_tiles, survey, tile_counts
+from .items import await_former, locate_block, part_count, read_cut, tile_counts
 
 ELEMENTS = gl.constexpr(512)  # of a part that a program reads: with four parts at once 64 registers a thread
 
@@ -68,24 +68,20 @@ def combine_prompts_kernel(
     _, block, token0, q_len, context = locate_block(
         tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q
     )
-    _, longest, _, _ = survey(tensors.cu, tensors.lens, num_seqs, 0)
     tiles = tile_counts(
         block, q_len, context, left, right, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW, features.FRESH,
         features.PREFIX,
     )  # fmt: skip
-    per_segment = part_tiles(
-        longest, left, right, max_segments, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW
-    )
-    _, segments = part_count(tiles, per_segment, max_segments)
-    there = (segments > 1) & (first < BLOCK_Q * G) & (block * BLOCK_Q + first // G < q_len)
+    there = (first < BLOCK_Q * G) & (block * BLOCK_Q + first // G < q_len)
     if features.ABOVE > 0:  # `blocks` has none of the small sequences
         there = there & (number < gl.load(tensors.blocks + num_seqs))
-    if there | (item == gl.num_programs(0) - 1):
-        await_former()
-    if there:
+    await_former()
+    longest_segments, per_segment = read_cut(tensors.part, part_rows, D)
+    _, segments = part_count(tiles, per_segment, longest_segments)
+    if there & (segments > 1):
         acc, M, L = combine_rows(
-            tensors, part_rows, item.to(gl.int64) * max_segments * BLOCK_M + first, BLOCK_M, segments, ROWS, sizes.D, D,
-            LAYOUT,
+            tensors, part_rows, item.to(gl.int64) * max_segments * BLOCK_M + first, BLOCK_M, segments, ROWS,
+            sizes.D, D, LAYOUT,
         )  # fmt: skip
         acc = finished(acc, M, L, tensors.sinks, tensors.v_scale, head * G, first, G)
         places, keep = row_places(

@@ -74,12 +74,17 @@ def locate_block(cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q: gl.con
 
 
 @gluon.jit
-def survey(cu_ptr, lens_ptr, num_seqs, ABOVE: gl.constexpr):
+def survey(
+    cu_ptr, lens_ptr, num_seqs, most, BLOCK_Q: gl.constexpr, TILE: gl.constexpr, ABOVE: gl.constexpr,
+    CUT: gl.constexpr,
+):  # fmt: skip
     """(sequences at the front with one query token each, longest sequence, whether one of those at the front is it,
-    the sequence with most tokens before its new ones, more than ABOVE, or the last one where no sequence has any).
+    the sequence with most tokens before its new ones, more than ABOVE, or the last one where no sequence has any,
+    tiles of all Q blocks of a head, as many as the sequence has, where CUT). most: of `seen_by_block`.
     """
     leading, decode, other = 0, 0, 0
-    most, late = 0, num_seqs - 1
+    before_most, late = 0, num_seqs - 1
+    all_tiles = 0.0
     for first in range(0, num_seqs, 128):
         index = first + gl.arange(0, 128, ONE_WARP)
         there = index < num_seqs
@@ -92,10 +97,14 @@ def survey(cu_ptr, lens_ptr, num_seqs, ABOVE: gl.constexpr):
         other = gl.maximum(other, gl.max(gl.where(in_front, 0, lengths), 0))
         before = gl.where(in_front | (ends - begins <= ABOVE), 0, lengths - (ends - begins))
         top = gl.max(before, 0)
-        late = gl.where(top > most, gl.max(gl.where(before == top, index, 0), 0), late)
-        most = gl.maximum(most, top)
+        late = gl.where(top > before_most, gl.max(gl.where(before == top, index, 0), 0), late)
+        before_most = gl.maximum(before_most, top)
+        if CUT:
+            blocks = (ends - begins + BLOCK_Q - 1) // BLOCK_Q
+            tiles = (gl.minimum(lengths, most) + TILE - 1) // TILE
+            all_tiles += gl.sum(blocks.to(gl.float32) * tiles.to(gl.float32), 0)
     decodes_are_long = uniform(gl.where(decode > other, 1, 0)) > 0
-    return uniform(leading), uniform(gl.maximum(decode, other)), decodes_are_long, uniform(late)
+    return uniform(leading), uniform(gl.maximum(decode, other)), decodes_are_long, uniform(late), all_tiles
 
 
 @gluon.jit
@@ -145,14 +154,45 @@ def tile_counts(
 
 
 @gluon.jit
-def part_tiles(
-    longest, left, right, max_segments, BLOCK_Q: gl.constexpr, TILE: gl.constexpr, CAUSAL: gl.constexpr,
-    WINDOW: gl.constexpr,
-):  # fmt: skip
-    """Tiles of a segment where the batch's longest sequence is cut into max_segments."""
+def seen_by_block(
+    left, right, BLOCK_Q: gl.constexpr, TILE: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr
+):
+    """Tokens of a sequence that the tiles of a Q block have at the most."""
+    most = 1 << 30
     if WINDOW and CAUSAL:
-        longest = gl.minimum(longest, left + right + BLOCK_Q + TILE)
-    return gl.maximum((longest + TILE * max_segments - 1) // (TILE * max_segments), 1)
+        most = left + right + BLOCK_Q + TILE
+    return most
+
+
+@gluon.jit
+def cut_into(longest, all_tiles, programs, max_segments, HKV: gl.constexpr, TILE: gl.constexpr):
+    """(segments of the longest sequence, tiles of a segment). longest: tokens that a Q block of it sees; programs: as
+    many as all Q blocks' tiles would give, had each program as many as a segment; 0: there are max_segments.
+    all_tiles: see `survey`.
+    """
+    tiles = gl.maximum((longest + TILE - 1) // TILE, 1)
+    segments = max_segments
+    if programs > 0:
+        wanted = programs.to(gl.float32) * tiles.to(gl.float32) / gl.maximum(all_tiles * HKV, 1.0)
+        nearest = gl.minimum(wanted, max_segments.to(gl.float32)) + 0.5
+        segments = uniform(gl.maximum(nearest.to(gl.int32), 1))
+    return segments, (tiles + segments - 1) // segments
+
+
+@gluon.jit
+def leave_cut(part_ptr, part_rows, segments, per_segment, D: gl.constexpr):
+    """Tell the second launch, behind all parts in the scratch, what `cut_into` found."""
+    place = part_ptr + part_rows.to(gl.int64) * (D + 2)
+    gl.store(place, segments.to(gl.float32))
+    gl.store(place + 1, per_segment.to(gl.float32))
+
+
+@gluon.jit
+def read_cut(part_ptr, part_rows, D: gl.constexpr):
+    """What `leave_cut` left."""
+    place = part_ptr + part_rows.to(gl.int64) * (D + 2)
+    segments = gl.load(place, cache_modifier=".cg").to(gl.int32)
+    return segments, gl.load(place + 1, cache_modifier=".cg").to(gl.int32)
 
 
 @gluon.jit

@@ -11,15 +11,19 @@ from .produce import JOB_SIZE, JOBS, produce
 
 
 @gluon.jit(
-    do_not_specialize=["left", "right", "table_stride", "num_seqs", "part_rows", "max_segments", "numbers"]
-)
+    do_not_specialize=[
+        "left", "right", "table_stride", "num_seqs", "part_rows", "max_segments", "numbers", "programs",
+    ]
+)  # fmt: skip
 def warp_specialized_kernel(
     tensors, k_desc, v_desc, new_k_desc, new_v_desc, part_rows, scale, softcap, left, right, table_stride, num_seqs,
-    max_segments, numbers,
+    max_segments, numbers, programs,
     sizes: gl.constexpr, strides: gl.constexpr, features: gl.constexpr, BLOCK_M: gl.constexpr, TILE: gl.constexpr,
     STAGES: gl.constexpr, CHUNK: gl.constexpr, HEADS: gl.constexpr,
 ):  # fmt: skip
-    """Grid: (programs,). CHUNK: tokens of a page that one copy loads. HEADS: of a KV head's, in a Q block."""
+    """Grid: (programs that share the items,). max_segments, programs: see `cut_into`; the scratch has room for
+    max_segments of each block. CHUNK: tokens of a page that one copy loads. HEADS: of a KV head's, in a Q block.
+    """
     G: gl.constexpr = HEADS  # constexprs of their own: a partition takes no plain numbers
     REPEAT: gl.constexpr = sizes.G // HEADS
     HKV: gl.constexpr = sizes.HKV * REPEAT
@@ -84,9 +88,9 @@ def warp_specialized_kernel(
                 TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
             )) if which < CONSUMERS else (produce, (
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
-                tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
-                num_seqs, max_segments, numbers, HKV, REPEAT, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK,
-                TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, ABOVE, CUT,
+                tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, tensors.part, part_rows,
+                left, right, table_stride, num_seqs, max_segments, numbers, programs, HKV, REPEAT, BLOCK_Q, PAGE,
+                K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, ABOVE, CUT,
             ))
             for which in ((0, 1, 2, 3) if THREE else (0, 1, 2))
         ],

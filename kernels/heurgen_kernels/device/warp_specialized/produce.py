@@ -8,13 +8,15 @@ from ..spelling import async_load, reinterpret
 from .items import (
     ONE_WARP,
     blocks_of,
+    cut_into,
     in_turn,
     item_at,
+    leave_cut,
     locate_block,
     longest_but,
     part_count,
-    part_tiles,
     put_last,
+    seen_by_block,
     survey,
     tile_counts,
     tile_place,
@@ -91,21 +93,30 @@ def next_work(count_ptr):
 @gluon.jit
 def produce(
     k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr, cu_ptr,
-    blocks_ptr, lens_ptr, count_ptr, left, right, table_stride, num_seqs, max_segments, numbers, HKV: gl.constexpr,
-    REPEAT: gl.constexpr, BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr, K_TOK: gl.constexpr,
-    K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr, D: gl.constexpr,
-    STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr, PREFIX: gl.constexpr,
-    ABOVE: gl.constexpr, CUT: gl.constexpr,
+    blocks_ptr, lens_ptr, count_ptr, part_ptr, part_rows, left, right, table_stride, num_seqs, max_segments, numbers,
+    programs, HKV: gl.constexpr, REPEAT: gl.constexpr, BLOCK_Q: gl.constexpr, PAGE: gl.constexpr,
+    K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr,
+    TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr,
+    FRESH: gl.constexpr, PREFIX: gl.constexpr, ABOVE: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them.
 
-    HKV: heads that items have, REPEAT of which read one KV head.
+    HKV: heads that items have, REPEAT of which read one KV head. max_segments, programs: see `cut_into`.
     """
     k_ready, k_empty, v_ready, v_empty = barriers
     job_ready, job_empty = job_barriers
     PAGE_ROWS: gl.constexpr = K_PAGE // K_TOK
-    decodes, longest, decodes_are_long, late = survey(cu_ptr, lens_ptr, num_seqs, ABOVE)
-    per_segment = part_tiles(longest, left, right, max_segments, BLOCK_Q, TILE, CAUSAL, WINDOW)
+    most = seen_by_block(left, right, BLOCK_Q, TILE, CAUSAL, WINDOW)
+    decodes, longest, decodes_are_long, late, all_tiles = survey(
+        cu_ptr, lens_ptr, num_seqs, most, BLOCK_Q, TILE, ABOVE, CUT
+    )
+    longest_segments, per_segment = max_segments, 1
+    if CUT:
+        longest_segments, per_segment = cut_into(
+            gl.minimum(longest, most), all_tiles, programs, max_segments, HKV, TILE
+        )
+        if gl.program_id(0) == 0:
+            leave_cut(part_ptr, part_rows, longest_segments, per_segment, D)
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
     decodes = gl.where(decodes_are_long, decodes, 0)
@@ -118,20 +129,20 @@ def produce(
         # Segments that blocks of other sequences have at the most: items of more would be looked at in vain. Where
         # decodes come in between, not all of the first blocks are the late sequence's.
         _, rest_segments = part_count(
-            (0, longest_but(lens_ptr, num_seqs, late) // TILE + 2, 0, 0, 0, 0), per_segment, max_segments
+            (0, longest_but(lens_ptr, num_seqs, late) // TILE + 2, 0, 0, 0, 0), per_segment, longest_segments
         )
-        rest_segments = gl.where(decodes > 0, max_segments, rest_segments)
+        rest_segments = gl.where(decodes > 0, longest_segments, rest_segments)
     loaded = 0
     item = 0
     work = gl.program_id(0)
-    while work < (late_blocks * max_segments + (numbers - late_blocks) * rest_segments) * HKV:
-        turn, head, segment = item_at(work, late_blocks, max_segments, rest_segments, HKV)
+    while work < (late_blocks * longest_segments + (numbers - late_blocks) * rest_segments) * HKV:
+        turn, head, segment = item_at(work, late_blocks, longest_segments, rest_segments, HKV)
         number = put_last(in_turn(turn, decodes, numbers), late_begin, late_end, numbers)
         sequence, block, token0, q_len, context = locate_block(
             cu_ptr, blocks_ptr, lens_ptr, number, num_seqs, BLOCK_Q
         )
         tiles = tile_counts(block, q_len, context, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, FRESH, PREFIX)
-        total, segments = part_count(tiles, per_segment, max_segments)
+        total, segments = part_count(tiles, per_segment, longest_segments)
         if (block * BLOCK_Q < q_len) & (segment < segments):
             begin = total * segment // segments
             count = total * (segment + 1) // segments - begin
