@@ -109,6 +109,8 @@ def arguments_of(plan: Plan, call: Call, rows: int) -> tuple[Any, ...]:
     numbers: tuple[Any, ...] = (rows, call.left, call.right, call.layout.num_seqs)
     if plan.variant == "static_grid":
         numbers = (*numbers, call.forced)
+    elif plan.variant == "warp_specialized":
+        numbers = (*numbers, call.programs)
     return (*numbers, *plan.second_constants)
 
 

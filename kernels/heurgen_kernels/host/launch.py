@@ -56,8 +56,6 @@ def settle_cache_keys() -> None:
 
 # Where kernels take their descriptors: of cached pages (K, V) and of new tokens (K, V).
 SLOTS = ((1, 2), (3, 4))
-# Behind all parts in the scratch of warp_specialized: what its `leave_cut` leaves there.
-CUT_NUMBERS = 2
 # Of a launch: the plan, the call, `addresses_of`, the grid, the stream, and what `arguments_of` makes.
 Given = tuple[Plan, Call, tuple[int, ...], tuple[int, ...], int, tuple[Any, ...], tuple[Any, ...]]
 _plans: Cache[tuple[Any, ...], Plan] = shared()
@@ -142,8 +140,7 @@ def arguments_of(
     part, count, rows = None, None, 0
     if plan.segments > 1:
         rows = items * plan.segments * plan.kept
-        told = CUT_NUMBERS if plan.variant == "warp_specialized" else 0
-        part = torch.empty(rows * (plan.d_pad + 2) + told, dtype=torch.float32, device=layout.place)
+        part = torch.empty(rows * (plan.d_pad + 2), dtype=torch.float32, device=layout.place)
         call.part = part
     counted = plan.counters + plan.item_counters * items
     if counted:

@@ -89,12 +89,13 @@ def least_keys(block_q: int, num_seqs: int, tokens: int, max_k: int, total_k: in
 
 
 def most_parts(programs: float, max_k: int, read: float) -> float:
-    """Parts of the longest sequence that its keys are worth, if all Q blocks read so many; 1 where the others keep the
-    programs busy as long as its blocks, or nearly. `PART_COST` is of parts; a sequence gains no more than its keys.
+    """Parts of the longest sequence that its keys are worth, if all Q blocks read so many; 1 where they save less than
+    twice their cost, since the blocks may read more: on a test of 540 batches of a server as good as once the cost, of
+    which a sixth more are cut for nothing.
     """
     parts = min(programs * max_k / read, (max_k / PART_COST[1]) ** 0.5)
     saved = max_k - max(max_k / parts, read / programs)
-    return parts if saved > PART_COST[0] + PART_COST[1] * parts else 1
+    return parts if saved > 2 * (PART_COST[0] + PART_COST[1] * parts) else 1
 
 
 def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Chooser:
@@ -121,8 +122,8 @@ def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Choos
         wanted = programs * max_k / (deep * max_k + others or 1)
         most = min(max_k / tile, limit)
         found = bisect(_EDGES, wanted if wanted < most else most)
-        # A window leaves no sequence much longer than others: nothing gained (14 batches of one H200, 0.77 to 1.06).
-        if variant == "warp_specialized" and num_seqs > 1 and left < 0 and max_k > 2 * PART_COST[0]:
+        # A window leaves no sequence much longer than others: nothing gained (10 batches of one H200, 0.77 to 1.06).
+        if variant == "warp_specialized" and num_seqs > 1 and left < 0 and max_k > 4 * PART_COST[0]:
             wanted = most_parts(programs, max_k, least_keys(block_q, num_seqs, tokens, max_k, total_k))
             if (bound := bisect(_EDGES, wanted if wanted < most else most)) > found:
                 return choices[bound], asked

@@ -112,8 +112,7 @@ def fits_the_signature(plan, call, items, blocks):
     tensors = given["tensors"]
     assert (tensors.q, tensors.k, tensors.lens, tensors.sinks) == (call.q, call.k, call.lens, call.sinks)
     if plan.segments > 1:
-        told = 2 if plan.variant == "warp_specialized" else 0
-        assert tensors.part.numel() == given["part_rows"] * (plan.d_pad + 2) + told
+        assert tensors.part.numel() == given["part_rows"] * (plan.d_pad + 2)
         assert tensors.counters.numel() >= plan.counters + plan.item_counters * items
     if combined:
         second_fits(plan, call, given)

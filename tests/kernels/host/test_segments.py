@@ -110,8 +110,8 @@ def test_the_device_counts_blocks_where_the_host_cannot_know_them():
         (16, 8192, 8192, 7.94),  # each part costs 130 keys: of 16, 2080 for 512 shorter ones
         (16, 8192, 65536, 2),  # two parts take as long as all blocks at once
         (16, 8192, 16 * 7500, 1),
-        (16, 2000, 2000, 3.92),  # 1490 keys saved for 1190
-        (16, 1500, 1500, 1),
+        (16, 4000, 4000, 5.55),  # 3279 keys saved for 1401
+        (16, 3000, 3000, 1),  # 2375 for 1304
     ],
 )
 def test_parts_are_worth_their_cost(programs, longest, read, parts):

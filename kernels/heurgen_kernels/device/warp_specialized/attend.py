@@ -31,7 +31,9 @@ def zero_rows(buffers, slot, low, high, TILE: gl.constexpr, D: gl.constexpr, STA
     CHUNKS: gl.constexpr = TILE // ROWS
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
     chunks = reinterpret(buffers, buffers.dtype, [STAGES * COUNT * CHUNKS, ROWS, COLUMNS], buffers.layout)
-    for chunk in range(gl.where(low > 0, 0, high // ROWS), CHUNKS):
+    begin = gl.where(low > 0, 0, high // ROWS)
+    end = gl.where(high < TILE, CHUNKS, (low + ROWS - 1) // ROWS)
+    for chunk in range(begin, end):
         rows = chunk * ROWS + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
         for column in gl.static_range(COUNT):
             here = chunks.index((slot * COUNT + column) * CHUNKS + chunk)
@@ -269,11 +271,12 @@ def attend_tiles(
         if WINDOW:
             edge = edge | behind_window(begin + turn, last_token, context, left, tiles, TILE, FRESH, PREFIX)
         if edge:
-            if not ASIDE:
-                zero_unseen(
-                    begin + turn, slot, phase, context, q_len, left, v_buffers, v_ready, tiles, TILE, D, STAGES, WINDOW,
-                    FRESH, PREFIX,
-                )  # fmt: skip
+            if not ASIDE:  # noqa: SIM102
+                if turn < masked:
+                    zero_unseen(
+                        begin + turn, slot, phase, context, q_len, left, v_buffers, v_ready, tiles, TILE, D, STAGES,
+                        WINDOW, FRESH, PREFIX,
+                    )  # fmt: skip
             s = masked_scores(
                 s, begin + turn, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX,
                 S_LAYOUT,
@@ -285,7 +288,7 @@ def attend_tiles(
         if ASIDE:  # noqa: SIM102
             # The assembler moves the wait for the values to the front of its block of instructions. Without a branch
             # here that is before the softmax, which would not hide the products.
-            if edge:
+            if turn < masked:
                 zero_unseen(
                     begin + turn, slot, phase, context, q_len, left, v_buffers, v_ready, tiles, TILE, D, STAGES, WINDOW,
                     FRESH, PREFIX,
@@ -347,6 +350,12 @@ def attend_item(
             PREFIX, S_LAYOUT,
         )  # fmt: skip
         last = (done + count - 1) % STAGES
+        if WINDOW:
+            # where windows begin in a tile that is not among the masked ones it is the last
+            zero_unseen(
+                begin + count - 1, last, (done + count - 1) // STAGES & 1, context, q_len, left, v_buffers, v_ready,
+                tiles, TILE, D, STAGES, WINDOW, FRESH, PREFIX,
+            )  # fmt: skip
         mbarrier.wait(v_ready.index(last), (done + count - 1) // STAGES & 1)
         if SPLIT:
             begun, begun_more = add_values(p, v_buffers.index(last), acc, more)

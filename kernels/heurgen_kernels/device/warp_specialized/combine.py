@@ -9,7 +9,7 @@ from triton.experimental.gluon import language as gl
 
 from .attend import LOWEST
 from .consume import finished, row_places
-from .items import await_former, locate_block, part_count, read_cut, tile_counts
+from .items import await_former, cut_into, locate_block, part_count, seen_by_block, survey, tile_counts
 
 ELEMENTS = gl.constexpr(512)  # of a part that a program reads: with four parts at once 64 registers a thread
 
@@ -51,12 +51,44 @@ def combine_rows(tensors, part_rows, row, step, segments, ROWS: gl.constexpr, HE
     return acc, M, L
 
 
-@gluon.jit(do_not_specialize=["left", "right", "num_seqs", "part_rows", "max_segments"])
+@gluon.jit
+def parts_of_block(
+    tensors, number, first, left, right, num_seqs, programs, max_segments, HKV: gl.constexpr, features: gl.constexpr,
+    G: gl.constexpr, BLOCK_Q: gl.constexpr, TILE: gl.constexpr,
+):  # fmt: skip
+    """(segments that Q block `number` is cut into, its number in its sequence, the sequence's first token, its query
+    length); 1 where its row `first` is none, and where nothing is cut, of which the others are not right.
+    """
+    most = seen_by_block(left, right, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW)
+    _, longest, _, _, all_tiles = survey(tensors.cu, tensors.lens, num_seqs, most, BLOCK_Q, TILE, 0, True)
+    longest_segments, per_segment = cut_into(
+        gl.minimum(longest, most), all_tiles, programs, max_segments, HKV, TILE
+    )
+    segments, block, token0, q_len = 1, 0, 0, 0
+    if (longest_segments > 1) & (first < BLOCK_Q * G):
+        _, block, token0, q_len, context = locate_block(
+            tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q
+        )
+        tiles = tile_counts(
+            block, q_len, context, left, right, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW, features.FRESH,
+            features.PREFIX,
+        )  # fmt: skip
+        _, segments = part_count(tiles, per_segment, longest_segments)
+        there = block * BLOCK_Q + first // G < q_len
+        if features.ABOVE > 0:  # `blocks` has none of the small sequences
+            there = there & (number < gl.load(tensors.blocks + num_seqs))
+        segments = gl.where(there, segments, 1)
+    return segments, block, token0, q_len
+
+
+@gluon.jit(do_not_specialize=["left", "right", "num_seqs", "part_rows", "programs", "max_segments"])
 def combine_prompts_kernel(
-    tensors, part_rows, left, right, num_seqs, max_segments, sizes: gl.constexpr, strides: gl.constexpr,
+    tensors, part_rows, left, right, num_seqs, programs, max_segments, sizes: gl.constexpr, strides: gl.constexpr,
     features: gl.constexpr, BLOCK_M: gl.constexpr, TILE: gl.constexpr, HEADS: gl.constexpr,
 ):  # fmt: skip
-    """Grid: (heads that items have * Q blocks, BLOCK_M / rows of a program)."""
+    """Grid: (heads that items have * Q blocks, BLOCK_M / rows of a program). programs, max_segments: of the first
+    launch, and what these come to is found anew: programs without work then end before it does.
+    """
     G: gl.constexpr = HEADS
     HKV: gl.constexpr = sizes.HKV * (sizes.G // HEADS)
     D: gl.constexpr = sizes.D_PAD
@@ -65,23 +97,15 @@ def combine_prompts_kernel(
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, 4], [128 // min(D, 128), min(D, 128) // 4], [1, 1], [1, 0])
     item, first = gl.program_id(0), gl.program_id(1) * ROWS
     head, number = item % HKV, item // HKV
-    _, block, token0, q_len, context = locate_block(
-        tensors.cu, tensors.blocks, tensors.lens, number, num_seqs, BLOCK_Q
+    segments, block, token0, q_len = parts_of_block(
+        tensors, number, first, left, right, num_seqs, programs, max_segments, HKV, features, G, BLOCK_Q, TILE
     )
-    tiles = tile_counts(
-        block, q_len, context, left, right, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW, features.FRESH,
-        features.PREFIX,
-    )  # fmt: skip
-    there = (first < BLOCK_Q * G) & (block * BLOCK_Q + first // G < q_len)
-    if features.ABOVE > 0:  # `blocks` has none of the small sequences
-        there = there & (number < gl.load(tensors.blocks + num_seqs))
-    await_former()
-    longest_segments, per_segment = read_cut(tensors.part, part_rows, D)
-    _, segments = part_count(tiles, per_segment, longest_segments)
-    if there & (segments > 1):
+    if (segments > 1) | (item == gl.num_programs(0) - 1):
+        await_former()
+    if segments > 1:
         acc, M, L = combine_rows(
-            tensors, part_rows, item.to(gl.int64) * max_segments * BLOCK_M + first, BLOCK_M, segments, ROWS,
-            sizes.D, D, LAYOUT,
+            tensors, part_rows, item.to(gl.int64) * max_segments * BLOCK_M + first, BLOCK_M, segments, ROWS, sizes.D, D,
+            LAYOUT,
         )  # fmt: skip
         acc = finished(acc, M, L, tensors.sinks, tensors.v_scale, head * G, first, G)
         places, keep = row_places(

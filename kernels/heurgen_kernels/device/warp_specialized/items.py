@@ -79,8 +79,8 @@ def survey(
     CUT: gl.constexpr,
 ):  # fmt: skip
     """(sequences at the front with one query token each, longest sequence, whether one of those at the front is it,
-    the sequence with most tokens before its new ones, more than ABOVE, or the last one where no sequence has any,
-    tiles of all Q blocks of a head, as many as the sequence has, where CUT). most: of `seen_by_block`.
+    the sequence with most tokens before its new ones, more than ABOVE, or the last one where no sequence has any, where
+    CUT tiles that all Q blocks of a head see, each all of its sequence). most: of `seen_by_block`.
     """
     leading, decode, other = 0, 0, 0
     before_most, late = 0, num_seqs - 1
@@ -102,7 +102,8 @@ def survey(
         if CUT:
             blocks = (ends - begins + BLOCK_Q - 1) // BLOCK_Q
             tiles = (gl.minimum(lengths, most) + TILE - 1) // TILE
-            all_tiles += gl.sum(blocks.to(gl.float32) * tiles.to(gl.float32), 0)
+            # whole numbers are multiplied, then added as floats: the second launch is to find the same sum
+            all_tiles += gl.sum((blocks * tiles).to(gl.float32), 0)
     decodes_are_long = uniform(gl.where(decode > other, 1, 0)) > 0
     return uniform(leading), uniform(gl.maximum(decode, other)), decodes_are_long, uniform(late), all_tiles
 
@@ -177,22 +178,6 @@ def cut_into(longest, all_tiles, programs, max_segments, HKV: gl.constexpr, TILE
         nearest = gl.minimum(wanted, max_segments.to(gl.float32)) + 0.5
         segments = uniform(gl.maximum(nearest.to(gl.int32), 1))
     return segments, (tiles + segments - 1) // segments
-
-
-@gluon.jit
-def leave_cut(part_ptr, part_rows, segments, per_segment, D: gl.constexpr):
-    """Tell the second launch, behind all parts in the scratch, what `cut_into` found."""
-    place = part_ptr + part_rows.to(gl.int64) * (D + 2)
-    gl.store(place, segments.to(gl.float32))
-    gl.store(place + 1, per_segment.to(gl.float32))
-
-
-@gluon.jit
-def read_cut(part_ptr, part_rows, D: gl.constexpr):
-    """What `leave_cut` left."""
-    place = part_ptr + part_rows.to(gl.int64) * (D + 2)
-    segments = gl.load(place, cache_modifier=".cg").to(gl.int32)
-    return segments, gl.load(place + 1, cache_modifier=".cg").to(gl.int32)
 
 
 @gluon.jit

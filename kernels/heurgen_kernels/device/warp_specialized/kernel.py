@@ -88,9 +88,9 @@ def warp_specialized_kernel(
                 TILE, D, D_PAD, STAGES, Q_TOK, Q_HEAD, O_TOK, O_HEAD, CAUSAL, WINDOW, SOFTCAP, FRESH, PREFIX,
             )) if which < CONSUMERS else (produce, (
                 k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs,
-                tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, tensors.part, part_rows,
-                left, right, table_stride, num_seqs, max_segments, numbers, programs, HKV, REPEAT, BLOCK_Q, PAGE,
-                K_PAGE, K_TOK, K_HEAD, NEW_HEAD, CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, ABOVE, CUT,
+                tensors.table, tensors.cu, tensors.blocks, tensors.lens, tensors.counters, left, right, table_stride,
+                num_seqs, max_segments, numbers, programs, HKV, REPEAT, BLOCK_Q, PAGE, K_PAGE, K_TOK, K_HEAD, NEW_HEAD,
+                CHUNK, TILE, D_PAD, STAGES, CAUSAL, WINDOW, FRESH, PREFIX, ABOVE, CUT,
             ))
             for which in ((0, 1, 2, 3) if THREE else (0, 1, 2))
         ],

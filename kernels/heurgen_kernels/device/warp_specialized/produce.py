@@ -11,7 +11,6 @@ from .items import (
     cut_into,
     in_turn,
     item_at,
-    leave_cut,
     locate_block,
     longest_but,
     part_count,
@@ -93,11 +92,11 @@ def next_work(count_ptr):
 @gluon.jit
 def produce(
     k_desc, v_desc, new_k_desc, new_v_desc, k_buffers, v_buffers, barriers, job_barriers, jobs, table_ptr, cu_ptr,
-    blocks_ptr, lens_ptr, count_ptr, part_ptr, part_rows, left, right, table_stride, num_seqs, max_segments, numbers,
-    programs, HKV: gl.constexpr, REPEAT: gl.constexpr, BLOCK_Q: gl.constexpr, PAGE: gl.constexpr,
-    K_PAGE: gl.constexpr, K_TOK: gl.constexpr, K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr,
-    TILE: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr,
-    FRESH: gl.constexpr, PREFIX: gl.constexpr, ABOVE: gl.constexpr, CUT: gl.constexpr,
+    blocks_ptr, lens_ptr, count_ptr, left, right, table_stride, num_seqs, max_segments, numbers, programs,
+    HKV: gl.constexpr, REPEAT: gl.constexpr, BLOCK_Q: gl.constexpr, PAGE: gl.constexpr, K_PAGE: gl.constexpr,
+    K_TOK: gl.constexpr, K_HEAD: gl.constexpr, NEW_HEAD: gl.constexpr, CHUNK: gl.constexpr, TILE: gl.constexpr,
+    D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, FRESH: gl.constexpr,
+    PREFIX: gl.constexpr, ABOVE: gl.constexpr, CUT: gl.constexpr,
 ):  # fmt: skip
     """The producer: finds items, hands them over, loads K of tile t + 1 before V of tile t, as consumers want them.
 
@@ -115,8 +114,6 @@ def produce(
         longest_segments, per_segment = cut_into(
             gl.minimum(longest, most), all_tiles, programs, max_segments, HKV, TILE
         )
-        if gl.program_id(0) == 0:
-            leave_cut(part_ptr, part_rows, longest_segments, per_segment, D)
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
     decodes = gl.where(decodes_are_long, decodes, 0)
