@@ -117,8 +117,8 @@ def replayed(**given: Any) -> torch.Tensor:
 
 @contextmanager
 def freed(batch: dict[str, Any], left: int) -> Iterator[None]:
-    """Inside, NaN lies in the pages where no window of `left` keys behind a query reaches any more, as a server may
-    leave them that takes such pages back.
+    """Inside, NaN lies in pages that no window of `left` keys behind a query reaches any more: a server takes such
+    pages back.
     """
     caches = [batch["key_cache"], batch["value_cache"]]
     if caches[0].element_size() == 1:
@@ -127,7 +127,7 @@ def freed(batch: dict[str, Any], left: int) -> Iterator[None]:
     slots = [
         (row, at)
         for row, length in enumerate(batch["seq_lens"].tolist())
-        for at in range(max(length - starts[row + 1] + starts[row] - left, 0))
+        for at in range(max(length - starts[row + 1] + starts[row] - left, 0) // page * page)
     ]
     place = torch.tensor(slots, dtype=torch.int64, device=batch["q"].device).reshape(-1, 2)
     pages, rows = batch["block_table"][place[:, 0], place[:, 1] // page].long(), place[:, 1] % page
@@ -147,8 +147,8 @@ def error_of(
     launch=paged_attention,
     **features: Any,
 ) -> float:
-    """Relative error against the float64 reference, after one launch into `place` of an output full of NaN. What lies
-    behind all windows is NaN too.
+    """Relative error against the float64 reference, after one launch into `place` of an output full of NaN. Pages
+    behind all windows hold NaN too, see `freed`.
     """
     q = batch["q"]
     out = place(torch.full(q.shape, float("nan"), device=q.device).to(out_dtype or q.dtype))
