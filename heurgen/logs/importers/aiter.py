@@ -79,6 +79,11 @@ class _Row:
     status: str
 
 
+def folders_say(file: Foreign) -> tuple[str, str | None]:
+    """Kernel and device: `DEFAULT.json` of two of them may hold the same winners."""
+    return _told(file)[:2] if _is_json(file) else ("", None)
+
+
 def import_aiter(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("aiter")
     found.kernel = one_kernel(map(_kernel, files), options.kernel)

@@ -58,6 +58,11 @@ def recognises(file: Foreign) -> bool:
     return '"keys"' in head and ('"cache"' in head or '"timings"' in file.text)
 
 
+def folders_say(file: Foreign) -> str:
+    """The device."""
+    return told_device(file.file)
+
+
 def run(files: Sequence[Foreign], options: Options) -> Imported:
     """`import_dejavu`, for the registry."""
     rename = dict(options.rename)

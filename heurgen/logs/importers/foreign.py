@@ -13,7 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,15 +83,17 @@ def read_foreign(file: str | os.PathLike[str]) -> Foreign:
     return Foreign(name, decoded(name, data, LogError))
 
 
-def distinct(files: Sequence[Foreign], *, by_name: bool) -> tuple[list[Foreign], list[str]]:
+def distinct(
+    files: Sequence[Foreign], identity: Callable[[Foreign], Hashable] = lambda _: ""
+) -> tuple[list[Foreign], list[str]]:
     """Each content once, in an order that does not depend on the order of the files; notes on copies.
 
-    `by_name`: what a file says depends on its name too, so only a file of the same name is a copy.
+    `identity` is what a file's name and folders say: only a file of which they say the same is a copy.
     """
-    kept: dict[tuple[str, str], Foreign] = {}
+    kept: dict[tuple[str, Hashable], Foreign] = {}
     notes = []
     for file in sorted(files, key=lambda f: (f.digest, f.file)):
-        first = kept.setdefault((file.digest, file.name if by_name else ""), file)
+        first = kept.setdefault((file.digest, identity(file)), file)
         if first is not file:
             notes.append(f"{printable(file.file)} has the content of {printable(first.file)}: taken once")
     return list(kept.values()), notes

@@ -75,7 +75,7 @@ def import_kernel_tuner(files: Sequence[Foreign], options: Options) -> Imported:
     if options.kernel is not None and not caches and any(r.kernel for r in runs):
         known = ", ".join(sorted({r.kernel for r in runs if r.kernel}))
         raise UsageError(f"no file is of the kernel {quoted(options.kernel)}", hint=f"found: {known}")
-    whole, copies = distinct([r.file for r in caches], by_name=False)
+    whole, copies = distinct([r.file for r in caches])
     found.notes += copies
     caches = [r for r in caches if any(r.file is file for file in whole)]
     results = _without_copies([r for r in runs if r.kernel is None], caches, found.notes)
@@ -94,7 +94,8 @@ def import_kernel_tuner(files: Sequence[Foreign], options: Options) -> Imported:
 def _run(file: Foreign, options: Options, notes: list[str]) -> _Run:
     data = a(file, _parsed(file, notes), dict, "")
     if "cache" in data:
-        names = a(file, data.get("tune_params_keys"), list, "tune_params_keys")
+        given = a(file, data.get("tune_params_keys"), list, "tune_params_keys")
+        names = [a(file, n, str, f"tune_params_keys[{i}]", "tune_params_keys") for i, n in enumerate(given)]
         objective = data.get("objective", "time")
         if objective not in ("time", ["time"]):
             said = ", ".join(map(str, objective)) if isinstance(objective, list) else str(objective)
@@ -205,7 +206,7 @@ def _parsed(file: Foreign, notes: list[str]) -> Any:
 
 
 def _cached(
-    file: Foreign, data: dict[str, Any], names: list[Any]
+    file: Foreign, data: dict[str, Any], names: list[str]
 ) -> Iterator[tuple[dict[str, str], float | None, str]]:
     for key, entry in a(file, data["cache"], dict, "cache").items():
         row = a(file, entry, dict, f"cache[{key}]", key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 
@@ -22,7 +22,8 @@ class Importer:
 
     takes    which of `Options` it understands
     pattern  the files that a folder stands for
-    named    the files' names or folders say what they are of: the problem, the device
+    named    the files' names say what they are of: the problem, the device
+    told     a function of `module`: what a file's folders say of it, where they say something
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Importer:
     pattern: str = "*.json"
     example: str = ""
     named: bool = False
+    told: str = ""
 
     def recognises(self, file: Foreign) -> bool:
         return bool(self._attribute("recognises")(file))
@@ -41,6 +43,10 @@ class Importer:
         found = self._attribute(self.run)(files, options)
         assert isinstance(found, Imported)
         return found
+
+    def identity(self, file: Foreign) -> Hashable:
+        """What a file says beside its content: files that differ in it are no copies of each other."""
+        return file.name if self.named else "", self._attribute(self.told)(file) if self.told else ""
 
     def _attribute(self, name: str) -> Callable[..., object]:
         found: Callable[..., object] = getattr(import_module(f"heurgen.logs.importers.{self.module}"), name)
@@ -163,6 +169,7 @@ IMPORTERS = (
         "*",
         "gdr_decode_tuned.csv -o log.csv --write-spec kernel.toml",
         named=True,
+        told="folders_say",
     ),
     Importer(
         "vllm",
@@ -193,6 +200,7 @@ IMPORTERS = (
         "*.json",
         "cache.json -o log.csv --vendor amd --device MI300X --rename BLOCK_N=TILE_SIZE",
         named=True,
+        told="folders_say",
     ),
     Importer(
         "autoheuristic",
@@ -218,7 +226,7 @@ def import_logs(kind: str, files: Sequence[str], options: Options) -> Imported:
     named = None if kind == AUTO else BY_KIND[kind]
     read = [file for f in files or expanded(files, "*") for file in _known(f, named, left_out)]
     importer = named or _kind_of(read)
-    sources, copies = distinct(read, by_name=importer.named)
+    sources, copies = distinct(read, importer.identity)
     _check_options(importer, options)
     imported = importer.read(sources, options)
     found: tuple[str, ...] = (f"{importer.kind} files",) if kind == AUTO else ()

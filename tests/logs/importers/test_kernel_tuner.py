@@ -47,6 +47,7 @@ WRONG: Wrong = {
         ("c.json", H, "{}", "FILE: found neither 'cache' nor 'results' (expected Kernel Tuner's cache or T4)"),
         ("c.json", H, tuner(cache={"16": {"b": 16, "GFLOP/s": 3.5}}), "FILE:1: column 'cache[16]': the key 'time' is missing"),
         ("c.json", H, tuner(tune_params_keys=None), "FILE: column 'tune_params_keys': found null, expected a list"),
+        ("c.json", H, tuner(tune_params_keys=[["b"]]), "FILE:1: column 'tune_params_keys[0]': found a list, expected a string"),
         ("c.json", H, tuner(cache={"16": {"time": 1.0}}), "FILE:1: column 'cache[16]': the parameter 'b' is missing"),
         ("c.json", H, tuner(cache={"16": {"b": 16, "time": -2}}), "FILE:1: column 'cache[16].time': found '-2', expected a finite "
          "time above 0, or Infinity"),

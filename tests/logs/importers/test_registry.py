@@ -14,6 +14,7 @@ from heurgen.base.errors import HeurgenError, LogError
 from heurgen.cli import main
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import IMPORTERS, Importer, import_logs
+from tests.logs.importers.caches import cache
 from tests.logs.importers.helpers import KEYS, published
 from tests.support.documents import PUBLISHED
 
@@ -62,6 +63,30 @@ def test_of_a_folder_auto_takes_what_it_knows(tmp_path: Path) -> None:
     assert f"3 files of no known kind left out, the first: {empty}" in imported.notes
     with pytest.raises(HeurgenError, match=r"notes\.txt: is of no kind"):
         import_logs("auto", [str(cache), str(cache / "notes.txt")], Options())
+
+
+def test_files_of_one_content_are_no_copies_where_their_folders_say_other_things(tmp_path: Path) -> None:
+    """Architectures share winners, and so do kernels: none of them may be left out as a copy."""
+    for path in ("gfx942/gemm_a", "gfx942/gemm_b", "gfx950/gemm_b", "again/gfx950/gemm_b"):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "DEFAULT.json").write_text('{"M_LEQ_64": {"B": 16}, "any": {"B": 32}}')
+    imported = import_logs("auto", [str(tmp_path)], Options(kernel="gemm_b"))
+    assert [row[1:3] for row in imported.rows] == [
+        ("gfx942", "64"),
+        ("gfx942", "65"),
+        ("gfx950", "64"),
+        ("gfx950", "65"),
+    ]
+    assert sum("taken once" in note for note in imported.notes) == 1
+
+
+def test_caches_of_one_content_in_the_folders_of_two_devices_are_both_kept(tmp_path: Path) -> None:
+    for device in ("NVIDIA_H100", "AMD_MI300X"):
+        (tmp_path / f"gpu_{device}").mkdir()
+        (tmp_path / f"gpu_{device}" / "cache.json").write_text(json.dumps(cache()))
+    imported = import_logs("auto", [str(tmp_path)], Options())
+    assert {row[1] for row in imported.rows} == {"NVIDIA H100", "AMD MI300X"}
+    assert any("yet their devices differ" in note for note in imported.notes)
 
 
 def test_of_a_folder_a_kind_takes_its_own(tmp_path: Path) -> None:
