@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,16 @@ from heurgen.audit.report.devices import Disagreements, disagreements
 from heurgen.audit.report.diagrams import Diagram, joint_diagram
 from heurgen.audit.report.explorer import explorer, held_out_slowdowns, training_rows
 from heurgen.audit.report.facts import log_facts, model_facts, n_dropped
-from heurgen.audit.report.headline import AGREEMENT, FIGURES, HeadlineRow, cells, curves, headline, series_of
+from heurgen.audit.report.headline import (
+    AGREEMENT,
+    FIGURES,
+    HeadlineRow,
+    cells,
+    curves,
+    headline,
+    others,
+    series_of,
+)
 from heurgen.audit.report.lead import Lead, lead, overall
 from heurgen.audit.report.words import (
     UNKNOWN,
@@ -110,7 +120,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class OverviewRow:
-    """A vendor's device: its section (none where it is left out), held-out figures, the log's geometric mean."""
+    """A device, or the selector of several: its section (none where it is left out), held-out figures, the log's
+    geometric mean.
+    """
 
     name: str
     key: str
@@ -180,7 +192,7 @@ def report(given: Given, detail: Detail) -> Page:
         title=f"{module.kernel}: audit of a launch heuristic",
         known=known,
         columns=FIGURES if known else AGREEMENT,
-        overview=tuple(_overview(view, keys.get((view.vendor, view.device), ""), known) for view in found),
+        overview=tuple(_overview(found, keys, known, same)),
         overall=overall(found, same),
         sections=sections,
         left_out=tuple(f"{v.vendor} / {v.device}" for v in found if (v.vendor, v.device) not in keys),
@@ -206,11 +218,41 @@ def _device_maps(sections: Sequence[Section]) -> Iterator[tuple[str, ...]]:
             yield own
 
 
-def _overview(view: View, key: str, known: bool) -> OverviewRow:
-    held, _ = recorded.held_out(view.selector)
-    on_log = figures(view.choices)
-    told = times(on_log.geomean_slowdown) if known else share(on_log.agreement)
-    return OverviewRow(f"{view.vendor}: {view.device}", key, cells(held, known), told)
+def _overview(
+    found: Sequence[View], keys: Mapping[tuple[str, str], str], known: bool, same: bool
+) -> Iterator[OverviewRow]:
+    """A row a device; above those that share a selector one with its figures, which are of none of them alone."""
+    told = set[int]()
+    for view in found:
+        held, _ = recorded.held_out(view.selector)
+        shared = others(view)
+        if shared and id(view.selector) not in told:
+            told.add(id(view.selector))
+            views = [v for v in found if v.selector is view.selector]
+            name = f"{view.vendor}: the selector{shared}"
+            yield OverviewRow(
+                name, "", cells(held, known), _on_log([c for v in views for c in v.choices], known)
+            )
+        key = keys.get((view.vendor, view.device), "")
+        own = cells(_of_one_device(view, same) if shared else held, known)
+        yield OverviewRow(f"{view.vendor}: {view.device}", key, own, _on_log(view.choices, known))
+
+
+def _of_one_device(view: View, same: bool) -> Summary:
+    """What training recorded of one device of several: how many scenarios, and their held-out geometric mean.
+
+    Records of single scenarios are means over the repeats: their worst is not the worst answer. Where one of them was
+    not valid nothing is told.
+    """
+    held = held_out_slowdowns(view, same) if view.known else None
+    if held is None or not all(map(math.isfinite, held)):
+        return Summary(len(view.rows))
+    return Summary(len(view.rows), math.exp(math.fsum(map(math.log, held)) / len(held)))
+
+
+def _on_log(choices: Sequence[Choice], known: bool) -> str:
+    found = figures(choices)
+    return times(found.geomean_slowdown) if known else share(found.agreement)
 
 
 def _section(given: Given, view: View, key: str, detail: Detail, same: bool) -> Section:

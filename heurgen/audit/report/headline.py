@@ -13,7 +13,7 @@ from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.evidence import View, best_single, in_selector_order
 from heurgen.audit.report.charts import Distribution, distribution
-from heurgen.audit.report.words import UNKNOWN, config_pairs, share, times
+from heurgen.audit.report.words import UNKNOWN, config_pairs, share, short, times
 from heurgen.base.errors import printable
 from heurgen.base.figures import Summary, summarise
 from heurgen.base.text import counted
@@ -71,6 +71,7 @@ def headline(view: View, on_log: Summary, series: Sequence[Series], same: bool) 
     """Held-out figures first, then the log's, then what they compare with."""
     known, selector = view.known, view.selector
     held_out, how = recorded.held_out(selector)
+    how = f"{how},{of}" if held_out is not None and (of := others(view)) else how
     yield HeadlineRow("this model, held out", how, cells(held_out, known), True)
     if same:
         note = f"{counted(len(view.rows), 'scenario')} of the training log, which flatters"
@@ -85,6 +86,14 @@ def headline(view: View, on_log: Summary, series: Sequence[Series], same: bool) 
     if known:
         best = ("1.000×", "1.000×", "1.000×", "100.0 %", "0.0 %", str(len(view.rows)))
         yield HeadlineRow("oracle", "the best measured config of every scenario", best)
+
+
+def others(view: View) -> str:
+    """Whose launches the figures of the view's selector are, where they are not of this device alone."""
+    devices = view.selector.devices
+    if not devices or devices == (view.device,):
+        return ""
+    return f" of {short(devices[0])}" if len(devices) == 1 else f" of its {len(devices)} devices"
 
 
 def _training_note(selector: ir.Selector) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.report.explorer import held_out_slowdowns, told, training_rows
+from heurgen.audit.report.headline import others
 from heurgen.audit.report.words import config_pairs, differing, pairs_text, share, shorten, times
 from heurgen.base.errors import printable
 from heurgen.base.text import counted
@@ -75,13 +76,14 @@ def _sentence(view: View, held: Summary | None, same_log: bool) -> str:
     size = size.replace("leafs", "leaves")
     if not view.selector.costs_known:
         agreement = None if held is None else held.agreement
-        known = "" if agreement is None else f"; the measured winner on {share(agreement)} of unseen launches"
+        launches = f"unseen launches{others(view)}"
+        known = "" if agreement is None else f"; the measured winner on {share(agreement)} of {launches}"
         return f"{size}; learnt from winners alone, so that no slowdown is known{known}"
     if held is None or held.geomean_slowdown is None:
-        invalid = _invalid(view, held, same_log, "unseen launches")
+        invalid = _invalid(view, held, same_log, f"unseen launches{others(view)}")
         return f"{size}{invalid or '; how it does on unseen launches was not recorded'}"
     invalid = _invalid(view, held, same_log, "them")
-    text = f"{size}; {times(held.geomean_slowdown)} on unseen launches"
+    text = f"{size}; {times(held.geomean_slowdown)} on unseen launches{others(view)}"
     if held.max_slowdown is None:
         return text + invalid
     if held.max_slowdown < NOTICED:

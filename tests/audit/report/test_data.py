@@ -94,6 +94,34 @@ def test_devices_beyond_the_limit_are_named_and_keep_their_figures() -> None:
     ]  # fmt: skip
 
 
+def test_figures_of_a_selector_of_several_devices_are_said_of_none_of_them_alone() -> None:
+    names = ("NVIDIA H100", "NVIDIA H200")
+    held = {"geomean_slowdown": 1.5, "p95_slowdown": 2.0, "max_slowdown": 9.0, "within_1_1": 0.5}
+    held |= {"invalid_share": 0.0, "scenarios": [2.0, 1.0, 4.0, 1.25]}
+    made = module(devices=names, choice={"held_out": held})
+    other = replace(costs(), device=("NVIDIA H100",) * 3 + ("NVIDIA H200",))
+    given = replace(small(), module=made, tables=(other,), score=score(made, (other,)))
+    given = replace(given, module=replace(made, provenance={"log_hash": given.log.content_hash}))
+    page = report(given, DETAIL)
+    assert [(row.name, *row.cells) for row in page.overview] == [
+        ("nvidia: the selector of its 2 devices", "1.500×", "2.00×", "9.00×", "50.0 %", "0.0 %", "4"),
+        ("nvidia: NVIDIA H100", "2.00×", "–", "–", "–", "–", "3"),  # the cube root of 2 x 1 x 4
+        ("nvidia: NVIDIA H200", "1.250×", "–", "–", "–", "–", "1"),
+    ]
+    for section in page.sections:
+        assert "1.500× on unseen launches of its 2 devices, worst 9.00×" in section.lead.sentence
+        assert section.headline[0].note == "recorded by training, of its 2 devices"
+
+
+def test_figures_of_another_device_say_whose_they_are() -> None:
+    held = {"geomean_slowdown": 1.5, "max_slowdown": 9.0, "agreement": 0.25, "invalid_share": 0.5}
+    made = module(devices=("NVIDIA A100",), choice={"held_out": held})
+    (section,) = report(replace(small(), module=made, score=score(made, small().tables)), DETAIL).sections
+    assert section.device == "NVIDIA H200"
+    assert "1.500× on unseen launches of NVIDIA A100, worst 9.00×" in section.lead.sentence
+    assert section.headline[0].note == "recorded by training, of NVIDIA A100"
+
+
 def test_configs_that_the_heat_map_leaves_out_are_counted() -> None:
     few = replace(DETAIL, configs=5)
     (section,) = report(given(), few).sections
