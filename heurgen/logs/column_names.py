@@ -77,7 +77,7 @@ _LABEL = re.compile(
 )
 _RESULT = re.compile(
     r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
-    r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples|"
+    r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples(_[0-9]+)?|"
     r"err_?[0-9]?|err_?ratio|disposition|status|outcome|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
     r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|regs|shared_bytes|smem_bytes|(achieved_)?occupancy|(.*_)?util(_pct|_percent)?|energy.*|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean"
@@ -102,6 +102,11 @@ _SUCCEEDED = re.compile(r"(is_)?(ok|success|successful|succeeded|pass|passed|val
 _REASON = re.compile(r"err|errors?|error_(message|msg|type)|exception|failure(_reason)?|reason")
 
 
+# Columns that say why a measurement was left out, where it was: nvbench's.
+_LEFT_OUT = re.compile(r"(is_)?skipped")
+_NOT_LEFT_OUT = frozenset(("", "no", "false", "0"))
+
+
 # Objects of JSON lines, and what their keys are.
 _OBJECTS: Mapping[str, re.Pattern[str]] = {
     "parameter": re.compile(
@@ -123,6 +128,8 @@ def success_words(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     """The texts of a status column that say that a measurement succeeded: "" in a column of reasons."""
     if _REASON.fullmatch(name.lower()):
         return ("",) if "" in texts else ()
+    if _LEFT_OUT.fullmatch(name.lower()):
+        return tuple(t for t in texts if t.strip().lower() in _NOT_LEFT_OUT)
     words = _SUCCESS | ({"true", "1", "yes"} if _SUCCEEDED.fullmatch(name.lower()) else set())
     return tuple(t for t in texts if t.strip().lower() in words)
 
@@ -133,6 +140,8 @@ def is_status(name: str, texts: Sequence[str]) -> bool:
     others = [t.strip().lower() for t in texts if t not in success]
     if not success or is_feature(name) or is_parameter(name):
         return False
+    if _LEFT_OUT.fullmatch(name.lower()):
+        return bool(others)
     if not others and not _SUCCEEDED.fullmatch(name.lower()):
         return False  # `padding` that is always "valid"
     if _REASON.fullmatch(name.lower()):
@@ -162,6 +171,11 @@ def is_problem(name: str) -> bool:
 
 def is_result(name: str) -> bool:
     return _RESULT.fullmatch(name.lower()) is not None or is_throughput(name) or is_flop_count(name)
+
+
+def is_beside_time(name: str) -> bool:
+    """Whether a column tells how well a time was measured: nobody reads it."""
+    return name.lower() in ("noise", "samples")
 
 
 def is_parameter(name: str) -> bool:

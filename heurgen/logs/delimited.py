@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from heurgen.base.errors import LogError
+from heurgen.logs.column_names import is_beside_time
 from heurgen.logs.lines import Ints, LineReader, coded, parts
 
 if TYPE_CHECKING:
@@ -147,8 +148,9 @@ def _delimiter(text: str) -> str:
     return found + " " if names and all(name.startswith(" ") for name in names) else found
 
 
-def checked_header(path: str, header: list[str]) -> tuple[str, ...]:
-    """The names of the columns.
+def checked_header(path: str, header: Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns. Of figures beside a time the second of one name is numbered, as pandas does it: nvbench
+    writes `Noise` behind the CPU's time and behind the GPU's.
 
     Raises:
         LogError: there is none, there are too many, or one is blank or there twice.
@@ -157,6 +159,10 @@ def checked_header(path: str, header: list[str]) -> tuple[str, ...]:
         raise LogError("the first line is empty, expected the names of the columns", file=path, row=1)
     if len(header) > MAX_COLUMNS:
         raise LogError(f"found {len(header)} columns, expected at most {MAX_COLUMNS}", file=path, row=1)
+    header = [
+        f"{name}.{header[:i].count(name)}" if name in header[:i] and is_beside_time(name) else name
+        for i, name in enumerate(header)
+    ]
     for index, name in enumerate(header, 1):
         if not name.strip():
             hint = (

@@ -31,6 +31,14 @@ def refused(text: str) -> str:
     return str(error.value)
 
 
+def test_figures_beside_a_time_may_share_a_name_and_no_others() -> None:
+    assert read("cpu,Noise,gpu,Noise\n1,2,3,4\n") == {
+        "cpu": ["1"], "Noise": ["2"], "gpu": ["3"], "Noise.1": ["4"],
+    }  # fmt: skip
+    assert "'time': cells 1 and 2 of the header" in refused("time,time,Noise,Noise\n1,2,3,4\n")
+    assert "'Noise.1': cells 2 and 3 of the header" in refused("Noise,Noise,Noise.1\n1,2,3\n")
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("quote", ["", '"'])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

@@ -37,6 +37,25 @@ def test_what_nvbench_writes(tmp_path: Path) -> None:
     assert read_logs([path], spec).n_scenarios == 2
 
 
+@pytest.mark.parametrize("ran", ["No", ""])
+def test_nvbench_writes_two_columns_of_one_name_and_why_it_skipped(tmp_path: Path, ran: str) -> None:
+    path = tmp_path / "a.csv"
+    head = "Device,Device Name,Elements,BlockSize,Skipped,Samples,CPU Time (sec),Noise,GPU Time (sec),Noise,Samples"
+    rows = [
+        f"0,NVIDIA H100,{n},{b},{ran},{n + b},{n * b}e-6,0.1,{n + b}e-6,0.{b},{n * b}"
+        for n in (1024, 65536)
+        for b in (64, 128)
+    ]
+    path.write_text("\n".join([head, *rows, "0,NVIDIA H100,65536,256,too many resources,,,,,,"]) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert (spec.log.time, spec.log.status, spec.log.success) == ("GPU Time (sec)", "Skipped", (ran,))
+    assert [f.name for f in spec.features] == ["Elements"]
+    assert [p.name for p in spec.parameters] == ["BlockSize"]
+    log = read_logs([path], spec)
+    assert log.n_scenarios == 2
+    assert log.to_frame()["status"].tolist()[-1] == "too many resources"
+
+
 def test_more_than_100_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [f"H200,{m}x64,{b},{m * b}.5" for m in range(101) for b in (16, 32)]
