@@ -118,6 +118,8 @@ def _at(view: View, row: int | None, same_log: bool) -> str:
 def overall(found: Sequence[View], same_log: bool) -> str:
     """One sentence for a page of several devices: how good, from device to device, and where it is worst."""
     devices = counted(len(found), "device")
+    new = sum(bool(v.selector.devices) and v.device not in v.selector.devices for v in found)
+    devices += f", {new} of which training did not see" if new else ""
     held = [(view, recorded.held_out(view.selector)[0]) for view in found]
     agreed = [
         h.agreement

@@ -115,6 +115,11 @@ def test_several_devices_have_one_sentence_over_all() -> None:
     assert overall([one, unknown], True).endswith("as far as it is known")
     _, winners = one_view(held_out={"agreement": 0.83, "geomean_slowdown": 1.2})
     winners = replace(winners, selector=replace(winners.selector, costs_known=False))
+    elsewhere = replace(one, selector=replace(one.selector, devices=("NVIDIA A100",)))
+    assert overall([elsewhere, other], False) == (
+        "2 devices, 1 of which training did not see; 1.020× to 1.049× on unseen launches, worst 2.40× on nvidia: "
+        "NVIDIA H200; not valid on up to 10.0 % of them"
+    )
     assert overall([winners, winners], True) == "2 devices; the measured winner on 83.0 % of unseen launches"
 
 
