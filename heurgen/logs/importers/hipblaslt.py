@@ -26,8 +26,14 @@ _TARGET = re.compile(r"Target device ID is ([0-9]+)")
 _INDEX = re.compile(r"\s*--Solution index:\s*([0-9]+)\s*")
 _WINNER = re.compile(r"\s*Winner:\s*")
 _GFLOPS, _TIME = "hipblaslt-Gflops", "us"
-# How a problem was measured, among the columns that say what it is.
-_MEASURING = ("rotating_buffer", "flush", "use_gpu_timer")
+# How a problem was measured, among the columns that say what it is; with HIPBLASLT_BENCH_FREQ, _PERF or _EFF the clocks
+# and the granularity of every solution, too.
+_MEASURING = re.compile(
+    r"rotating_buffer|flush|use_gpu_timer|num_cu('?s)?|tiles_per_cu|tile_?[01]_gran(ularity)?|(total|cu|wave)_gran|"
+    r"mem_(read|write)_bytes|.*_freq[0-9]*|.*_MCLK"
+)
+# Whether the result was right, where hipblaslt-bench was asked to verify it: the tolerance that holds, or "failed".
+_TOLERANCES = ("atol", "rtol")
 _HINT = "run hipblaslt-bench with --print_kernel_info"
 
 
@@ -36,6 +42,7 @@ class _Row:
     device: str | None
     problem: dict[str, str]
     time: float | None
+    status: str
     solution: str
 
 
@@ -50,8 +57,7 @@ def import_hipblaslt(files: Sequence[Foreign], options: Options) -> Imported:
         for row in _rows(file):
             device, vendor = found.place(file.file, row.device, options)
             scenario = found.scenario(vendor, device, row.problem)
-            status = "ok" if row.time is not None else "invalid"
-            found.add(scenario, {"solution_index": row.solution}, row.time, status)
+            found.add(scenario, {"solution_index": row.solution}, row.time, row.status)
     return found.imported(options)
 
 
@@ -107,7 +113,10 @@ def _row(
 ) -> _Row:
     row, cells = pending
     said = dict(zip(header, cells, strict=True))
-    names = [n for n in header[: header.index(_GFLOPS)] if n not in _MEASURING]
+    names = [n for n in header[: header.index(_GFLOPS)] if not _MEASURING.fullmatch(n)]
     problem = {n: cell(file, said[n], f"line {row}: {n}") for n in names}
     value = csv_number(file, said[_TIME], row, _TIME)
-    return _Row(device, problem, time_of(file, value, f"line {row}: {_TIME}", factor=1e-3), solution)
+    time = time_of(file, value, f"line {row}: {_TIME}", factor=1e-3)
+    if any(said.get(n) == "failed" for n in _TOLERANCES):
+        return _Row(device, problem, None, "incorrect", solution)
+    return _Row(device, problem, time, "ok" if time is not None else "invalid", solution)

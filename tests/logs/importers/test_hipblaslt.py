@@ -72,6 +72,32 @@ def test_one_solution_and_columns_of_later_versions(tmp_path: Path) -> None:
     assert imported.draft.name == "gemm"
 
 
+def test_clocks_and_granularity_of_a_solution_are_no_part_of_the_problem(tmp_path: Path) -> None:
+    """HIPBLASLT_BENCH_PERF and _FREQ write them before the throughput: every solution became a problem of its own."""
+    for names in (
+        "total_gran,num_cu's,tile_0_granularity,mem_read_bytes,lowest_avg_freq,avg_MCLK",
+        "avg_freq0,median_freq7",
+    ):
+        text = ""
+        for clock, us in ((1096, "12.5"), (1067, "9.5")):
+            values = ", ".join(str(clock + i) for i in range(names.count(",") + 1))
+            one = solution(0, 16, us, clock)
+            text += one.replace("flush,", f"flush,{names},").replace("512,1, ", f"512,1, {values}, ")
+        imported = import_logs("auto", [write(tmp_path, "bench.txt", DEVICE + text)], Options())
+        assert imported.columns[9:] == ("bias_type", "solution_index", "status", "time_ms")
+        assert columns(imported, "solution_index", "time_ms") == [("1067", "0.0095"), ("1096", "0.0125")]
+
+
+def test_a_solution_whose_result_is_wrong_is_a_failure(tmp_path: Path) -> None:
+    text = solution(0, 16, "9.5, 0.1, failed, failed", 7) + solution(1, 16, "12.5, 0.1, 1e-05, 0.001", 8)
+    text = DEVICE + text.replace(",us", ",us,norm_error,atol,rtol")
+    imported = import_logs("auto", [write(tmp_path, "bench.txt", text)], Options())
+    assert columns(imported, "solution_index", "status", "time_ms") == [
+        ("7", "incorrect", ""),
+        ("8", "ok", "0.0125"),
+    ]
+
+
 WRONG: Wrong = {
     "hipblaslt": [
         ("b.txt", H, "", "FILE: the file is empty"),
