@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (messages stand whole)
 """CLBlast's and CLTune's results: what is written is read back, and wrong files have one message each."""
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ WRONG: Wrong = {
          "above 0, or Infinity"),
         ("t.json", H, tuned(result("fast")), "FILE: column 'results[0].time': found 'fast', expected a finite time "
          "above 0, or Infinity"),
+        ("t.json", H, tuned(["32,8", 1.0], parameter_names=["MWG"]), "FILE: column 'results[0]': found \"['32,8', 1.0]\", expected "
+         "1 value between commas, and their time"),
+        ("t.json", H, tuned(["32", 1.0, 2], parameter_names=["MWG"]), "FILE: column 'results[0]': found \"['32', 1.0, 2]\", expected "
+         "1 value between commas, and their time"),
+        ("t.json", H, tuned(parameter_names=[1]), "FILE:1: column 'parameter_names': found a number, expected a string"),
         ("t.json", H, tuned(result(None)), "every measurement of clblast failed: 'invalid'"),
         ("t.json", Options(kernel="xgemv"), tuned(), "no file is of the kernel 'xgemv' (found: xgemm)"),
         ("t.json", Options(), tuned(device=""), "FILE does not say the device (say which: --device NAME)"),
@@ -69,3 +75,23 @@ def test_a_database(tmp_path: Path) -> None:
     sections = [json.loads(tuned(kernel_family=name, arg_m=m)) for name, m in (("a", "1"), ("b", "2"))]
     file = write(tmp_path, "database.json", json.dumps({"sections": sections}))
     assert columns(import_logs("auto", [file], Options(kernel="b")), "m", "MWG") == [("2", "32")]
+
+
+def test_a_database_as_clblast_keeps_it(tmp_path: Path) -> None:
+    """Its scripts write the values of a result as a text, and their names once a section."""
+    devices = (("Mali-T628", "ARM"), ("Tesla K40m", "NVIDIA"), ("Apple M1", "Apple"))
+    sections = [
+        json.loads(tuned(["32,1", 0.5], ["64,4", 0.0], parameter_names=["MWG", "VWM"]))
+        | {"clblast_device_name": device, "clblast_device_vendor": vendor}
+        for device, vendor in devices
+    ]
+    file = write(tmp_path, "database.json", json.dumps({"sections": sections}))
+    imported = import_logs("auto", [file], Options())
+    assert columns(imported, "vendor", "device", "MWG", "VWM", "status", "time_ms") == [
+        ("apple", "Apple M1", "32", "1", "ok", "0.5"),
+        ("apple", "Apple M1", "64", "4", "invalid", ""),
+        ("arm", "Mali-T628", "32", "1", "ok", "0.5"),
+        ("arm", "Mali-T628", "64", "4", "invalid", ""),
+        ("nvidia", "Tesla K40m", "32", "1", "ok", "0.5"),
+        ("nvidia", "Tesla K40m", "64", "4", "invalid", ""),
+    ]
