@@ -270,12 +270,17 @@ def _factor(file: Foreign, unit: Any, path: str) -> float:
 
 
 def _t4_time(file: Foreign, row: dict[str, Any], path: str, factor: float) -> float | None:
-    """The measurement that is the objective; else the mean of the runtimes. `factor`: where it says no unit."""
-    objectives = row.get("objectives", ["time"])
+    """The measurement that is the objective; else the mean of the runtimes. `factor`: where it says no unit.
+
+    Kernel Tuner calls it `time`, KTT's converter `TotalDuration`, in a unit that stands there alone.
+    """
+    given = row.get("objectives", ["time"])
+    objectives = given if isinstance(given, list) else [given]
     for measurement in a(file, row.get("measurements", []), list, f"{path}.measurements"):
         entry = a(file, measurement, dict, f"{path}.measurements")
-        if entry.get("name") == "time" and "time" in objectives:
-            unit, place = entry.get("unit", ""), f"{path}.measurements"
+        unit, place = entry.get("unit", ""), f"{path}.measurements"
+        timed = entry.get("name") == "time" or (isinstance(unit, str) and unit and unit.lower() in _MS)
+        if timed and entry.get("name") in objectives:
             return time_in(file, entry, "value", place, factor=_factor(file, unit, place) if unit else factor)
     times = a(file, row.get("times"), dict, f"{path}.times")
     runs = a(file, times.get("runtimes"), list, f"{path}.times.runtimes")

@@ -115,6 +115,28 @@ def test_t4(tmp_path_factory: pytest.TempPathFactory, table: Table) -> None:
     assert got == {k[2:]: t if t is None else pytest.approx(t, rel=1e-12) for k, t in cells.items()}
 
 
+@pytest.mark.parametrize(
+    ("name", "unit", "time"),
+    [
+        ("TotalDuration", "Microseconds", "0.5"),
+        ("TotalDuration", "Nanoseconds", "0.0005"),
+        ("TotalDuration", "Milliseconds", "500.0"),
+        ("energy", "J", "2.0"),  # no time: the runtimes are
+    ],
+)
+def test_t4_of_other_tuners_name_their_time_otherwise(
+    tmp_path: Path, name: str, unit: str, time: str
+) -> None:
+    """KTT's own converter writes the unit beside the measurement alone, and its runtimes without any."""
+    measured = [
+        {"name": name, "value": 500, "unit": unit},
+        {"name": "sm_efficiency", "value": 0.9, "unit": ""},
+    ]
+    text = t4(objectives=[name], measurements=measured, times={"runtimes": [2.0]})
+    imported = import_logs("auto", [write(tmp_path, "gemm_A100_T4.json", text)], Options())
+    assert columns(imported, "time_ms") == [(time,)]
+
+
 def test_a_torn_kernel_tuner_cache_loses_its_last_line_alone(tmp_path: Path) -> None:
     head = {"device_name": "NVIDIA A100", "kernel_name": "k", "problem_size": 64, "tune_params_keys": ["b"]}
     start = json.dumps(head | {"tune_params": {"b": [1, 2, 3]}, "objective": "time", "cache": {}})[:-2]
