@@ -43,7 +43,7 @@ _SHAPES = {
 _OWN = ("time", "kernel_type", *_FLEX)
 _TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
 _STRIDES = re.compile(r"(?:^|[\]:])\s*strides: ?([\[(].*)$")
-_DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+)")
+_DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+(?:, ?[A-Za-z0-9_.]+)*)")
 _CHOICE = re.compile(
     r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) {1,16}([0-9.]+|inf|nan) ms(?: {1,16}[0-9.]+%)?( .*|)\s*$"
 )
@@ -272,7 +272,7 @@ def _blocks(file: Foreign, lines: Sequence[Line], found: Collected) -> Iterator[
         elif kind and (strides := _STRIDES.search(text)):
             features |= _layouts(file, row, kind, sizes, strides[1])
         elif kind and (dtypes := _DTYPES.search(text)):
-            features["dtype"] = cell(file, dtypes[1].removeprefix("torch."), f"line {row}: dtypes")
+            features["dtype"] = cell(file, _dtype(kind, dtypes[1]), f"line {row}: dtypes")
         elif kind and (choice := _CHOICE.search(text)):
             time = time_of(file, csv_number(file, choice[2], row, choice[1]), f"line {row}")
             choices.append((_described(file, kind, choice, lines, at), time))
@@ -355,6 +355,13 @@ def _shape(kind: str, sizes: Sequence[Sequence[int]]) -> dict[str, str]:
             batch = {"B": str(first[0])} if len(first) == 3 else {}
             return {**batch, "M": str(first[-2]), "K": str(first[-1]), "N": str(second[-1])}
     return {f"arg{i}_dim{j}": str(s) for i, t in enumerate(sizes) for j, s in enumerate(t)}
+
+
+def _dtype(kind: str, text: str) -> str:
+    """The operands' dtype; of a product of several dtypes each: it is another problem than one of the first alone."""
+    each = [t.strip().removeprefix("torch.") for t in text.split(",")]
+    known = each[: 3 if kind in _ADDING else 2] if kind in _MM_NAMES else each[:1]
+    return each[0] if len(set(known)) == 1 else ",".join(known)
 
 
 def _layouts(file: Foreign, row: int, kind: str, sizes: Sequence[Sequence[int]], text: str) -> dict[str, str]:

@@ -307,6 +307,29 @@ def test_how_operands_lie_in_memory(
     assert columns(imported, *named) == [layouts]
 
 
+def test_products_of_several_dtypes_are_other_problems_than_those_of_the_first_alone(tmp_path: Path) -> None:
+    text = ""
+    for kind, shapes, dtypes in (
+        ("mm", "16x32, 32x8", "torch.bfloat16, torch.bfloat16"),
+        ("mm", "16x32, 32x8", "torch.bfloat16, torch.int8"),
+        ("addmm", "8, 16x32, 32x8", "torch.float32, torch.bfloat16, torch.bfloat16"),
+        (
+            "scaled_mm",
+            "16x32, 32x8, , ",
+            "torch.float8_e4m3fn, torch.float8_e4m3fn, torch.float32, torch.float32",
+        ),
+    ):
+        text += f"AUTOTUNE {kind}({shapes})\ndtypes: {dtypes}\n  {kind} 0.5 ms 100.0% \n"
+    file = write(tmp_path, "log.txt", text)
+    for kind, found in (
+        ("mm", ["bfloat16", "bfloat16,int8"]),
+        ("addmm", ["float32,bfloat16,bfloat16"]),
+        ("scaled_mm", ["float8_e4m3fn"]),
+    ):
+        imported = import_logs("auto", [file], Options(device="NVIDIA H200", kernel=kind))
+        assert [d for (d,) in columns(imported, "dtype")] == found
+
+
 def test_printed_choices_whose_parameters_are_wrapped(tmp_path: Path) -> None:
     head, _, tail = PRINTED.partition("  triton_mm_12")
     wrapped = """\
