@@ -229,7 +229,7 @@ def import_logs(kind: str, files: Sequence[str], options: Options) -> Imported:
     sources, copies = distinct(read, importer.identity)
     _check_options(importer, options)
     imported = importer.read(sources, options)
-    found: tuple[str, ...] = (f"{importer.kind} files",) if kind == AUTO else ()
+    found: tuple[str, ...] = (f"{importer.kind} files{_others(importer, sources)}",) if kind == AUTO else ()
     if left_out:
         what = "no known kind" if kind == AUTO else "another kind"
         found += (f"{counted(len(left_out), 'file')} of {what} left out, the first: {left_out[0]}",)
@@ -288,6 +288,12 @@ def _kind_of(sources: Sequence[Foreign]) -> Importer:
 def recognised(file: Foreign) -> Importer | None:
     """The first importer whose marks the file bears."""
     return next((i for i in IMPORTERS if i.recognises(file)), None)
+
+
+def _others(importer: Importer, sources: Iterable[Foreign]) -> str:
+    """What else reads the files: a program that prints its tunings prints those of Triton and of Inductor."""
+    kinds = {i.kind: i for f in sources for i in IMPORTERS if i.module != importer.module and i.recognises(f)}
+    return f"; what they hold of {', '.join(kinds)} is read where that kind is named" if kinds else ""
 
 
 def _check_options(importer: Importer, options: Options) -> None:

@@ -65,6 +65,21 @@ def test_of_a_folder_auto_takes_what_it_knows(tmp_path: Path) -> None:
         import_logs("auto", [str(cache), str(cache / "notes.txt")], Options())
 
 
+def test_auto_says_what_else_a_file_holds(tmp_path: Path) -> None:
+    """A server's output has tunings of Triton (winners) and of Inductor (every choice): one of them is read."""
+    winner = "Triton autotuning for function f,\nwith key as (8,4),\nfinished after 1s,\nbest config selected: B: 16;\n"
+    every = (
+        "AUTOTUNE mm(16x32, 32x8)\n  mm 0.5 ms 100.0% \n  triton_mm_1 0.7 ms 70.0% BLOCK_M=16, num_warps=4\n"
+    )
+    for text, more in (
+        (winner, ""),
+        (winner + every, "; what they hold of inductor is read where that kind is named"),
+    ):
+        (tmp_path / "err.txt").write_text(text)
+        imported = import_logs("auto", [str(tmp_path / "err.txt")], KEYS)
+        assert imported.notes[0] == f"triton-printed files{more}"
+
+
 def test_files_of_one_content_are_no_copies_where_their_folders_say_other_things(tmp_path: Path) -> None:
     """Architectures share winners, and so do kernels: none of them may be left out as a copy."""
     for path in ("gfx942/gemm_a", "gfx942/gemm_b", "gfx950/gemm_b", "again/gfx950/gemm_b"):
