@@ -51,7 +51,7 @@ def to_text(selector: Selector, table: CostTable) -> str:
         *products(selector, table),
         *device_forms(selector),
     )
-    read = (*grouping(table), *passed_over(table), *gaps(selector, table))
+    read = (*grouping(table), *passed_over(table), *gaps(selector, table), *flaky(selector))
     return "\n".join((selector_title(selector), *read, *figures))
 
 
@@ -172,6 +172,16 @@ def gaps(selector: Selector, table: CostTable) -> list[str]:
     else:
         said = "taken for configs that may not run there; if they could not win there, say pruned = true in [log]"
     return [f"  {percent(share)} of the cells were not measured, {said}"]
+
+
+def flaky(selector: Selector) -> list[str]:
+    """Of cells that failed by chance, in one line; none where training tells none."""
+    count = selector.choice.get("flaky_cells")
+    if count is None:
+        return []
+    return [
+        f"  {count} cells failed by chance, as it looks: no region with one has that config. Measure them again"
+    ]
 
 
 def curve(selector: Selector) -> list[str]:

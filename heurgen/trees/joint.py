@@ -11,6 +11,7 @@ from heurgen.trees.bins import binned
 from heurgen.trees.chance import tried
 from heurgen.trees.configs import choose, region_costs
 from heurgen.trees.coverage import settling_cut
+from heurgen.trees.crossed import crossed
 from heurgen.trees.grow import grow
 from heurgen.trees.guards import Limit, guarded, limits
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, parted, real_cost
@@ -144,11 +145,10 @@ def prepared(p: Problem, chosen: Ints, r: Regime, s: Settings) -> Problem:
     ruled = replace(p, sparse=sparse, careful=r.careful and not s.dense, doubtful=s.doubtful)
     own = with_configs(ruled, chosen)
     own = without_columns(own, r.crowded) if s.nameless else own
-    if not (r.between or s.dense):
-        return own
-    if s.lightly:
-        return between(own, c.light_neighbours, c.light_weight)
-    return between(own, c.neighbours, c.weight, fading=r.few)
+    if r.between or s.dense:
+        near, weight = (c.light_neighbours, c.light_weight) if s.lightly else (c.neighbours, c.weight)
+        own = between(own, near, weight, fading=r.few and not s.lightly)
+    return crossed(own) if r.crosses else own
 
 
 @dataclass(frozen=True, slots=True, eq=False)

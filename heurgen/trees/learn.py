@@ -95,6 +95,8 @@ def _fit_rows(
     told: dict[str, Any] = {"requested": options.strategy}
     if r.by_chance or r.searched:
         told["estimated_cells" if r.by_chance else "lost_cells"] = round(float(p.untried.mean()), 6)
+    if r.flaky:
+        told["flaky_cells"] = r.flaky
     if options.strategy == "auto":
         choice = auto.choose(table, options, p, r, progress)
         told |= record(choice, table, p, r)

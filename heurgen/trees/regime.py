@@ -8,9 +8,10 @@ import numpy as np
 
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
-from heurgen.trees.chance import estimated, gaps_by_chance, searched
+from heurgen.trees.chance import ENOUGH, estimated, gaps_by_chance, searched
 from heurgen.trees.configs import USUAL
 from heurgen.trees.coverage import sparse
+from heurgen.trees.failures import failed_by_chance
 from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
 from heurgen.trees.problem import Ints, Problem, groups, lost, problem, steep
@@ -29,10 +30,13 @@ class Regime:
     patience     numbers of configs in a row that must fail to pay before the search ends
     by_chance    whether what was not measured is estimated, see `chance.gaps_by_chance`
     searched     whether what was not measured counts as lost, see `chance.searched`
+    flaky        cells that failed by chance, see `failures.failed_by_chance`
     sparse       whether many cells are missing, see `coverage.sparse`
     careful      whether regions that come near what a config was never covered on are bounded: in every sparse table,
                  but where a strategy is named in none of few scenarios
     between      whether points between scenarios are added
+    crosses      whether points on which a config would fail are, see `crossed`: where enough cells failed, and no
+                 feature follows from others
     shrinks      whether costs are drawn towards estimates, see `shrink`: those of few scenarios in which every config
                  was tried, whether it ran or failed; of what was not tried nobody knows why
     compares_rules   whether rules of other tables are compared with those of a sparse one
@@ -58,9 +62,11 @@ class Regime:
     patience: int
     by_chance: bool
     searched: bool
+    flaky: int
     sparse: bool
     careful: bool
     between: bool
+    crosses: bool
     shrinks: bool
     compares_rules: bool
     compares_points: bool
@@ -85,6 +91,8 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
     by_chance = not p.guessed and gaps_by_chance(p)
     one = np.zeros(n, dtype=np.int64)
     passed = not (p.guessed or by_chance) and searched(p, one if device is None else device)
+    told = not (p.guessed or by_chance or passed)
+    flaky = failed_by_chance(p) if told else 0
     few, many_missing = n <= c.small and not p.labels_only, not (by_chance or passed) and sparse(p)
     attempted = not (p.labels_only or p.untried.any())
     most = min(options.max_configs or c.pool, c.pool, len(p.configs))
@@ -104,9 +112,11 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         patience=len(counts) if few else c.patience,
         by_chance=by_chance,
         searched=passed,
+        flaky=flaky,
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
+        crosses=between and told and not flaky and _crosses(p),
         shrinks=c.min_groups <= n_groups and n < c.trusted and attempted and not many_missing,
         compares_rules=many_missing and few,
         compares_points=between and few and n >= c.trusted,
@@ -117,6 +127,13 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         every_depth=n <= c.every_depth,
         widens=n <= c.abundant and options.prefer != "small" and not named,
         tolerance=_tolerance(n, options),
+    )
+
+
+def _crosses(p: Problem) -> bool:
+    failed = int((~p.covered & ~p.untried).sum())
+    return (
+        p.n_real >= constants.LEARNER.trusted and failed >= ENOUGH and not any(c.derived for c in p.columns)
     )
 
 

@@ -12,6 +12,7 @@ from heurgen.ship.remarks import (
     beyond,
     curve,
     device_forms,
+    flaky,
     gaps,
     grouping,
     held_out,
@@ -133,6 +134,13 @@ def test_a_held_out_figure_that_is_none_of_the_curve_says_why() -> None:
     assert line(mean_log_slowdown=0.9, invalid_share=0.5).endswith(
         "50.0 % invalid, which the row above counts as slow"
     )
+
+
+def test_what_failed_by_chance_is_told() -> None:
+    said = "  40 cells failed by chance, as it looks: no region with one has that config. Measure them again"
+    assert flaky(selector({"flaky_cells": 40})) == [said]
+    assert said in to_text(selector({"flaky_cells": 40}), TABLE).splitlines()
+    assert flaky(selector()) == []
 
 
 def test_the_curve_says_what_it_takes_invalid_choices_for() -> None:

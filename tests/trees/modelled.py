@@ -105,6 +105,50 @@ def attention(n_scenarios: int = 600, seed: int = 0, noise: float = 0.01) -> Cos
     return table(columns, X, times, FLEX_CONFIGS, ("BLOCK_M", "BLOCK_N", "num_stages", "num_warps"))
 
 
+LIMITED_CONFIGS = list(
+    product((16, 32, 64, 128, 256), (16, 32, 64, 128), (1, 2, 3, 4), (2, 4, 8), (1, 4, 16))
+)
+
+
+def limited_attention(n_scenarios: int = 150, n_configs: int = 60, seed: int = 0) -> CostTable:
+    """Attention by given features, with splits: a config fails where rows times head size times bytes do not fit."""
+    rng, n = np.random.RandomState(seed), n_scenarios
+    batch, heads = 2.0 ** rng.randint(0, 7, n), rng.choice([8.0, 16, 32, 64], n)
+    q = np.where(rng.rand(n) < 0.3, 1.0, np.floor(2 ** (2 + 11 * rng.rand(n))))
+    kv = np.maximum(q, np.floor(2 ** (5 + 10 * rng.rand(n))))
+    size, width = rng.choice([64.0, 96, 128, 192, 256], n), rng.choice([1.0, 2, 4], n)
+    drawn = np.random.RandomState(1).permutation(len(LIMITED_CONFIGS))[: n_configs - 1]
+    configs = [LIMITED_CONFIGS[0], *(LIMITED_CONFIGS[i] for i in np.sort(drawn[drawn > 0]))]
+    times = np.full((n, len(configs)), np.inf)
+    for i, (bm, bn, stages, warps, splits) in enumerate(configs):
+        shared = (bm + 2 * stages * bn) * size * width
+        slots = 132 * np.clip(np.floor(228e3 / shared), 1, 16 // warps)
+        speed = (bm / 128) ** 0.35 * (bn / 128) ** 0.2 * (1 - 0.25 / stages)
+        speed = speed * np.where(bm * bn * size > 64 * 64 * 64 * warps, 0.65, 1.0)
+        programs = np.ceil(q / bm) * batch * heads * np.minimum(splits, np.ceil(kv / bn))
+        work = (
+            np.ceil(programs / slots)
+            * slots
+            * bm
+            * np.ceil(kv / splits / bn)
+            * bn
+            * size
+            * 4
+            / 400e12
+            / speed
+        )
+        memory = 2 * width * batch * heads * (q + kv) * size / 3e12 / np.clip(programs / 132, 0.1, 1)
+        merge = (splits > 1) * (3e-6 + 4 * batch * heads * q * size * splits / 3e12)
+        times[:, i] = np.where(
+            shared > 228e3, np.inf, 6e-6 + 0.5e-6 * stages + np.maximum(work, memory) + merge
+        )
+    times *= np.exp(0.02 * rng.randn(*times.shape)) * 1e3
+    columns = [TableColumn(name, "int") for name in ("batch", "heads", "q", "kv", "head_size", "bytes")]
+    X = np.column_stack([batch, heads, q, kv, size, width])
+    names = ("BLOCK_M", "BLOCK_N", "num_stages", "num_warps", "num_splits")
+    return table(columns, X, times, configs, names)
+
+
 MIXED_CONFIGS = [
     (m, n, k, stages, warps)
     for m, n, k, stages, warps in product(

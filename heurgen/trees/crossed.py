@@ -1,0 +1,60 @@
+"""Points crossed from two scenarios: launches on which a config would fail, though training saw none of them.
+
+A limit often follows a product: a block's rows times the head size times the bytes of a number fit the shared memory,
+or do not. A leaf may hold no scenario beyond it while its region does, by the luck of some hundred scenarios, and no
+limit of one feature says so. A scenario with one feature of another is a launch that may come. Where a tree on what
+failed says that a config fails there, growth and pruning see it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from heurgen.trees import constants
+from heurgen.trees.problem import UNIT, Problem, Shared
+
+# How often every feature is crossed; and what all points weigh together, those without a failure, which are left out,
+# among them, against the scenarios.
+ROUNDS, WEIGHT = 2, 1.0
+
+
+def crossed(p: Problem) -> Problem:
+    """The problem with points that have a scenario's costs and all of its features but one, where a config fails then.
+
+    It costs there what an invalid choice does, not as much as one that was seen to fail: the tree may be wrong.
+    """
+    from sklearn.tree import DecisionTreeRegressor  # here, since few logs need it
+
+    real = np.flatnonzero(p.real)
+    X, failed = p.X[real], (~p.covered & ~p.untried)[real]
+    if not failed.any():
+        return p
+    rng, n = np.random.RandomState(0), len(real)
+    points = np.tile(X, (ROUNDS * X.shape[1], 1))
+    for number in range(ROUNDS * X.shape[1]):
+        column = number % X.shape[1]
+        points[number * n : (number + 1) * n, column] = X[rng.permutation(n), column]
+    fails = DecisionTreeRegressor(random_state=0).fit(X, failed.astype(np.float64)).predict(points)
+    fails = fails.reshape(len(points), -1) > 0.5
+    origin = np.tile(real, ROUNDS * X.shape[1])
+    kept = (fails & p.covered[origin]).any(axis=1)
+    points, fails, origin = points[kept], fails[kept], origin[kept]
+    invalid, weight = np.rint(constants.LEARNER.invalid * UNIT), WEIGHT / (ROUNDS * X.shape[1])
+    cost = np.where(fails | ~p.covered[origin], invalid, p.cost[origin])
+    whole = np.vstack([p.X, points])
+    whole, shared = p.shared.lines.setdefault(b"crossed" + points.tobytes(), (whole, Shared()))
+    none = np.zeros(len(points), dtype=bool)
+    return replace(
+        p,
+        X=whole,
+        cost=np.vstack([p.cost, np.rint(weight * cost)]),
+        covered=np.vstack([p.covered, ~fails & p.covered[origin]]),
+        untried=np.vstack([p.untried, np.zeros_like(fails)]),
+        real=np.concatenate([p.real, none]),
+        noise=np.concatenate([p.noise, np.zeros(len(points))]),
+        index=np.concatenate([p.index, p.index[origin]]),
+        weight=np.concatenate([p.weight, np.full(len(points), weight)]),
+        shared=shared,
+    )
