@@ -15,7 +15,7 @@ from ..config import normalise
 from ..host.apart import parts_of, taken_apart
 from ..host.dispatch import compiling
 from ..host.nearest import unspilled
-from ..host.segments import cutter
+from ..host.segments import cutter, with_segments
 from ..host.select import NO_WINDOW
 from .reference import reference_attention
 
@@ -316,12 +316,14 @@ class Tunable:
         given = normalise(config)
         if taken_apart(given):  # decodes and prompts are cut each by a rule of their own, see `host/apart.py`
             return config
-        choose = cutter(given, f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
         window = f.get("window", NO_WINDOW)  # static_grid has no such feature
         left = window - 1 if window < NO_WINDOW else -1
-        taken, programs = choose(
-            f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], f["max_seqlen_k"], f["total_seqlen_k"], left
-        )  # fmt: skip
+        taken, programs = with_segments(given, 1), 0
+        if given.programs_per_sm:
+            choose = cutter(given, f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
+            taken, programs = choose(
+                f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], f["max_seqlen_k"], f["total_seqlen_k"], left
+            )  # fmt: skip
         both = f["fresh"] and f["max_seqlen_k"] > f["max_seqlen_q"]
         runs = unspilled(taken, f["head_size"], both, left >= 0, f.get("softcap", False))._asdict()
         found = {name: runs[name] for name in (*config, "num_segments") if name != "programs_per_sm"}

@@ -44,6 +44,7 @@ def test_every_number_of_segments_is_a_launch_of_its_own() -> None:
 LENGTHS = {
     "decodes and a chunk": [[1, 900]] * 7 + [[90, 700]],
     "drafts and prompts": [[5, 300]] * 4 + [[130, 130], [70, 500]],
+    "the end of a long prompt": [[657, 5393], [155, 155]],
     "decodes": [[1, 60]] * 20,
 }
 
