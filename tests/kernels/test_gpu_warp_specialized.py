@@ -172,7 +172,9 @@ def cut_kernel(
     """Into how many segments the longest sequence is cut, and of how many tiles each is."""
     most = seen_by_block(left, 0, BLOCK_Q, TILE, True, WINDOW)
     _, longest, _, _, all_tiles = survey(cu, lens, num_seqs, most, BLOCK_Q, TILE, 0, True)
-    segments, per_segment = cut_into(gl.minimum(longest, most), all_tiles, programs, max_segments, HKV, TILE)
+    segments, per_segment = cut_into(
+        cu, lens, num_seqs, most, longest, all_tiles, programs, max_segments, HKV, BLOCK_Q, TILE
+    )
     gl.store(found, segments)
     gl.store(found + 1, per_segment)
 
@@ -181,7 +183,9 @@ def cut_kernel(
 @pytest.mark.parametrize(
     ("lengths", "heads_kv", "block_q", "tile", "programs", "most", "segments"),
     [
-        ([(301, 12555), (1368, 1669), (1788, 1788)], 1, 16, 128, 132, 64, 3),
+        ([(301, 12555), (1368, 1669), (1788, 1788)], 1, 16, 128, 132, 64, 3),  # 2.8, of 19 long blocks
+        ([(1, 4000)] * 23 + [(249, 249)] * 3, 3, 25, 128, 132, 64, 1),  # 1.8, of 69 blocks for 132 programs
+        ([(8438, 11492)] + [(1, 6900)] * 8, 1, 128, 64, 264, 64, 4),  # 3.7, of 66 blocks that see 7,300 keys
         ([(1652, 4021), (387, 387), *[(1, 150)] * 9], 2, 32, 128, 132, 16, 1),
         ([(1, 1000)] * 200 + [(700, 6900)] + [(0, 9999)], 1, 8, 128, 264, 64, 3),
         ([(1, 100_000)], 8, 32, 64, 132, 12, 12),  # 16.5, were there room
@@ -204,6 +208,13 @@ def test_keys_are_cut_for_the_blocks_that_read_them(
     seen = [min(k, left + block_q + tile) if left >= 0 else k for k in keys]
     longest, count = -(-max(seen) // tile), segments
     if left >= 0 and programs:
-        read = sum(-(-q // block_q) * -(-k // tile) for q, k in zip(queries, seen, strict=True)) * heads_kv
-        count = min(max(math.floor(programs * longest / read + 0.5) if read else most, 1), most)
+        blocks = [-(-q // block_q) for q in queries]
+        read = sum(b * -(-k // tile) for b, k in zip(blocks, seen, strict=True)) * heads_kv
+        far = [
+            b * -(-max(k - q // 2, 0) // tile)
+            for b, q, k in zip(blocks, queries, seen, strict=True)
+            if 2 * k > max(seen)
+        ]
+        whole = programs * longest / max(sum(far) * heads_kv, 1) + 0.02
+        count = min(max(math.floor(min(programs * longest / max(read, 1) + 0.5, whole)), 1), most)
     assert found.tolist() == [count, -(-longest // count)]

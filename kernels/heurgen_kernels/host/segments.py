@@ -62,19 +62,20 @@ def spread(call: Call, config: Config) -> bool:
 # (num_seqs, tokens, max_q, max_k, total_k, left) -> (a config with num_segments, programs that its parts are to give,
 # see `Call.programs`). Of the batch: new tokens, new and all tokens of its longest sequence, all tokens; its window.
 Chooser = Callable[[int, int, int, int, int, int], tuple[Config, int]]
-_cutters: Cache[tuple[Config, int, int, int], Chooser] = shared()
+_cutters: Cache[tuple[Config, int, int, int, int], Chooser] = shared()
 _cuts: Cache[tuple[int, int], tuple[Config, Chooser]] = shared()
-# What each part of a block's keys costs beside them, in keys, where there are so many parts: (constant, of each part).
+# What each part of a block's keys costs beside them, in keys of heads of 128, where there are so many parts: (constant,
+# of each part).
 PART_COST = (680, 130)
 
 
-def cutter(config: Config, group: int, heads_kv: int, processors: int) -> Chooser:
+def cutter(config: Config, group: int, heads_kv: int, size: int, processors: int) -> Chooser:
     """What gives the config as many parts as make its programs_per_sm.
 
-    group: query heads per KV head; processors: multiprocessors of the device. Written for speed, since every launch
-    asks: 0.6 us, where the kernel is to count blocks 1.7 (two cores of a server, no GPU).
+    group: query heads per KV head; size: of a head; processors: multiprocessors of the device. Written for speed, since
+    every launch asks: 0.6 us, where the kernel is to count blocks 1.7 (two cores of a server, no GPU).
     """
-    key = (config, group, heads_kv, processors)
+    key = (config, group, heads_kv, size, processors)
     return _cutters.get(key) or _cutters.keep(key, _cutter(*key))
 
 
@@ -88,17 +89,24 @@ def least_keys(block_q: int, num_seqs: int, tokens: int, max_k: int, total_k: in
     return -(-new // block_q) * max_k + max(rest, (tokens - new) ** 2 / (block_q * (num_seqs - 1)))
 
 
-def most_parts(programs: float, max_k: int, read: float) -> float:
+def most_parts(programs: float, max_k: int, read: float, fixed: float) -> float:
     """Parts of the longest sequence that its keys are worth, if all Q blocks read so many; 1 where they save less than
-    twice their cost, since the blocks may read more: replayed with what was measured of 540 batches of a server
-    that is as good as once the cost, with which a sixth more are cut for nothing.
+    twice their cost (fixed: `fixed_cost`), since the blocks may read more: replayed with what was measured of 540
+    batches of a server that is as good as once the cost, with which a sixth more are cut for nothing.
     """
     parts = min(programs * max_k / read, (max_k / PART_COST[1]) ** 0.5)
     saved = max_k - max(max_k / parts, read / programs)
-    return parts if saved > 2 * (PART_COST[0] + PART_COST[1] * parts) else 1
+    return parts if saved > 2 * (fixed + PART_COST[1] * parts) else 1
 
 
-def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Chooser:
+def fixed_cost(size: int) -> float:
+    """The first number of PART_COST, of heads of another size: as much time, in which as many more keys are read as
+    heads are narrower.
+    """
+    return PART_COST[0] * 128 / size
+
+
+def _cutter(config: Config, group: int, heads_kv: int, size: int, processors: int) -> Chooser:
     block_q = block_rows(config.BLOCK_M, group) // group
     variant, tile = config.variant, config.TILE_SIZE
     # up to so many new tokens a sequence counts once, as in `block_count`; `mixed` cuts the decodes alone
@@ -108,6 +116,7 @@ def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Choos
     # parts of one sequence: about four programs of all its KV heads to a processor, a few tokens' rows to a part
     limit = max(64, 512 // heads_kv)
     choices = tuple(with_segments(config, segments) for segments in SEGMENTS)
+    fixed = fixed_cost(size)
 
     def choose(
         num_seqs: int, tokens: int, max_q: int, max_k: int, total_k: int, left: int
@@ -123,8 +132,8 @@ def _cutter(config: Config, group: int, heads_kv: int, processors: int) -> Choos
         most = min(max_k / tile, limit)
         found = bisect(_EDGES, wanted if wanted < most else most)
         # A window leaves no sequence much longer than others: nothing gained (10 batches of one H200, 0.77 to 1.06).
-        if variant == "warp_specialized" and num_seqs > 1 and left < 0 and max_k > 4 * PART_COST[0]:
-            wanted = most_parts(programs, max_k, least_keys(block_q, num_seqs, tokens, max_k, total_k))
+        if variant == "warp_specialized" and num_seqs > 1 and left < 0 and max_k > 4 * fixed:
+            wanted = most_parts(programs, max_k, least_keys(block_q, num_seqs, tokens, max_k, total_k), fixed)
             if (bound := bisect(_EDGES, wanted if wanted < most else most)) > found:
                 return choices[bound], asked
         return choices[found], 0
@@ -182,7 +191,7 @@ def cut(config: Config, call: Call) -> Config:
     key = (id(config), layout.kind)  # equal configs are one object, see `config.normalise`
     found = _cuts.get(key)
     if found is None:
-        made = cutter(config, layout.group, layout.heads_kv, layout.device.processors)
+        made = cutter(config, layout.group, layout.heads_kv, call.q.shape[2], layout.device.processors)
         found = _cuts.keep(key, (config, made))
     config, call.programs = found[1](
         layout.num_seqs, layout.tokens, call.max_q, call.max_k, call.total_k, call.left

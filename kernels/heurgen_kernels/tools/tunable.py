@@ -320,7 +320,8 @@ class Tunable:
         left = window - 1 if window < NO_WINDOW else -1
         taken, programs = with_segments(given, 1), 0
         if given.programs_per_sm:
-            choose = cutter(given, f["num_query_heads"] // heads_kv, heads_kv, device.multiprocessors)
+            group = f["num_query_heads"] // heads_kv
+            choose = cutter(given, group, heads_kv, f["head_size"], device.multiprocessors)
             taken, programs = choose(
                 f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], f["max_seqlen_k"], f["total_seqlen_k"], left
             )  # fmt: skip

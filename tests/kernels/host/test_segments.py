@@ -18,6 +18,7 @@ from heurgen_kernels.host.segments import (
     block_rows,
     cut,
     cutter,
+    fixed_cost,
     heads_of_block,
     least_keys,
     most_parts,
@@ -30,7 +31,7 @@ from heurgen_kernels.tools.tunable import tunable
 
 from tests.kernels.batches import checked, error_of, make_batch, on_meta
 
-LLAMA = {"group": 4, "heads_kv": 8, "processors": 132}
+LLAMA = {"group": 4, "heads_kv": 8, "size": 128, "processors": 132}
 
 
 def parts(programs, lengths, variant="split_kv", block_m=16, tile=16, **more):
@@ -93,14 +94,16 @@ def test_the_device_counts_blocks_where_the_host_cannot_know_them():
     as the first has. One sequence, or such as are all of one length and new, leave nothing open; few keys and those in
     a window gain nothing.
     """
-    choose = cutter(Config("warp_specialized", 128, 128, 4, 2, programs_per_sm=1), 8, 3, 132)
+    choose = cutter(Config("warp_specialized", 128, 128, 4, 2, programs_per_sm=1), 8, 3, 128, 132)
     whole, cut_in_three = (Config("warp_specialized", 128, 128, 4, 2, parts) for parts in (1, 3))
     assert choose(2, 812, 657, 5393, 6050, -1) == (cut_in_three, 132)
     assert choose(2, 812, 657, 5393, 6050, 4095) == (whole, 0)
     assert choose(2, 812, 657, 1300, 1957, -1) == (whole, 0)
     assert choose(1, 657, 657, 5393, 5393, -1) == (whole, 0)
     assert choose(40, 40 * 300, 300, 300, 40 * 300, -1) == (whole, 0)
-    split = cutter(Config("split_kv", 16, 128, 4, 2, programs_per_sm=1), 8, 3, 132)
+    narrow = cutter(Config("warp_specialized", 128, 128, 4, 2, programs_per_sm=1), 8, 3, 64, 132)
+    assert narrow(2, 812, 657, 5393, 6050, -1) == (whole, 0)
+    split = cutter(Config("split_kv", 16, 128, 4, 2, programs_per_sm=1), 8, 3, 128, 132)
     assert split(2, 812, 657, 5393, 6050, -1)[1] == 0
 
 
@@ -115,7 +118,7 @@ def test_the_device_counts_blocks_where_the_host_cannot_know_them():
     ],
 )
 def test_parts_are_worth_their_cost(programs, longest, read, parts):
-    assert most_parts(programs, longest, read) == pytest.approx(parts, abs=0.01)
+    assert most_parts(programs, longest, read, fixed_cost(128)) == pytest.approx(parts, abs=0.01)
 
 
 def test_few_keys_are_not_cut_however_many_programs_are_wanted():

@@ -62,7 +62,17 @@ def parts_of_block(
     most = seen_by_block(left, right, BLOCK_Q, TILE, features.CAUSAL, features.WINDOW)
     _, longest, _, _, all_tiles = survey(tensors.cu, tensors.lens, num_seqs, most, BLOCK_Q, TILE, 0, True)
     longest_segments, per_segment = cut_into(
-        gl.minimum(longest, most), all_tiles, programs, max_segments, HKV, TILE
+        tensors.cu,
+        tensors.lens,
+        num_seqs,
+        most,
+        longest,
+        all_tiles,
+        programs,
+        max_segments,
+        HKV,
+        BLOCK_Q,
+        TILE,
     )
     segments, block, token0, q_len = 1, 0, 0, 0
     if (longest_segments > 1) & (first < BLOCK_Q * G):

@@ -112,7 +112,7 @@ def produce(
     longest_segments, per_segment = max_segments, 1
     if CUT:
         longest_segments, per_segment = cut_into(
-            gl.minimum(longest, most), all_tiles, programs, max_segments, HKV, TILE
+            cu_ptr, lens_ptr, num_seqs, most, longest, all_tiles, programs, max_segments, HKV, BLOCK_Q, TILE
         )
     if blocks_ptr is None:  # where the decodes' numbers end, gaps between implicit numbers included
         decodes += decodes // BLOCK_Q
