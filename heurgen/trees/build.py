@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,7 +21,7 @@ def to_ir(p: Problem, tree: Tree, among: Sequence[int], table: CostTable | None 
     """The tree as IR, with the table's config columns in its leaves; `among`: the problem's configs that an unknown
     category may get. `table`: leaves say its evidence, and where none of `among` is safe, one of all its configs is.
     """
-    return _node(p, _part(p, np.arange(len(p.X)), tree), among, table)
+    return _node(p, _part(p, np.arange(len(p.X)), tree), among, table, {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,23 +56,33 @@ def _bits(configs: Bools) -> int:
     return int.from_bytes(np.packbits(configs, bitorder="little").tobytes(), "little")
 
 
-def _node(p: Problem, part: _Part, among: Sequence[int], table: CostTable | None) -> Node:
+def _node(
+    p: Problem, part: _Part, among: Sequence[int], table: CostTable | None, arriving: Mapping[int, Set[int]]
+) -> Node:
+    """arriving: which categories come here, of each column that was tested on the way: no unknown one does."""
     rows, tree = part.rows, part.tree
     if isinstance(tree, Tip):
         return _leaf(p, rows, tree, table)
-    below, above = (_node(p, side, among, table) for side in part.sides)
-    column = p.columns[tree.cut.column]
+    number = tree.cut.column
+    column = p.columns[number]
     if column.type != "category":
+        below, above = (_node(p, side, among, table, arriving) for side in part.sides)
         return Split(column.name, _threshold(p, part, tree.cut), below, above)
-    present = np.unique(p.X[rows, tree.cut.column]).astype(np.int64).tolist()
-    chosen = set(tree.cut.left)
+    present = np.unique(p.X[rows, number]).astype(np.int64).tolist()
+    chosen = set(tree.cut.left) & set(present)
+    rest = set(present) - chosen
+    below, above = (
+        _node(p, side, among, table, {**arriving, number: of})
+        for side, of in zip(part.sides, (chosen, rest), strict=True)
+    )
     values = tuple(column.values[i] for i in present if i in chosen)
-    others = tuple(column.values[i] for i in present if i not in chosen)
-    safe = Leaf(_safest(p, rows, tree.cut.column, among, table))
-    if isinstance(below, Leaf) and below.config == safe.config:
-        return Membership(column.name, values, others, True, below, above)
-    if not (isinstance(above, Leaf) and above.config == safe.config):
-        above = Membership(column.name, others, values, False, above, safe)
+    others = tuple(column.values[i] for i in present if i in rest)
+    if number not in arriving or not arriving[number] <= set(present):
+        safe = Leaf(_safest(p, rows, number, among, table))
+        if isinstance(below, Leaf) and below.config == safe.config:
+            return Membership(column.name, values, others, True, below, above)
+        if not (isinstance(above, Leaf) and above.config == safe.config):
+            above = Membership(column.name, others, values, False, above, safe)
     return Membership(column.name, values, others, False, below, above)
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from heurgen.trees import constants
 from heurgen.trees.problem import UNIT, Problem, Shared
 
-# How often every feature is crossed; and what all points weigh together, those without a failure, which are left out,
-# among them, against the scenarios.
-ROUNDS, WEIGHT = 2, 1.0
+# How often every feature is crossed at the least, and to how many points; and what all of them weigh together, those
+# without a failure, which are left out, among them: as much as the scenarios, and at least as so many, since few say
+# little of where configs fail (docs/learning.md).
+ROUNDS, POINTS, SCENARIOS = 2, 2400, 320
 
 
 def crossed(p: Problem) -> Problem:
@@ -32,16 +33,20 @@ def crossed(p: Problem) -> Problem:
     if not failed.any():
         return p
     rng, n = np.random.RandomState(0), len(real)
-    points = np.tile(X, (ROUNDS * X.shape[1], 1))
-    for number in range(ROUNDS * X.shape[1]):
-        column = number % X.shape[1]
+    varied = np.flatnonzero(np.ptp(X, axis=0))
+    if not len(varied):
+        return p
+    copies = len(varied) * max(ROUNDS, -(-POINTS // (n * len(varied))))
+    points = np.tile(X, (copies, 1))
+    for number in range(copies):
+        column = varied[number % len(varied)]
         points[number * n : (number + 1) * n, column] = X[rng.permutation(n), column]
     fails = DecisionTreeRegressor(random_state=0).fit(X, failed.astype(np.float64)).predict(points)
     fails = fails.reshape(len(points), -1) > 0.5
-    origin = np.tile(real, ROUNDS * X.shape[1])
+    origin = np.tile(real, copies)
     kept = (fails & p.covered[origin]).any(axis=1)
     points, fails, origin = points[kept], fails[kept], origin[kept]
-    invalid, weight = np.rint(constants.LEARNER.invalid * UNIT), WEIGHT / (ROUNDS * X.shape[1])
+    invalid, weight = np.rint(constants.LEARNER.invalid * UNIT), max(1.0, SCENARIOS / n) / copies
     cost = np.where(fails | ~p.covered[origin], invalid, p.cost[origin])
     whole = np.vstack([p.X, points])
     whole, shared = p.shared.lines.setdefault(b"crossed" + points.tobytes(), (whole, Shared()))

@@ -132,9 +132,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
 
 def _crosses(p: Problem) -> bool:
     failed = int((~p.covered & ~p.untried).sum())
-    return (
-        p.n_real >= constants.LEARNER.trusted and failed >= ENOUGH and not any(c.derived for c in p.columns)
-    )
+    return failed >= ENOUGH and not any(c.derived for c in p.columns)
 
 
 def _crowded(p: Problem) -> tuple[int, ...]:

@@ -18,9 +18,9 @@ from models import CLASSES, MODELS  # noqa: E402
 
 DEVICES = sorted(path.parent.name for path in FOLDER.glob("*/layouts.json"))
 LEAST = 0.92
-# Geometric mean over all points, and how many of them are below LEAST: neither may get worse. On 2026-11-27 they did, on
-# the H100 from 1.268 and 6, on the H200 from 1.295 and 4: pages behind a window may hold NaN, and where the kernel is to
-# count blocks a launch costs more (docs/kernel_figures.md).
+# Geometric mean over all points, and how many of them are below LEAST: neither may get worse. On 2026-11-27 they did,
+# on the H100 from 1.268 and 6, on the H200 from 1.295 and 4: pages behind a window may hold NaN, and where the kernel
+# is to count blocks a launch costs more (docs/kernel_figures.md).
 MEAN = {"h100": 1.255, "h200": 1.29}
 BELOW = {"h100": 7, "h200": 5}
 

@@ -59,6 +59,33 @@ def test_where_kernels_are_for_one_category_each_an_unknown_one_gets_the_generic
         assert choices(selector, t, np.arange(t.n_scenarios)).max() < 3
 
 
+def test_a_category_is_unknown_but_once_and_where_a_region_has_none_of_it() -> None:
+    """Of kinds 0 to 2, which alone come to the left, kind 2 has no scenario below i = 5; above it has."""
+    X = np.array([[k, i] for k in range(4) for i in range(10) if k != 2 or i >= 5], dtype=float)
+    columns = [TableColumn("kind", "category", values=tuple("abcd")), TableColumn("i", "int")]
+    kind = X[:, 0].astype(int)
+    own = [np.where((kind == k) | (kind == 3), 1.0, np.inf) for k in range(3)]
+    t = table(columns, X, np.column_stack([*own, np.full(len(X), 5.0)]))
+    p = problem(t)
+    of_kind, of_i = ([c.name for c in p.columns].index(name) for name in ("kind", "i"))
+    inner = Branch(Cut(of_kind, left=(0,)), Tip(0), Branch(Cut(of_kind, left=(1,)), Tip(1), Tip(2)))
+    halves = Branch(Cut(of_i, 4, 5), Branch(Cut(of_kind, left=(0,)), Tip(0), Tip(1)), inner)
+    node = to_ir(p, Branch(Cut(of_kind, left=(0, 1, 2)), halves, Tip(0)), [0, 1, 2, 3], t)
+    assert [ir.find_leaf(node, {"kind": k, "i": i}).config for k in "abc" for i in (0, 9)] == [
+        0,
+        0,
+        1,
+        1,
+        3,
+        2,
+    ]
+    assert isinstance(node, ir.Membership)
+    by_i = node.left
+    assert isinstance(by_i, ir.Split)
+    # above 5 all that comes is known: no leaf is for what does not come
+    assert [leaf.n_scenarios for leaf in ir.leaves(by_i.right)] == [5, 5, 5]
+
+
 def test_where_the_majoritys_config_works_everywhere_an_unknown_category_needs_no_test_more() -> None:
     selector = fit(by_kind({"a": [1.0, 2.0], "b": [2.0, 1.0]}), JOINT)
     assert isinstance(selector.tree, ir.Membership)

@@ -9,7 +9,7 @@ import numpy as np
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, joint
 from heurgen.trees.build import choices
-from heurgen.trees.crossed import ROUNDS, WEIGHT, crossed
+from heurgen.trees.crossed import POINTS, SCENARIOS, crossed
 from heurgen.trees.joint import Settings
 from heurgen.trees.learn import selector
 from heurgen.trees.problem import UNIT, problem
@@ -41,16 +41,30 @@ def test_points_are_launches_on_which_a_config_fails() -> None:
     # Each has but one feature of another scenario, and its own costs beside the failure.
     origin = np.array([np.flatnonzero(p.index == i)[0] for i in found.index[added]])
     assert ((found.X[added] != p.X[origin]).sum(axis=1) == 1).all()
-    weight = WEIGHT / (3 * ROUNDS)
+    weight = SCENARIOS / 200 / (3 * POINTS / (3 * 200))
     runs = found.covered[added]
     assert (found.cost[added][runs] == np.rint(weight * p.cost[origin])[runs]).all()
     assert (found.cost[added][~runs] == np.rint(weight * 3.0 * UNIT)).all()
     assert (found.weight[added] == weight).all()
 
 
-def test_none_where_nothing_failed() -> None:
+def test_none_where_nothing_failed_or_scenarios_do_not_differ() -> None:
     p = problem(attention(120))
     assert crossed(p) is p
+    log = by_a_product(60, 0)
+    p = problem(replace(log, X=np.repeat(log.X[:1], 60, axis=0)))
+    assert crossed(p) is p
+
+
+def test_a_feature_of_one_value_is_not_crossed() -> None:
+    log = by_a_product(200, 0)
+    more = replace(
+        log, X=np.column_stack([log.X, np.ones(200)]), columns=(*log.columns, TableColumn("groups", "int"))
+    )
+    few, many = crossed(problem(log)), crossed(problem(more))
+    assert many.X.shape[1] == 4
+    assert (many.X[:, [c.name for c in many.columns].index("groups")] == 1).all()
+    assert len(many.X) == len(few.X)
 
 
 def test_problems_of_the_same_points_share_what_follows_from_them() -> None:
@@ -61,7 +75,7 @@ def test_problems_of_the_same_points_share_what_follows_from_them() -> None:
 def test_where_points_are_crossed() -> None:
     log = by_a_product(200, 0)
     assert regime(problem(log), FitOptions()).crosses
-    assert not regime(problem(by_a_product(80, 0)), FitOptions()).crosses
+    assert not regime(problem(by_a_product(50, 0)), FitOptions()).crosses  # 23 failures
     assert not regime(problem(attention(300)), FitOptions()).crosses  # nothing failed
     derived = replace(log, columns=(*log.columns[:2], replace(log.columns[2], derived=True)))
     assert not regime(problem(derived), FitOptions()).crosses
