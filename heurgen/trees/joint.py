@@ -148,7 +148,7 @@ def prepared(p: Problem, chosen: Ints, r: Regime, s: Settings) -> Problem:
     if r.between or s.dense:
         near, weight = (c.light_neighbours, c.light_weight) if s.lightly else (c.neighbours, c.weight)
         own = between(own, near, weight, fading=r.few and not s.lightly)
-    return crossed(own) if r.crosses else own
+    return crossed(own, r.crosses) if r.crosses else own
 
 
 @dataclass(frozen=True, slots=True, eq=False)

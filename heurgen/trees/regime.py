@@ -11,6 +11,7 @@ from heurgen.trees import constants
 from heurgen.trees.chance import ENOUGH, estimated, gaps_by_chance, searched
 from heurgen.trees.configs import USUAL
 from heurgen.trees.coverage import sparse
+from heurgen.trees.crossed import free
 from heurgen.trees.failures import failed_by_chance
 from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
@@ -35,8 +36,8 @@ class Regime:
     careful      whether regions that come near what a config was never covered on are bounded: in every sparse table,
                  but where a strategy is named in none of few scenarios
     between      whether points between scenarios are added
-    crosses      whether points on which a config would fail are, see `crossed`: where enough cells failed, and no
-                 feature follows from others
+    crosses      features of which points on which a config would fail take another scenario's value, see `crossed`:
+                 where cells enough failed, or were not measured by a rule, and no feature is derived
     shrinks      whether costs are drawn towards estimates, see `shrink`: those of few scenarios in which every config
                  was tried, whether it ran or failed; of what was not tried nobody knows why
     compares_rules   whether rules of other tables are compared with those of a sparse one
@@ -66,7 +67,7 @@ class Regime:
     sparse: bool
     careful: bool
     between: bool
-    crosses: bool
+    crosses: frozenset[str]
     shrinks: bool
     compares_rules: bool
     compares_points: bool
@@ -116,7 +117,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
-        crosses=between and told and not flaky and _crosses(p),
+        crosses=free(p) if between and told and not flaky and _limited(p) else frozenset(),
         shrinks=c.min_groups <= n_groups and n < c.trusted and attempted and not many_missing,
         compares_rules=many_missing and few,
         compares_points=between and few and n >= c.trusted,
@@ -130,9 +131,9 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
     )
 
 
-def _crosses(p: Problem) -> bool:
-    failed = int((~p.covered & ~p.untried).sum())
-    return failed >= ENOUGH and not any(c.derived for c in p.columns)
+def _limited(p: Problem) -> bool:
+    """Whether cells enough say where configs fail."""
+    return int((~p.covered).sum()) >= ENOUGH and not any(c.derived for c in p.columns)
 
 
 def _crowded(p: Problem) -> tuple[int, ...]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, joint
 from heurgen.trees.build import choices
-from heurgen.trees.crossed import POINTS, SCENARIOS, crossed
+from heurgen.trees.crossed import POINTS, SCENARIOS, crossed, free
 from heurgen.trees.joint import Settings
 from heurgen.trees.learn import selector
 from heurgen.trees.problem import UNIT, problem
 from heurgen.trees.regime import regime
-from tests.trees.modelled import attention, limited_attention
-from tests.trees.synthetic import table
+from tests.trees.modelled import limited_attention
+from tests.trees.synthetic import surface, table
+
+ALL = frozenset({"head_size", "bytes", "rows"})
 
 
 def by_a_product(n: int, seed: int) -> CostTable:
@@ -32,7 +35,7 @@ def by_a_product(n: int, seed: int) -> CostTable:
 
 def test_points_are_launches_on_which_a_config_fails() -> None:
     p = problem(by_a_product(200, 0))
-    found = crossed(p)
+    found = crossed(p, ALL)
     added = np.flatnonzero(~found.real)
     assert len(added)
     assert (found.X[: len(p.X)] == p.X).all()
@@ -49,11 +52,11 @@ def test_points_are_launches_on_which_a_config_fails() -> None:
 
 
 def test_none_where_nothing_failed_or_scenarios_do_not_differ() -> None:
-    p = problem(attention(120))
-    assert crossed(p) is p
+    p = problem(surface(120, 8, 3))
+    assert crossed(p, frozenset({"x0"})) is p
     log = by_a_product(60, 0)
     p = problem(replace(log, X=np.repeat(log.X[:1], 60, axis=0)))
-    assert crossed(p) is p
+    assert crossed(p, ALL) is p
 
 
 def test_a_feature_of_one_value_is_not_crossed() -> None:
@@ -61,7 +64,7 @@ def test_a_feature_of_one_value_is_not_crossed() -> None:
     more = replace(
         log, X=np.column_stack([log.X, np.ones(200)]), columns=(*log.columns, TableColumn("groups", "int"))
     )
-    few, many = crossed(problem(log)), crossed(problem(more))
+    few, many = crossed(problem(log), ALL), crossed(problem(more), ALL | {"groups"})
     assert many.X.shape[1] == 4
     assert (many.X[:, [c.name for c in many.columns].index("groups")] == 1).all()
     assert len(many.X) == len(few.X)
@@ -69,16 +72,35 @@ def test_a_feature_of_one_value_is_not_crossed() -> None:
 
 def test_problems_of_the_same_points_share_what_follows_from_them() -> None:
     p = problem(by_a_product(200, 0))
-    assert crossed(p).shared is crossed(replace(p, cost=p.cost + 1)).shared
+    assert crossed(p, ALL).shared is crossed(replace(p, cost=p.cost + 1), ALL).shared
 
 
 def test_where_points_are_crossed() -> None:
     log = by_a_product(200, 0)
-    assert regime(problem(log), FitOptions()).crosses
+    assert regime(problem(log), FitOptions()).crosses == ALL
     assert not regime(problem(by_a_product(50, 0)), FitOptions()).crosses  # 23 failures
-    assert not regime(problem(attention(300)), FitOptions()).crosses  # nothing failed
     derived = replace(log, columns=(*log.columns[:2], replace(log.columns[2], derived=True)))
     assert not regime(problem(derived), FitOptions()).crosses
+
+
+def test_what_was_not_measured_by_a_rule_is_a_limit_too() -> None:
+    log = by_a_product(200, 0)
+    times = np.where(np.isinf(log.times), np.nan, log.times)
+    assert regime(problem(replace(log, times=times)), FitOptions()).crosses == ALL
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_a_feature_that_follows_from_others_is_not_crossed(n: int) -> None:
+    """Lengths of batches, and a type that is drawn by itself: all but that go together."""
+    rng = np.random.RandomState(0)
+    seqs, longest = 2.0 ** rng.randint(0, 7, n), np.floor(2 ** (13 * rng.rand(n)))
+    total = np.floor(seqs * longest * (0.4 + 0.6 * rng.rand(n)))
+    X = np.column_stack([seqs, longest, total, rng.randint(0, 3, n), np.full(n, 7.0)])
+    columns = [TableColumn(name, "int") for name in ("num_seqs", "longest", "total", "dtype", "page")]
+    p = problem(table(columns, X, np.ones((n, 2))))
+    assert free(p) == {"dtype"}
+    alone = problem(table(columns[:1], X[:, :1], np.ones((n, 2))))
+    assert free(alone) == {"num_seqs"}
 
 
 def test_fewer_launches_fail() -> None:
@@ -89,10 +111,10 @@ def test_fewer_launches_fail() -> None:
         train, test = np.split(np.random.RandomState(seed).permutation(1650), [150])
         r = regime(problem(log, train), FitOptions(strategy="joint"))
         assert r.crosses
-        for crosses in (True, False):
+        for crosses in (r.crosses, frozenset()):
             fitted = joint.fit_joint(
                 problem(log, train), replace(r, crosses=crosses), Settings(8, 0.03, 8, 40, spare=2)
             )
             at = choices(selector(fitted, log, np.sort(train), "joint", {}), log, test)
-            invalid[crosses] += float(np.isinf(log.times[test, at]).mean())
+            invalid[bool(crosses)] += float(np.isinf(log.times[test, at]).mean())
     assert 0 < invalid[True] < 0.6 * invalid[False]
