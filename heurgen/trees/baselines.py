@@ -40,19 +40,23 @@ def winner_tree(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, i
 
 
 def parameter_trees(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, int]:
-    """A classification tree per parameter, recombined as they come. Leaves are summed over the trees."""
-    winners = winners_of(table, train).tolist()
+    """A classification tree per parameter, recombined as they come. Leaves are summed over the trees.
+
+    Configs are those that training scenarios get, as of every other tree: which are held out changes no count.
+    """
+    winners, X = winners_of(table, train).tolist(), encoded(table)[np.concatenate([test, train])]
     columns: list[list[Any]] = []
     n_leaves = 0
     for k in range(len(table.parameters)):
         values = [table.configs[w][k] for w in winners]
         domain = sorted(set(values), key=lambda v: (v is not None, v if v is not None else 0))
         tree = _classifier(table, train, np.array([domain.index(v) for v in values]))
-        columns.append([domain[i] for i in tree.predict(encoded(table)[test]).tolist()])
+        columns.append([domain[i] for i in tree.predict(X).tolist()])
         n_leaves += int(tree.get_n_leaves())
     number = {config: i for i, config in enumerate(table.configs)}
     tuples = list(zip(*columns, strict=True))
-    return np.array([number.get(t, -1) for t in tuples], dtype=np.int64), n_leaves, len(set(tuples))
+    answers, learnt = tuples[: len(test)], tuples[len(test) :]
+    return np.array([number.get(t, -1) for t in answers], dtype=np.int64), n_leaves, len(set(learnt))
 
 
 def winners_of(table: CostTable, rows: Ints) -> Ints:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from heurgen.logs.costs import TableColumn
 from heurgen.trees.baselines import best_single, oracle, parameter_trees, winner_tree
+from heurgen.trees.compare import Method
 from tests.trees.synthetic import table
 
 NAN, INF = np.nan, np.inf
@@ -43,6 +45,13 @@ def test_the_winner_tree_predicts_winners_by_number_and_by_category() -> None:
 def test_parameter_trees_recombine_their_values_and_count_all_leaves() -> None:
     chosen, leaves, configs = parameter_trees(T, ALL, ALL)
     assert (chosen.tolist(), leaves, configs) == ([1, 1, 2, 2, 0, 0, 0, 0], 5, 3)
+
+
+@pytest.mark.parametrize("method", [winner_tree, parameter_trees])
+def test_configs_are_counted_over_the_tree_and_not_over_what_is_held_out(method: Method) -> None:
+    """Of one held-out scenario a tree per parameter had one config, whatever it holds."""
+    for test in (ALL[:1], ALL[4:], ALL):
+        assert method(T, ALL, test)[2] == 3
 
 
 def test_parameter_trees_meet_in_values_that_form_no_config() -> None:
