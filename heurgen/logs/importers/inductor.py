@@ -41,14 +41,14 @@ _SHAPES = {
     ),
 }
 _OWN = ("time", "kernel_type", *_FLEX)
-_TITLE = re.compile(r"(?:^|[\]:])\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
-_STRIDES = re.compile(r"(?:^|[\]:])\s*strides: ?([\[(].*)$")
-_DTYPES = re.compile(r"(?:^|[\]:])\s*dtypes: ?([A-Za-z0-9_.]+(?:, ?[A-Za-z0-9_.]+)*)")
+_TITLE = re.compile(r"(?:^|[\]:]| - )\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
+_STRIDES = re.compile(r"(?:^|[\]:]| - )\s*strides: ?([\[(].*)$")
+_DTYPES = re.compile(r"(?:^|[\]:]| - )\s*dtypes: ?([A-Za-z0-9_.]+(?:, ?[A-Za-z0-9_.]+)*)")
 _CHOICE = re.compile(
-    r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) {1,16}([0-9.]+|inf|nan) ms(?: {1,16}[0-9.]+%)?( .*|)\s*$"
+    r"(?:^|[\]:]| - )\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) {1,16}([0-9.]+|inf|nan) ms(?: {1,16}[0-9.]+%)?( .*|)\s*$"
 )
 # Parameters that stand on lines of their own below their choice, as pages show them.
-_CONTINUED = re.compile(r"(?:^|[\]:])\s{0,16}([A-Za-z_][A-Za-z0-9_]*=[^=].*)$")
+_CONTINUED = re.compile(r"(?:^|[\]:]| - )\s{0,16}([A-Za-z_][A-Za-z0-9_]*=[^=].*)$")
 _TAKES = re.compile(r"AUTOTUNE (benchmarking )?takes")
 # "s0", and "u0" of a size that the program computes.
 _SYMBOL = re.compile(r"\b[su][0-9]+\b")
@@ -70,7 +70,7 @@ _OF_FLEX = re.compile(r"(?!BLOCK_[MN][12]?$|USE_TMA$)[A-Z][A-Z0-9_]*")
 def recognises(file: Foreign) -> bool:
     head = file.text[:65536]
     if _is_printed(file):
-        text = r"(?:^|[\]:)]|\x1b\[[0-9;]*m)[ \t]*AUTOTUNE [a-z_0-9.]+\("
+        text = r"(?:^|[\]:)\s|]|\x1b\[[0-9;]*m)AUTOTUNE [a-z_0-9.]+\("
         return re.search(text, file.text, re.MULTILINE) is not None
     return re.search(r'"\(\s*(\'|[0-9su])|"invoke"|"(query|input)_shape"', head) is not None
 

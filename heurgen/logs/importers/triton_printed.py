@@ -29,6 +29,10 @@ _TUNING = re.compile(
     re.escape(_BEGIN) + r"([A-Za-z_][A-Za-z0-9_]*),? (?:with key as (\(.*\)), )?finished after [0-9.]+s[,;] "
     r"best config selected: (.*?);"
 )
+# A dtype among the values of the key, which is printed without quotes; those of tensors stand behind them, in quotes.
+_BARE = re.compile(r"(?<=[(, ])(torch\.[a-z][a-z0-9_]{0,63})(?=[,)])")
+# Where each of its lines begins, behind what a logger wrote.
+_LINE = re.compile(r"(Triton autotuning for function |with key as |finished after |best config selected: ).*")
 # The lines of one tuning.
 _LINES = 4
 
@@ -64,7 +68,7 @@ def _read(file: Foreign, found: Collected) -> Iterator[Tuning]:
         for at, (row, text) in enumerate(lines):
             if _BEGIN not in text:
                 continue
-            said = " ".join(line.strip() for _, line in lines[at : at + _LINES])
+            said = " ".join(_own(line) for _, line in lines[at : at + _LINES])
             tuning = _TUNING.search(said)
             if tuning is None or tuning[2] is None:
                 unread += 1
@@ -78,9 +82,14 @@ def _read(file: Foreign, found: Collected) -> Iterator[Tuning]:
         found.notes.append(f"{counted(unread, 'tuning')} without a key or a config left out")
 
 
+def _own(line: str) -> str:
+    found = _LINE.search(line)
+    return (found[0] if found else line).strip()
+
+
 def _key(file: Foreign, row: int, text: str) -> tuple[str, ...]:
     try:
-        values = ast.literal_eval(text)
+        values = ast.literal_eval(_BARE.sub(r"'\1'", text))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         values = None
     if not isinstance(values, tuple):

@@ -237,6 +237,14 @@ triton_mm_12  0.0297 ms  100.0%
             "\x1b[36m(Ray pid=9, ip=10.0.0.1)\x1b[0m ",
             "(E pid=1) [a.py:5] ",
         ),
+        "2026-11-27T10:00:00,123 [INFO ] W-9000-llama_1.0-stderr MODEL_LOG - ",
+        *(
+            "vllm-1  | ",
+            "vllm-1  | (Worker pid=9) ",
+            "[pod/vllm-0/server] ",
+            "2026-11-27T10:00:00.1Z stderr F ",
+        ),
+        *("Nov 27 10:00:00 node python[12]: ", "2026-11-27 10:00:00,123 - root - INFO - ", "INFO:root:"),
     ],
 )
 def test_what_launchers_and_loggers_write_before_each_line(tmp_path: Path, prefix: str) -> None:
@@ -249,7 +257,19 @@ def test_what_launchers_and_loggers_write_before_each_line(tmp_path: Path, prefi
 
 
 @pytest.mark.parametrize(
-    "prefixes", [("[rank0]: ", "[rank1]: "), ("(Worker_TP0 pid=1) ", "(Worker_TP1 pid=2) ")]
+    "prefixes",
+    [
+        ("[rank0]: ", "[rank1]: "),
+        ("(Worker_TP0 pid=1) ", "(Worker_TP1 pid=2) "),
+        (
+            "2026-11-27T10:00:00,1 [INFO ] W-9000-m_1.0-stderr MODEL_LOG - ",
+            "2026-11-27T10:00:00,2 [INFO ] W-9001-m_1.0-stderr MODEL_LOG - ",
+        ),
+        ("vllm-1  | [rank0]: ", "vllm-1  | [rank1]: "),
+        ("vllm-1  | [rank0]: ", "vllm-2  | [rank0]: "),
+        ("2026-11-27T10:00:00.1Z [rank0]: ", "2026-11-27T10:00:00.2Z [rank1]: "),
+        ("Nov 27 10:00:00 n python[1]: ", "Nov 27 10:00:00 n python[2]: "),
+    ],
 )
 def test_the_mixed_lines_of_processes_that_tune_at_the_same_time(
     tmp_path: Path, prefixes: tuple[str, str]

@@ -27,6 +27,7 @@ WRONG: Wrong = {
         ("log.txt", KEYS, OLD, "FILE: found no tuning with its key: Triton before 3.4 prints none (heurgen record -- python "
          "PROGRAM writes every tuning down)"),
         ("log.txt", KEYS, "\n" + printed(key="(8, f(1))"), "FILE:2: found the key '(8, f(1))', expected a tuple of plain values"),
+        ("log.txt", KEYS, printed(key="(8, torch.f())"), "FILE:1: found the key '(8, torch.f())', expected a tuple of plain values"),
         ("log.txt", KEYS, printed(config="16"), "FILE:1: the winner of \"(8, 16, 'torch.float16')\" is '16, num_ctas: 1, num_stages: 3, "
          "maxnreg: None', expected 'NAME: value, NAME: value'"),
         ("log.txt", H, printed(), "Triton does not name its key, which holds '8', '16', 'torch.float16' (--keys M,N,K in the decorator's "
@@ -76,6 +77,17 @@ def test_winners(tmp_path: Path) -> None:
     assert 'name = "matmul"' in imported.spec_text()
 
 
+def test_a_dtype_in_the_key_is_a_value(tmp_path: Path) -> None:
+    """A key that names one (`key=["M", "dtype"]`) prints it without quotes: the whole file was refused."""
+    text = printed(key="(8, torch.float16, 'torch.float16')")
+    text += printed(key="(8, torch.float8_e4m3fn, 'torch.float8_e4m3fn')", config="BLOCK: 32, num_warps: 4")
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], KEYS)
+    assert columns(imported, "M", "N", "BLOCK") == [
+        ("8", "torch.float16", "16"),
+        ("8", "torch.float8_e4m3fn", "32"),
+    ]
+
+
 def test_processes_that_tune_at_the_same_time(tmp_path: Path) -> None:
     first, second = (
         [
@@ -87,3 +99,29 @@ def test_processes_that_tune_at_the_same_time(tmp_path: Path) -> None:
     text = "\n".join(line for pair in zip(first, second, strict=True) for line in pair)
     imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], KEYS)
     assert columns(imported, "M", "BLOCK") == [("16", "16"), ("32", "32")]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "2026-11-27T10:00:00,123 [INFO ] W-9000-llama_1.0-stdout MODEL_LOG - ",
+        *("vllm-1  | (Worker pid=9) ", "[pod/vllm-0/server] ", "2026-11-27T10:00:00.1Z stdout F [rank0]: "),
+        *("Nov 27 10:00:00 node python[12]: ", "2026-11-27 10:00:00,123 - root - INFO - ", "[a.py:5] "),
+    ],
+)
+def test_what_loggers_write_before_each_line(tmp_path: Path, prefix: str) -> None:
+    """A line of a tuning after the first was no line of it, and the tuning was left out."""
+    text = "".join(f"{prefix}{line}\n" for line in ["started", *printed().splitlines()])
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], KEYS)
+    assert columns(imported, "M", "BLOCK") == [("8", "16")]
+
+
+def test_a_process_whose_lines_have_their_times(tmp_path: Path) -> None:
+    """The day and second change within a tuning; they are no process."""
+    for stamps in (
+        [f"2026-11-27T23:59:{58 + i}Z " for i in range(2)] + ["2026-11-28T00:00:00Z "] * 2,
+        [f"Nov 27 23:59:{58 + i} n p[1]: " for i in range(2)] + ["Nov 28 00:00:00 n p[1]: "] * 2,
+    ):
+        text = "".join(f"{a}{b}\n" for a, b in zip(stamps, printed().splitlines(), strict=True))
+        imported = import_logs("auto", [write(tmp_path, "stderr.txt", text)], KEYS)
+        assert columns(imported, "M", "BLOCK") == [("8", "16")]
