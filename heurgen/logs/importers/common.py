@@ -24,6 +24,8 @@ FLOAT = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
 BOOLS = frozenset(WRITTEN_BOOLS) - {"0", "1"}
 # Columns of an imported log that are neither feature nor parameter.
 BOOKKEEPING = ("scenario", "vendor", "device", "status", "time_ms")
+# Characters of a row that an error shows.
+_MOST_SHOWN = 300
 _OPERATORS = (("*", "_times_"), ("/", "_over_"), ("+", "_plus_"))
 
 
@@ -170,7 +172,7 @@ def check_readable(csv_text: str, spec_text: str) -> None:
     """What an import is about to write must be what heurgen reads: the log, by the spec drafted for it.
 
     Raises:
-        LogError: it is not; says which cell.
+        LogError: it is not; says which cell, of a row that it shows: the log is not there to look at.
     """
     from heurgen.base.toml import parse_toml
     from heurgen.logs.tuning_log import parse_log
@@ -179,9 +181,23 @@ def check_readable(csv_text: str, spec_text: str) -> None:
     try:
         parse_log("the imported log", csv_text, spec_from(parse_toml(spec_text)))
     except HeurgenError as error:
-        raise LogError(
-            f"cannot be imported: {error.message}", row=error.row, column=error.column, hint=error.hint
-        ) from error
+        said = (
+            "cannot be imported" if error.row is None else f"{_shown(csv_text, error.row)} cannot be imported"
+        )
+        raise LogError(f"{said}: {error.message}", column=error.column, hint=error.hint) from error
+
+
+def _shown(csv_text: str, line: int) -> str:
+    """The row of a log that begins on a line of it, a few hundred characters of it."""
+    reader, start = csv.reader(io.StringIO(csv_text, newline="")), 1
+    header: list[str] = []
+    for cells in reader:
+        header = header or cells
+        if start == line:
+            break
+        start = reader.line_num + 1
+    pairs = (f"{n}={v}" for n, v in zip(header, cells, strict=False) if v)
+    return f"the row {quoted(', '.join(pairs), _MOST_SHOWN)}"
 
 
 def formula_note(imported: Imported) -> list[str]:

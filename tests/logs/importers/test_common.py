@@ -125,13 +125,15 @@ def test_text_that_no_cell_can_show(text: str, message: str) -> None:
 
 
 def test_what_cannot_be_read_back_is_refused() -> None:
+    """The row is shown: its line was one of a log that is not written."""
     spec = '[kernel]\nname = "k"\n[features]\nm = { type = "int" }\n[parameters]\nBM = { type = "int" }\n'
     log = "vendor,device,m,BM,time_ms\nnvidia,H200,1,16,1.0\n"
     check_readable(log, spec)
     with pytest.raises(LogError) as error:
-        check_readable(log.replace("1.0", "0"), spec)
+        check_readable(log + "nvidia,H200,2,16,0\n", spec)
     assert str(error.value).startswith(
-        "line 2: column 'time_ms': cannot be imported: found '0', expected a finite"
+        "column 'time_ms': the row 'vendor=nvidia, device=H200, m=2, BM=16, time_ms=0' cannot be imported: found '0', "
+        "expected a finite"
     )
 
 
