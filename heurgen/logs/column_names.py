@@ -72,7 +72,7 @@ _COUNT = re.compile(
 )
 _LABEL = re.compile(
     r"workload|label|tags?|notes?|comments?|names?|phase|case|suite|source|origin|host|hostname|user|driver|torch|"
-    r"kernel_?name[0-9]?|triton|cuda|rocm|commit|git.*|date|timestamp|when|.*_version|version|kernel|kernel_name|id|index|uuid|row|"
+    r"kernel_?name[0-9]?|triton|cuda|rocm|commit|git.*|date|datetime_(start|complete)|timestamp|when|.*_version|version|kernel|kernel_name|id|index|uuid|row|"
     r".*_(id|idx|index|hash|uuid)|(min|max)_cc|config|choice|config_name|hash|unnamed.*|description"
 )
 _RESULT = re.compile(
@@ -114,7 +114,7 @@ _OBJECTS: Mapping[str, re.Pattern[str]] = {
     ),
     "feature": re.compile(r"(.*_)?(problem(_size)?|shapes?|inputs?|features?|scenario|workload|args|sizes?)"),
     "none": re.compile(
-        r"(.*_)?(results?|metrics?|timings?|perf|stats|measurements?|env|environment|system|versions?)"
+        r"(.*_)?(results?|metrics?|timings?|perf|stats|measurements?|env|environment|system(_attrs)?|versions?)"
     ),
 }
 
@@ -165,8 +165,8 @@ def is_label(name: str) -> bool:
 
 
 def is_problem(name: str) -> bool:
-    """Whether a column of integers of this name may number the problems (CUTLASS's)."""
-    return re.fullmatch(r"problems?(_?(no|nr|number))?", name.lower()) is not None
+    """Whether a column of integers of this name may number the problems (CUTLASS's) or the trials (Optuna's)."""
+    return re.fullmatch(r"problems?(_?(no|nr|number))?|number", name.lower()) is not None
 
 
 def is_result(name: str) -> bool:

@@ -18,10 +18,10 @@ from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, only, safe_name
-from heurgen.logs.naming import names_for, plain, spellings, unit_in
+from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
 from heurgen.logs.numbers import ms_in, numbers
 from heurgen.logs.objective import is_unsaid, throughput_beside, unsaid
-from heurgen.logs.roles import Guess, guesses_of, whole_config
+from heurgen.logs.roles import POWER, Guess, guesses_of, whole_config
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
@@ -242,12 +242,16 @@ def _without_unread_vendors(table: Cells, said: Said) -> tuple[Cells, Said, tupl
 
 
 def _time_column(table: Cells) -> str | None:
-    """A column of numbers that is a time by its name, else an average of something, else a throughput."""
+    """A column of numbers that is a time by its name, else an average of something, else a throughput.
+
+    Of Optuna's trials, whose parameters are "params_x": what the study made small.
+    """
     filled = [c for c in table.texts if 2 * len(_timed(table.texts[c])) >= len(table.texts[c])]
     found = (
         [c for c in filled if names_time(c) and not _OTHER_TIMES.search(c.lower())]
         or [c for c in filled if plain(c).lower() in _MIDDLES]
         or [c for c in filled if is_throughput(c)]
+        or [c for c in filled if c == "value" and any(parents(p) == ["params"] for p in table.texts)]
     )
     return min(
         found,
@@ -338,6 +342,8 @@ def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> E
         return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
     if column.type == "category" and all(_SIZES.fullmatch(v) for v in values):
         why = "sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
+    if column.type == "category" and all(POWER.fullmatch(v) for v in values):
+        why = "powers in a text: no tree goes beyond those it saw. Write 1024, not 2^10"
     if column.type == "category" and all(_THOUSANDS.fullmatch(v) for v in values):
         why = "numbers with commas in a text: no tree goes beyond those it saw. Write 1024, not 1,024"
     return Entry(column, why)

@@ -11,11 +11,20 @@ from heurgen.logs.importers.common import safe_name, usable_name
 _UNIT = re.compile(r"\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*$")
 # A key of a nested object, as JSON lines are flattened: "problem.M", "block_sizes.0".
 _NESTED = re.compile(r"[^\W\d]\w*(\.\w+)+")
+# The same in a frame of Optuna's trials: "params_BLOCK", "user_attrs_M".
+_OF_TRIALS = re.compile(r"(params|user_attrs|system_attrs)_(\w+)")
+
+
+def _keys(column: str) -> list[str]:
+    """A flattened key in its parts; a name that is none is one part."""
+    if found := _OF_TRIALS.fullmatch(column):
+        return [found[1], found[2]]
+    return column.split(".") if _NESTED.fullmatch(column) else [column]
 
 
 def parents(column: str) -> list[str]:
     """The objects that a flattened key lies in, in lower case."""
-    return column.lower().split(".")[:-1] if _NESTED.fullmatch(column) else []
+    return [part.lower() for part in _keys(column)[:-1]]
 
 
 def unit_in(column: str) -> str:
@@ -28,7 +37,7 @@ def plain(column: str) -> str:
     """What a column's name says: without a unit in brackets, of a nested key the last part ("M", "block_sizes_0")."""
     text = _UNIT.sub("", column) or column
     if parents(text):
-        *_, before, leaf = text.split(".")
+        *_, before, leaf = _keys(text)
         text = f"{before}_{leaf}" if leaf.isdigit() else leaf
     ascii_ = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9_]+", "_", ascii_).strip("_") or text
@@ -46,16 +55,19 @@ def spellings(column: str) -> list[str]:
 def names_for(columns: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """A name for each column: its own where it is usable; else one that no other column (`taken`) has.
 
-    Of a nested key it is the last part ("problem.M": M), more of it where another has that but for its case.
+    Of a nested key it is the last part ("problem.M": M, "params_M": M), more of it where another has that but for its
+    case.
     """
     used, known = set(taken), {name.lower() for name in taken}
     found: dict[str, str] = {}
     for column in columns:
         found[column] = column
-        if not usable_name(column):
-            parts = column.split(".")
+        if not usable_name(column) or parents(column):
+            parts = _keys(column) if parents(column) else column.split(".")
             longer = (plain(column), "_".join(parts[-2:]), "_".join(parts))
-            found[column] = safe_name(next((n for n in longer if n.lower() not in known), longer[-1]), used)
+            own = column if usable_name(column) else None
+            name = next((n for n in longer if n.lower() not in known), own)
+            found[column] = name if name is own is not None else safe_name(name or longer[-1], used)
             used.add(found[column])
             known.add(found[column].lower())
     return found

@@ -8,6 +8,7 @@ result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -76,11 +77,13 @@ def _by_name(table: Cells, column: str) -> Guess | None:
     type_ = column_type(values)
     if printable(column) != column:
         return Guess("none", "left out: its name holds control characters")
+    if (number := _written_out(table, column)) is not None:
+        return Guess("none", f"left out: {printable(number)} is the same as a number")
     own, column = column, plain(column)
     if column_names.is_label(column):
         return Guess("none", "guess: a label or an id, not known at launch; confirm")
     if type_ == "int" and column_names.is_problem(column) and _counts(values):
-        return Guess("none", "guess: the number of a problem, not known at launch; confirm")
+        return Guess("none", "guess: the number of a problem or a trial, not known at launch; confirm")
     if column_names.is_result(column) or (type_ == "float" and names_time(own)):
         return Guess("none", "guess: a result, not known at launch; confirm")
     if type_ == "category" and any(printable(v) != v or v != v.strip() for v in values):
@@ -98,6 +101,24 @@ def _by_name(table: Cells, column: str) -> Guess | None:
         return _feature_guess(values, "guess: a known feature; confirm")
     if column_names.looks_like_parameter(column):
         return _parameter_guess(own, "guess: named like a parameter; confirm")
+    return None
+
+
+# A power as nvbench writes it: "2^10".
+POWER = re.compile(r"2\^([0-9]{1,2})")
+
+
+def _written_out(table: Cells, column: str) -> str | None:
+    """The column that holds the powers of a column as numbers, as nvbench writes "N (pow2)" beside "N"."""
+    powers = [POWER.fullmatch(text) for text in table.texts[column]]
+    if not all(powers):
+        return None
+    numbers = [str(2 ** int(power[1])) for power in powers if power]
+    for other, texts in table.texts.items():
+        if set(texts) == set(numbers) and plain(other) == plain(column):
+            pairs = set(zip(table.codes[column].tolist(), table.codes[other].tolist(), strict=True))
+            if all(numbers[own] == texts[place] for own, place in pairs):
+                return other
     return None
 
 

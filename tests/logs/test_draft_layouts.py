@@ -56,6 +56,50 @@ def test_nvbench_writes_two_columns_of_one_name_and_why_it_skipped(tmp_path: Pat
     assert log.to_frame()["status"].tolist()[-1] == "too many resources"
 
 
+def test_powers_that_nvbench_writes_beside_their_numbers_are_no_feature(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    head = "Device Name,Elements{io} (pow2),Elements{io},BlockSize,GPU Time (sec)"
+    rows = [f"H100,2^{n},{2**n},{b},{n + b}.5e-6" for n in (10, 16) for b in (64, 128)]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    text = draft_spec(path)
+    assert [(f.name, f.type) for f in parse_spec(text).features] == [("Elements_io", "int")]
+    assert "Elements{io} (pow2): left out: Elements{io} is the same as a number" in text
+    path.write_text("\n".join([head, *rows[:-1], rows[-1].replace("65536", "1024")]) + "\n")
+    assert "is the same as a number" not in draft_spec(path)
+
+
+def test_powers_alone_are_told_to_be_written_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H100,2^{n},{b},{n + b}.5" for n in (10, 16) for b in (64, 128)]
+    path.write_text("gpu,M,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    assert "# powers in a text: no tree goes beyond those it saw. Write 1024, not 2^10" in draft_spec(path)
+
+
+def test_the_trials_of_optuna(tmp_path: Path) -> None:
+    """`study.trials_dataframe()`: no column was a time, and its numbers and dates would have been parameters."""
+    path = tmp_path / "a.csv"
+    head = "number,value,datetime_start,datetime_complete,duration,params_BLOCK,params_algo,user_attrs_M,"
+    head += "system_attrs_x,state,gpu"
+    cells = [(m, b, a) for m in (64, 512) for b in (16, 32) for a in ("a", "b")]
+    rows = [
+        f"{i},{'' if i == 3 else i + 0.5},2026-11-27 10:00:0{i},2026-11-27 10:00:0{i}.5,0 days 00:00:00.{i},"
+        f"{b},{a},{m},{i},{'FAIL' if i == 3 else 'COMPLETE'},H100"
+        for i, (m, b, a) in enumerate(cells)
+    ]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    spec = parse_spec(draft_spec(path))
+    assert (spec.log.time, spec.log.status, spec.log.success) == ("value", "state", ("COMPLETE",))
+    assert [(f.name, f.source) for f in spec.features] == [("M", "user_attrs_M")]
+    assert [(p.name, p.source) for p in spec.parameters] == [
+        ("BLOCK", "params_BLOCK"),
+        ("algo", "params_algo"),
+    ]
+    assert read_logs([path], spec).n_scenarios == 2
+    path.write_text(path.read_text().replace("params_", ""))
+    with pytest.raises(LogError, match="no column looks like the time"):
+        draft_spec(path)
+
+
 def test_more_than_100_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [f"H200,{m}x64,{b},{m * b}.5" for m in range(101) for b in (16, 32)]

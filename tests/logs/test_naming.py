@@ -15,6 +15,9 @@ from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
         ("Latency [µs]", "Latency", "µs", []),
         ("problem.M", "M", "", ["problem"]),
         ("run.Config.block_sizes.0", "block_sizes_0", "", ["run", "config", "block_sizes"]),
+        ("params_BLOCK_M", "BLOCK_M", "", ["params"]),
+        ("user_attrs_M", "M", "", ["user_attrs"]),
+        ("params_", "params", "", []),
         ("Länge", "Lange", "", []),
         ("1.5x", "1_5x", "", []),
         ("a. b", "a_b", "", []),
@@ -45,6 +48,12 @@ def test_names_are_usable_and_no_other_columns() -> None:
 
 
 def test_a_name_that_differs_from_another_by_its_case_alone_says_more() -> None:
+    columns = ["user_attrs_k", "params_k", "params_lambda"]
+    assert names_for(columns, columns) == {
+        "user_attrs_k": "k",
+        "params_k": "params_k",
+        "params_lambda": "lambda_",
+    }
     columns = ["problem.shape.m", "config.BLOCK.M", "a.config.BLOCK.M", "Size (rows)", "size"]
     assert names_for(columns, columns) == {
         "problem.shape.m": "m",
