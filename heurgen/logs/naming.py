@@ -65,9 +65,9 @@ def names_for(columns: Iterable[str], taken: Collection[str]) -> dict[str, str]:
         if not usable_name(column) or parents(column):
             parts = _keys(column) if parents(column) else column.split(".")
             longer = (plain(column), "_".join(parts[-2:]), "_".join(parts))
-            own = column if usable_name(column) else None
-            name = next((n for n in longer if n.lower() not in known), own)
-            found[column] = name if name is own is not None else safe_name(name or longer[-1], used)
+            free = [name for name in longer if name.lower() not in known]
+            if free or not usable_name(column):
+                found[column] = safe_name((free or longer[-1:])[0], used)
             used.add(found[column])
             known.add(found[column].lower())
     return found

@@ -22,6 +22,7 @@ from heurgen.spec.log_columns import (
     WideColumn,
     is_flop_count,
     is_throughput,
+    names_config,
     names_time,
     snake_case,
     unit_of,
@@ -85,7 +86,8 @@ def _roles(
 ) -> tuple[list[str], list[str], dict[str, str]]:
     """The columns that are configs, those that are features, and why each other one is neither."""
     rest = [c for c in table.texts if c not in place.values()]
-    results = (c for c in rest if is_flop_count(plain(c)) or _OF_ALL.fullmatch(snake_case(plain(c))))
+    named = (c for c in rest if not names_config(c))
+    results = (c for c in named if is_flop_count(plain(c)) or _OF_ALL.fullmatch(snake_case(plain(c))))
     left_out = {c: "guess: a result, and of no config; confirm" for c in results if c not in features}
     candidates = [c for c in rest if c not in features and c not in left_out]
     configs = [c for c in candidates if (features or not _is_input(table, c)) and _times(table, c)]
@@ -163,6 +165,8 @@ def _feature(table: Cells, column: str, name: str) -> Entry:
 
 def _is_input(table: Cells, column: str) -> bool:
     """Whether a column is a feature by its name, or a label: what is measured with "triton" is no version of it."""
+    if names_config(column):
+        return False
     name = plain(column)
     label = (
         column_names.is_label(name) and column_type(table.texts[column]) != "float" and not unit_in(column)

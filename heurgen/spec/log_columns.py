@@ -32,6 +32,7 @@ _THROUGHPUT = re.compile(
 )
 # A number of operations, whatever their time.
 _COUNT = re.compile(r"(?:total|num|n|nr)_?[kmgt]?flops?|flop|flops?_?count")
+_PAIR = re.compile(r"[A-Za-z_][\w-]*=[\w.+-]+")
 # Keys that name the column of a role.
 ROLES = ("vendor", "device", "time", "status", "scenario")
 # What a column of the log can be replaced by one value for.
@@ -94,23 +95,30 @@ def _words(name: str) -> list[str]:
     return [w for w in re.split(r"[^a-z0-9µμ]+", snake_case(name)) if w]
 
 
+def names_config(name: str) -> bool:
+    """Whether a name is nothing but parameters ("GROUP_SIZE_M=8,speedup=1"): it says nothing of the cells."""
+    parts = "=".join(part.strip() for part in name.strip(" (){}[]").split("="))
+    return all(_PAIR.fullmatch(part) for part in re.split(r"[,;\s]+", parts))
+
+
 def unit_of(name: str) -> Unit | None:
     """The unit of time that a column's name ends in ("time_us", "latency (ms)", "us_mean"), if any."""
-    words = _words(name)
+    words = [] if names_config(name) else _words(name)
     found = [UNIT_WORDS[w] for w in words if w in UNIT_WORDS and (w != "s" or len(words) > 1)]
     return None if not found or is_throughput(name) else found[-1]
 
 
 def names_time(name: str) -> bool:
     """Whether a name says that it is a time."""
-    return not is_throughput(name) and (
+    return not (is_throughput(name) or names_config(name)) and (
         bool(_TIME_WORDS.intersection(_words(name))) or unit_of(name) is not None
     )
 
 
 def is_throughput(name: str) -> bool:
     """Whether a name says that more is better: tflops, gbps, tokens_per_s, GB/s and the like."""
-    return _THROUGHPUT.search(snake_case(name)) is not None and not is_flop_count(name)
+    found = _THROUGHPUT.search(snake_case(name)) is not None
+    return found and not (is_flop_count(name) or names_config(name))
 
 
 def is_flop_count(name: str) -> bool:

@@ -107,6 +107,21 @@ def test_what_is_said_of_all_configs_is_none(tmp_path: Path, column: str, config
     assert [c for c, _ in spec.log.wide] == ["old", "new", *([column] if config else [])]
 
 
+def test_a_name_of_parameters_alone_is_a_config_whatever_they_are_called(tmp_path: Path) -> None:
+    """GROUP_SIZE_M, which Triton's matrix products have, made features of them; speedup and gbps results."""
+    names = [
+        "BLOCK_M=64,GROUP_SIZE_M=8",
+        "BLOCK_M=16, GROUP_SIZE_M=1",
+        "BLOCK_M=16,speedup=1",
+        "BLOCK_M=32,us=2",
+    ]
+    head = ",".join(f'"{n}"' for n in names)
+    path, _, spec = drafted(tmp_path, f"n,{head}\n8,1.5,2.5,3.5,4.5\n9,1.5,2.5,3.5,4.5\n", vendor="amd")
+    assert [column for column, _ in spec.log.wide] == names
+    assert (spec.log.objective, spec.log.unit) == ("min", None)
+    assert read_logs([path], spec).time.tolist() == [1.5, 2.5, 3.5, 4.5] * 2
+
+
 def test_what_compares_configs_says_nothing_of_the_cells(tmp_path: Path) -> None:
     for name in ("speedup", "efficiency", "mfu", "clock_rate"):
         _, text, _ = drafted(
