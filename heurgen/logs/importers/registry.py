@@ -141,6 +141,15 @@ IMPORTERS = (
         "bench.txt -o log.csv --write-spec kernel.toml",
     ),
     Importer(
+        "hipblaslt-tuned",
+        "What HIPBLASLT_TUNING_FILE names: winners only.",
+        "hipblaslt_tuned",
+        "import_hipblaslt_tuned",
+        (*_COMMON, "kernel"),
+        "*",
+        "tuning.txt -o log.csv --device 'AMD Instinct MI300X'",
+    ),
+    Importer(
         "helion",
         "Helion's AOT measurements and autotune logs (CSV).",
         "helion",
