@@ -1,6 +1,6 @@
 """What a kernel must offer so that `heurgen tune` can measure it: the protocol of a tunable.
 
-A tunable is any object, a module-level instance or a module itself, that `package.module:name` leads to:
+A tunable is any object, such as an instance at the end of a module, that `package.module:name` leads to:
 
     name        "matmul", an identifier; names the kernel in the log's card
     features    {"M": "int", "dtype": "category"}: what `select` will be asked with, in argument order
