@@ -10,11 +10,11 @@ measured, says that a config fails there, growth and pruning see it.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import replace
 
 import numpy as np
 
 from heurgen.trees import constants
+from heurgen.trees.points import with_points
 from heurgen.trees.problem import UNIT, Floats, Problem, Shared
 
 # How often every feature is crossed at the least, and to how many points; and what all of them weigh together, those
@@ -80,16 +80,5 @@ def crossed(p: Problem, names: Set[str]) -> Problem:
     cost = np.where(fails | ~p.covered[origin], invalid, p.cost[origin])
     whole = np.vstack([p.X, points])
     whole, shared = p.shared.lines.setdefault(b"crossed" + points.tobytes(), (whole, Shared()))
-    none = np.zeros(len(points), dtype=bool)
-    return replace(
-        p,
-        X=whole,
-        cost=np.vstack([p.cost, np.rint(weight * cost)]),
-        covered=np.vstack([p.covered, ~fails & p.covered[origin]]),
-        untried=np.vstack([p.untried, np.zeros_like(fails)]),
-        real=np.concatenate([p.real, none]),
-        noise=np.concatenate([p.noise, np.zeros(len(points))]),
-        index=np.concatenate([p.index, p.index[origin]]),
-        weight=np.concatenate([p.weight, np.full(len(points), weight)]),
-        shared=shared,
-    )
+    runs = ~fails & p.covered[origin]
+    return with_points(p, whole, shared, np.rint(weight * cost), runs, origin, np.full(len(points), weight))

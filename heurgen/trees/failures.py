@@ -36,7 +36,7 @@ def failed_by_chance(p: Problem) -> int:
     if p.labels_only or p.n_real < constants.LEARNER.trusted:
         return 0
     rows = np.arange(0, len(p.X), -(-len(p.X) // TOGETHER))
-    failed = _failed(p)[rows]
+    failed: Bools = (~p.covered & ~p.untried)[rows]
     # Where a first pass finds few, as where all follows rules, more of them take time.
     if _found(p.X[rows], failed, p.untried[rows], 1).sum() < ENOUGH:
         return 0
@@ -46,11 +46,6 @@ def failed_by_chance(p: Problem) -> int:
     uneven = [_unevenness(found.sum(axis=axis), rate * able.sum(axis=axis)) for axis in (1, 0)]
     even = uneven[0] < UNEVEN_SCENARIOS and uneven[1] < UNEVEN_CONFIGS
     return int(found.sum()) if even else 0
-
-
-def _failed(p: Problem) -> Bools:
-    failed: Bools = ~p.covered & ~p.untried
-    return failed
 
 
 def _found(X: Floats, failed: Bools, untried: Bools, passes: int) -> Bools:

@@ -42,18 +42,27 @@ def between(p: Problem, neighbours: int, share: float, fading: bool = False) -> 
         p.shared.lines[pairs.tobytes()] = X, Shared()
     X, shared = p.shared.lines[pairs.tobytes()]
     cost = [np.rint(((1 - w) * p.cost[a] + w * p.cost[b]) * weight[:, None]) for w in shares]
-    ends = np.concatenate([p.index, *[p.index[a]] * steps])
-    n = len(a) * steps
+    origin = np.tile(a, steps)
+    return with_points(p, X, shared, np.vstack(cost), p.covered[origin], origin, np.tile(weight, steps))
+
+
+def with_points(
+    p: Problem, X: Floats, shared: Shared, cost: Floats, covered: Bools, origin: Ints, weight: Floats
+) -> Problem:
+    """The problem with points behind its rows, none of them a scenario. X: of the rows and the points, `shared` what
+    follows from it; cost, covered: [points, configs], costs by their weights; origin: the row that each belongs to.
+    """
+    n = len(origin)
     return replace(
         p,
         X=X,
-        cost=np.vstack([p.cost, *cost]),
-        covered=np.vstack([p.covered, *[p.covered[a]] * steps]),
+        cost=np.vstack([p.cost, cost]),
+        covered=np.vstack([p.covered, covered]),
         untried=np.vstack([p.untried, np.zeros((n, p.untried.shape[1]), dtype=bool)]),
         real=np.concatenate([p.real, np.zeros(n, dtype=bool)]),
         noise=np.concatenate([p.noise, np.zeros(n)]),
-        index=ends,
-        weight=np.concatenate([p.weight, np.tile(weight, steps)]),
+        index=np.concatenate([p.index, p.index[origin]]),
+        weight=np.concatenate([p.weight, weight]),
         shared=shared,
     )
 
