@@ -20,7 +20,7 @@ from ..host.hardware import FP8, Device, device_of
 from ..host.nearest import for_device, in_one_launch, padded, unspecialised
 from ..host.pages import write_pages
 from ..host.plan import SCRATCH_LIMIT, kept_rows
-from ..host.segments import SEGMENTS, block_rows, heads_of_block, uncut, with_segments
+from ..host.segments import SEGMENTS, block_rows, fewer_segments, heads_of_block, uncut, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from ..host.widen import COPY_LIMIT, PAGE, STEP, page_bytes
 from .answers import Range, answers
@@ -276,7 +276,7 @@ def recorded(graphs: Graphs, features: Mapping[str, Any], gpu: Device) -> list[t
         for config in graphs.configs
         for rows in (rows_of(config, group, gpu),)
         for max_q, _ in steps(rows, group, 1, min(rows // group, graphs.max_seqlen_q or rows))
-        for fewer in halved(config, features["num_seqs"][1], max_q, features, gpu)
+        for fewer in with_room(config, features["num_seqs"][1], max_q, features, gpu)
     ]
 
 
@@ -285,19 +285,22 @@ def rows_of(config: Config, group: int, gpu: Device) -> int:
     return block_rows(for_device(config, gpu).BLOCK_M, group)
 
 
-def halved(config: Config, blocks: int, max_q: int, features: Mapping[str, Any], gpu: Device) -> list[Config]:
-    """The config, and those of fewer parts that compile another kernel: with half as many parts again and again, while
-    those of so many Q blocks for each KV head have no room, as `host.launch` halves them.
+def with_room(
+    config: Config, blocks: int, max_q: int, features: Mapping[str, Any], gpu: Device
+) -> list[Config]:
+    """The config, and those of fewer parts that compile another kernel, which up to so many Q blocks for each KV head
+    may be launched in its place, see `host.plan.roomy_segments`: static_grid is compiled for each number of parts, what
+    combines parts is a launch of its own.
     """
     heads_kv = features["num_kv_heads"]
     group = features["num_query_heads"] // heads_kv
     kept = kept_rows(config.variant, group, rows_of(config, group, gpu), max_q * group)
-    part, found = blocks * heads_kv * kept * (padded(features["head_size"]) + 2) * 4, [config]
-    while found[-1].num_segments > 1 and found[-1].num_segments * part > SCRATCH_LIMIT:
-        found.append(found[-1]._replace(num_segments=found[-1].num_segments // 2))
-    if config.variant == "static_grid":
-        return found
-    return [config, *(one for one in found[-1:] if one.num_segments == 1 < config.num_segments)]
+    part = blocks * heads_kv * kept * (padded(features["head_size"]) + 2) * 4
+    least = fewer_segments(config.num_segments, SCRATCH_LIMIT // part)
+    fewer = [segments for segments in SEGMENTS if least <= segments < config.num_segments]
+    if config.variant != "static_grid":
+        fewer = fewer[:1] if least == 1 else []
+    return [config, *(config._replace(num_segments=segments) for segments in fewer)]
 
 
 def possible(within: Mapping[str, tuple[float, float]], alone: bool) -> bool:
@@ -334,7 +337,7 @@ def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Confi
         wanted = [one._replace(num_segments=count) for count in (SEGMENTS if shared else (parts,))]
     elif shared:
         wanted = [with_segments(one, 1), one._replace(num_segments=SEGMENTS[-1])]
-    elif isinstance(parts, Range):  # some odd number may halve to one
+    elif isinstance(parts, Range):  # some number may have room for one
         wanted = [one, one._replace(num_segments=SEGMENTS[-1])]
     else:
         wanted = [one._replace(num_segments=parts)]
@@ -343,7 +346,7 @@ def divided(config: Any, features: Mapping[str, Any], gpu: Device) -> list[Confi
     blocks = features["total_query_tokens"][1] // block_q + features["num_seqs"][1]
     return list(
         dict.fromkeys(
-            fewer for with_parts in wanted for fewer in halved(with_parts, blocks, block_q, features, gpu)
+            fewer for with_parts in wanted for fewer in with_room(with_parts, blocks, block_q, features, gpu)
         )
     )
 

@@ -35,7 +35,7 @@ from .plan import (
     launch_grid,
     make_plan,
     plan_key,
-    scratch_fits,
+    roomy_segments,
 )
 from .scratch import counters
 from .segments import cut
@@ -95,10 +95,10 @@ def launch(call: Call, config: Config) -> torch.Tensor:
         call.blocks = None  # the metadata is of other blocks: the kernel numbers them itself
         return launch(call, config)
     grid, items, blocks = launch_grid(plan, call)
-    if plan.segments > 1 and not scratch_fits(plan, items, call.programs):
+    if plan.segments > 1 and (room := roomy_segments(plan, items, call.programs)) < plan.segments:
         if not call.programs:
             _say_once(plan.variant, items, config.num_segments)
-        return launch(call, config._replace(num_segments=config.num_segments // 2))
+        return launch(call, config._replace(num_segments=room))
     _run(plan, call, addresses, grid, items, blocks)
     return call.out
 
@@ -124,7 +124,7 @@ def _say_once(variant: str, items: int, segments: int) -> None:
     if (variant, segments) not in _said:
         _said.keep((variant, segments), True)
         _log.warning(
-            "%s: %d parts of the keys of %d blocks would take over %d bytes of scratch; half as many parts are used",
+            "%s: %d parts of the keys of %d blocks would take over %d bytes of scratch; fewer are used",
             variant, segments, items, plan_module.SCRATCH_LIMIT,
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ from .combine import constants_of, least_parts, parted
 from .descriptors import descriptor_sources
 from .hardware import FP8, FP8_NVIDIA, Device
 from .nearest import adapted, padded
-from .segments import block_count, block_rows, heads_of_block, spread
+from .segments import block_count, block_rows, fewer_segments, heads_of_block, spread
 
 # Partial results of split keys may take this much memory; beyond it fewer segments are used.
 SCRATCH_LIMIT = 1 << 30
@@ -289,10 +289,12 @@ def _options(config: Config, d_pad: int, device: Device) -> dict[str, Any]:
     return options
 
 
-def scratch_fits(plan: Plan, items: int, programs: int) -> bool:
-    """Whether the partial results of `items` blocks (see `launch_grid`) have room. programs: of the call."""
+def roomy_segments(plan: Plan, items: int, programs: int) -> int:
+    """As many of the plan's segments as have room for the partial results of `items` blocks (see `launch_grid`).
+    programs: of the call.
+    """
     limit = SCRATCH_LIMIT_UNSURE if programs else SCRATCH_LIMIT
-    return items * plan.segments * plan.kept * (plan.d_pad + 2) * 4 <= limit
+    return fewer_segments(plan.segments, limit // (items * plan.kept * (plan.d_pad + 2) * 4))
 
 
 def launch_grid(plan: Plan, call: Call) -> tuple[tuple[int, ...], int, int]:

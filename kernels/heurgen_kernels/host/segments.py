@@ -132,7 +132,9 @@ def _cutter(config: Config, group: int, heads_kv: int, size: int, processors: in
         most = min(max_k / tile, limit)
         found = bisect(_EDGES, wanted if wanted < most else most)
         # A window leaves no sequence much longer than others: nothing gained (10 batches of one H200, 0.77 to 1.06).
-        if variant == "warp_specialized" and num_seqs > 1 and left < 0 and max_k > 4 * fixed:
+        # Sequences of as many new tokens each have as many blocks: nothing is left to count.
+        uneven = num_seqs > 1 and tokens < num_seqs * max_q
+        if variant == "warp_specialized" and uneven and left < 0 and max_k > 4 * fixed:
             wanted = most_parts(programs, max_k, least_keys(block_q, num_seqs, tokens, max_k, total_k), fixed)
             if (bound := bisect(_EDGES, wanted if wanted < most else most)) > found:
                 return choices[bound], asked
@@ -197,6 +199,11 @@ def cut(config: Config, call: Call) -> Config:
         layout.num_seqs, layout.tokens, call.max_q, call.max_k, call.total_k, call.left
     )
     return config
+
+
+def fewer_segments(segments: int, room: int) -> int:
+    """So many parts, or where there is no room for them the most of SEGMENTS that have room, 1 at the least."""
+    return segments if segments <= room else SEGMENTS[max(bisect(SEGMENTS, room) - 1, 0)]
 
 
 def with_segments(config: Config, segments: int) -> Config:

@@ -257,17 +257,22 @@ def test_where_there_is_little_shared_memory_what_is_launched_is_compiled():
     assert 65536 < max(steps) <= device.room
 
 
-def test_parts_without_room_are_halved_as_launches_halve_them():
+def test_fewer_parts_are_compiled_where_launches_may_have_no_room_for_more():
     features = {
         "num_query_heads": 32, "num_kv_heads": 32, "head_size": 128,
     }  # fmt: skip
     config = Config("static_grid", 16, 16, 1, 3, 64)
-    assert [one.num_segments for one in warm.halved(config, 128, 16, features, HOPPER)] == [64, 32, 16]
-    assert warm.halved(config, 128, 1, features, HOPPER) == [config]
+    found = warm.with_room(config, 128, 16, features, HOPPER)
+    assert [one.num_segments for one in found] == [64, 24, 32, 48]
+    assert warm.with_room(config, 128, 1, features, HOPPER) == [config]
+    one_launch = config._replace(variant="split_kv")
+    assert warm.with_room(one_launch, 128, 16, features, HOPPER) == [one_launch]
+    combined = [one.num_segments for one in warm.with_room(one_launch, 8192, 16, features, HOPPER)]
+    assert combined == [64, 1]
 
 
 def test_parts_that_a_selector_computes_may_be_one():
-    """Three halve to one, 256 to two: what combines parts is a launch of its own."""
+    """What combines parts is a launch of its own."""
     features = {
         "num_query_heads": 8, "num_kv_heads": 2, "head_size": 64, "num_seqs": (1, 4), "total_query_tokens": (1, 64)
     }  # fmt: skip

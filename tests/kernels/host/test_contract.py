@@ -30,7 +30,7 @@ from heurgen_kernels.host.call import Call
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
 from heurgen_kernels.host.nearest import adapted, shared_memory
-from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, scratch_fits
+from heurgen_kernels.host.plan import addresses_of, launch_grid, make_plan, plan_key, roomy_segments
 from heurgen_kernels.host.segments import SEGMENTS, block_count, block_rows, cut
 from heurgen_kernels.host.select import FEATURES, NO_WINDOW, choose, choose_segments, shipped
 from heurgen_kernels.host.widen import pages_for, widened
@@ -180,8 +180,8 @@ def lay_out(config, call, plans):
     grid, items, blocks = launch_grid(plan, call)
     assert len(grid) == 3
     assert all(1 <= size <= most for size, most in zip(grid, GRID, strict=True)), (config, grid)
-    if plan.segments > 1 and not scratch_fits(plan, items, call.programs):
-        lay_out(config._replace(num_segments=config.num_segments // 2), call, plans)
+    if plan.segments > 1 and (room := roomy_segments(plan, items, call.programs)) < plan.segments:
+        lay_out(config._replace(num_segments=room), call, plans)
         return
     if plan.variant != "naive":
         numbers = block_count(

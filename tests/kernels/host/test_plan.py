@@ -22,7 +22,7 @@ from heurgen_kernels.host.plan import (
     parts_at_once,
     reduce_chunk,
     register_cap,
-    scratch_fits,
+    roomy_segments,
 )
 from heurgen_kernels.tools.fits import launched
 
@@ -266,5 +266,6 @@ def test_scratch_holds_exactly_what_the_limit_allows():
     plan = make_plan(call, Config("split_kv", 16, 64, 4, 2, 8))
     item = 8 * 4 * (64 + 2) * 4  # parts, rows of each, elements with M and L, bytes
     for programs, limit in ((0, SCRATCH_LIMIT), (264, SCRATCH_LIMIT_UNSURE)):
-        assert scratch_fits(plan, limit // item, programs)
-        assert not scratch_fits(plan, limit // item + 1, programs)
+        assert roomy_segments(plan, limit // item, programs) == 8
+        assert roomy_segments(plan, limit // item + 1, programs) == 6
+        assert roomy_segments(plan, limit // item * 8 + 8, programs) == 1

@@ -100,6 +100,7 @@ def test_the_device_counts_blocks_where_the_host_cannot_know_them():
     assert choose(2, 812, 657, 5393, 6050, 4095) == (whole, 0)
     assert choose(2, 812, 657, 1300, 1957, -1) == (whole, 0)
     assert choose(1, 657, 657, 5393, 5393, -1) == (whole, 0)
+    assert choose(2, 1314, 657, 5393, 6050, -1) == (whole, 0)
     assert choose(40, 40 * 300, 300, 300, 40 * 300, -1) == (whole, 0)
     narrow = cutter(Config("warp_specialized", 128, 128, 4, 2, programs_per_sm=1), 8, 3, 64, 132)
     assert narrow(2, 812, 657, 5393, 6050, -1) == (whole, 0)
