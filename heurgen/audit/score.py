@@ -52,6 +52,11 @@ class Choice:
         """The scenario's id; its features where the log has no ids."""
         return self.scenario or " ".join(f"{k}={v}" for k, v in self.features.items())
 
+    @property
+    def agrees(self) -> bool:
+        """Whether the choice is the measured winner, or exactly as fast."""
+        return self.chosen == self.best or self.slowdown == 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -74,7 +79,7 @@ class Score:
                 **{f"best_{name}": value for name, value in zip(c.parameters, c.best, strict=True)},
                 "status": c.status,
                 "slowdown": math.nan if c.slowdown is None else c.slowdown,
-                "agrees": c.chosen == c.best,
+                "agrees": c.agrees,
             }
             for c in self.choices
         )
@@ -257,6 +262,6 @@ def figures(choices: Sequence[Choice]) -> Summary:
     logs = (math.log(c.slowdown) for c in choices if c.slowdown is not None)
     invalid = sum(c.status in INVALID for c in choices)
     known = any(c.status != "unknown" for c in choices)
-    agreement = sum(c.chosen == c.best for c in choices) / n if n else None
+    agreement = sum(c.agrees for c in choices) / n if n else None
     found = summarise(logs, agreement=agreement)
     return replace(found, n_scenarios=n, invalid_share=invalid / n if known else None)

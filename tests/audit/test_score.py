@@ -39,6 +39,13 @@ def test_figures_are_over_valid_choices_by_vendor_and_device() -> None:
     assert figures(()).agreement is None
 
 
+def test_a_choice_exactly_as_fast_as_the_winner_agrees() -> None:
+    choice = score(module(), (costs(),)).choices[2]
+    assert not choice.agrees
+    assert replace(choice, slowdown=1.0).agrees
+    assert not replace(choice, slowdown=None, status="unknown").agrees
+
+
 def test_a_config_that_the_log_lacks_is_unmeasured() -> None:
     made = module(ir.Leaf(1, 4))
     odd = replace(made.selectors[0], configs=((16,), (17,)))
