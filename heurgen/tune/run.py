@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
@@ -29,7 +30,7 @@ from heurgen.tune.matrix import Matrix
 from heurgen.tune.protocol import DeviceInfo, Scenario, Space
 from heurgen.tune.resume import Journal, RowFormat, csv_text
 from heurgen.tune.samples import Samples
-from heurgen.tune.space import ConfigSpace, checked, config_key, enumerate_configs, read_space
+from heurgen.tune.space import ConfigSpace, checked, config_key, enumerate_configs, read_space, spread
 from heurgen.tune.sweep import OutOfTime, Progress, State, Sweep
 from heurgen.tune.target import Target, check_columns, load_target
 from heurgen.tune.timing import Method, Mode
@@ -128,7 +129,7 @@ def run_tune(
         raise UsageError(
             f"a target slowdown chooses the configs, and scenario {quoted(named.id)} names its own", hint=hint
         )
-    space = _space(options, target, scenarios)
+    space = target.tunable.space if options.space is None else read_space(options.space)
     check_columns(target.tunable.features, tuple(checked(space).parameters))
     shard_of(scenarios, options.shard)
     if engine is None:
@@ -175,14 +176,6 @@ def _settled(options: TuneOptions) -> TuneOptions:
         hint = "--resume continues it; or choose another name"
         raise UsageError("the log exists already", file=options.output, hint=hint)
     return replace(options, method=replace(options.method, mode=options.timing))
-
-
-def _space(options: TuneOptions, target: Target, scenarios: Sequence[Scenario]) -> Space:
-    if options.space is not None:
-        return read_space(options.space)
-    space = target.tunable.space
-    few = options.interpret and not any(s.configs for s in scenarios)  # which `scenarios_of` has made few
-    return replace(space, limit=INTERPRETED_CONFIGS) if few else space
 
 
 def _summary(options: TuneOptions, book: _Book, sweep: Sweep, scenarios: int, seconds: float) -> SweepSummary:
@@ -334,8 +327,8 @@ class _Book:
         if matrix.full_total or any(launches_of(*about, s, matrix.device) for s in self._workload):
             return
         hint = "loosen the constraints of the space, and what the tunable says in `applies`"
-        if self._options.interpret:
-            hint = "--interpret takes few of either: a workload says which scenarios and configs"
+        if self._options.interpret and self._options.workload is None:
+            hint = "--interpret takes the few smallest scenarios: a workload says which others"
         raise UsageError("no config applies in any of the scenarios", hint=hint)
 
     def _plan(self) -> AdaptivePlan | None:
@@ -371,11 +364,23 @@ class _Book:
             return header.startswith(file.read(len(header) + 1))
 
     def _configs(self, device: DeviceInfo) -> ConfigSpace:
+        file = self._options.space  # None: the target's own
         try:
-            return enumerate_configs(self._space, device.vendor, list(self._target.tunable.features))
+            found = enumerate_configs(self._space, device.vendor, list(self._target.tunable.features))
         except SpecError as error:
-            file = self._options.space  # None: the target's own
             raise SpecError(error.message, file=file, column=error.column, hint=error.hint) from error
+        named = any(s.configs for s in self._workload)  # which `scenarios_of` has made few
+        return self._few(found, device) if self._options.interpret and file is None and not named else found
+
+    def _few(self, space: ConfigSpace, device: DeviceInfo) -> ConfigSpace:
+        """A few configs for the interpreter, those first that apply in most of its scenarios."""
+        configs = {config_key(c): c for c in space.configs}
+        applying: Counter[str] = Counter()
+        for scenario in self._workload:
+            launches = launches_of(configs, space, self._target, scenario, device)
+            applying.update(key for launch in launches.values() for key in launch.configs)
+        few = spread(space.configs, INTERPRETED_CONFIGS, applying.__getitem__)
+        return replace(space, configs=tuple(few))
 
     def _card(self, device: DeviceInfo, space: ConfigSpace) -> Path:
         """Write the device's card, or compare it with the one that is there."""

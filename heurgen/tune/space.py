@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,10 +159,17 @@ def enumerate_configs(space: Space, vendor: str, features: Sequence[str]) -> Con
     configs = [c for c in configs if all(f.holds(c) for f in fixed)]
     if not configs:
         raise SpecError(f"the space holds no config for {vendor}", hint="loosen its constraints")
-    if 0 < space.limit < len(configs):
-        kept = set(sorted(map(config_key, configs), key=_hashed)[: space.limit])
-        configs = [c for c in configs if config_key(c) in kept]
-    return ConfigSpace(tuple(space.parameters), tuple(configs), tuple(conditions))
+    kept = spread(configs, space.limit) if space.limit else configs
+    return ConfigSpace(tuple(space.parameters), tuple(kept), tuple(conditions))
+
+
+def spread(
+    configs: Sequence[Settings], limit: int, worth: Callable[[str], int] = lambda key: 0
+) -> list[Settings]:
+    """At most so many of them, in their order: those worth most by their key, of equals a spread by hash."""
+    order = sorted(map(config_key, configs), key=lambda key: (-worth(key), _hashed(key)))
+    kept = set(order[:limit])
+    return [c for c in configs if config_key(c) in kept]
 
 
 def _alike(values: Sequence[Value]) -> Sequence[Value]:

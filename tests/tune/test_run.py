@@ -15,6 +15,7 @@ from heurgen.logs.card import INTERPRETER
 from heurgen.tune import run
 from heurgen.tune.engines import LocalEngine
 from heurgen.tune.merge import merge
+from heurgen.tune.protocol import Space
 from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
 from heurgen.tune.timing import Failure
 from tests.tune import fakes
@@ -375,11 +376,22 @@ def test_where_no_config_applies_nothing_is_left_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_few_configs_that_are_interpreted_apply_in_the_few_scenarios(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn from the whole space none of four may be for small scenarios, where most are for large ones."""
+    sizes = {"BLOCK_M": tuple(range(1, 1000)), "BLOCK_N": (16, 64)}
+    space = Space({**sizes, "num_warps": (4, 8)}, constraints=("BLOCK_M <= M", "num_warps < 8 or M > 99999"))
+    monkeypatch.setattr(fakes.tunable, "space", space)
+    summary = tuned(tmp_path / "log.csv", interpret=True)
+    assert (summary.scenarios, summary.configs, summary.cells) == (4, 4, 16)
+
+
 def test_where_none_of_the_few_that_are_interpreted_applies_the_space_is_not_blamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fakes.tunable, "applies", lambda config, scenario: False, raising=False)
-    with pytest.raises(UsageError, match="--interpret takes few of either"):
+    with pytest.raises(UsageError, match="--interpret takes the few smallest scenarios"):
         tuned(tmp_path / "log.csv", interpret=True)
 
 
