@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,10 @@ INTERPRETER = "Triton interpreter"
 # Numbers of `[device]` that are not about the device: how many of them measured.
 _NO_FEATURE = frozenset(("gpus", "index"))
 
+# The columns of a sweep's log before its features, and after its parameters.
+_BEFORE = ("scenario", "vendor", "device")
+_AFTER = ("status", "time_ms", "reason")
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
@@ -21,6 +26,34 @@ class DeviceFacts:
 
     capability: str | None
     numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep measured: the kernel, and which columns of its log are features and which parameters."""
+
+    kernel: str
+    features: tuple[str, ...]
+    parameters: tuple[str, ...]
+
+
+def read_swept(log: str, header: Sequence[str]) -> Swept | None:
+    """What the card beside a log of `heurgen tune` says; None where there is none, or its columns are others now.
+
+    Raises:
+        SpecError: the card cannot be read; names the file.
+    """
+    card = f"{log.removesuffix('.gz').removesuffix('.csv')}.card.toml"
+    if not os.path.isfile(card):  # unlike Path's, False for any text
+        return None
+    told = read_toml(card).data.get("log")
+    table = told if isinstance(told, dict) else {}
+    kernel, parameters = table.get("kernel"), table.get("parameters")
+    if type(kernel) is not str or not isinstance(parameters, list):
+        return None
+    features = header[len(_BEFORE) : len(header) - len(_AFTER) - len(parameters)]
+    same = [*_BEFORE, *features, *parameters, *_AFTER] == [*header]
+    return Swept(kernel, tuple(features), tuple(parameters)) if same else None
 
 
 def read_tools(paths: Iterable[str | Path]) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ import numpy as np
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
+from heurgen.logs.card import Swept, read_swept
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, only, safe_name
 from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
@@ -39,6 +40,7 @@ _MIDDLES = ("p50", "median", "mean", "avg", "average", "q50")
 # A time column with more texts than these holds something else.
 _MOST_WORDS = 32
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
+_CARD = "as the log's card says"
 # Times of the host, where there is one of the device.
 _HOST = re.compile(r"(^|[^a-z])(cpu|host|wall)([^a-z]|$)")
 _OTHER_TIMES = re.compile(r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_")
@@ -86,6 +88,8 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
     guesses |= dict.fromkeys(
         repeats, Guess("none", f"guess: a repeat of {log.time}; only a row of its own is read")
     )
+    swept = read_swept(table.files[0].path, table.files[0].header)
+    guesses |= {c: g for c, g in _by_card(swept).items() if c in guesses and any(table.texts[c])}
     for role, names in (("feature", said.features), ("parameter", said.parameters)):
         if names:
             left = (c for c, g in guesses.items() if g.role == role)
@@ -105,7 +109,7 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
             raise LogError(f"no column looks like a {what}", file=path, hint=_hint(table, what))
     called = names_for([*features, *parameters], table.texts)
     any_varies = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
-    kernel, kernel_remark = _kernel(table, path)
+    kernel, kernel_remark = _kernel(table, path) if swept is None else (safe_name(swept.kernel), _CARD)
     return Draft(
         name=kernel,
         name_remark=kernel_remark,
@@ -120,6 +124,14 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
         left_out=tuple((c, g.why) for c, g in guesses.items() if g.role == "none"),
         notes=_unsaid(table, log),
     )
+
+
+def _by_card(swept: Swept | None) -> dict[str, Guess]:
+    """What the card of a sweep knows, and names only suggest."""
+    if swept is None:
+        return {}
+    features = dict.fromkeys(swept.features, Guess("feature", _CARD))
+    return features | dict.fromkeys(swept.parameters, Guess("parameter", _CARD))
 
 
 def _unsaid(table: Cells, log: LogColumns) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from pathlib import Path
 
@@ -298,6 +299,40 @@ def test_columns_that_code_cannot_name_are_read_under_names_that_it_can(tmp_path
     log = read_logs([path], spec)
     assert (log.n_scenarios, log.n_configs) == (4, 2)
     assert log.to_frame()["Seq_length"].tolist() == [128] * 4 + [512] * 4
+
+
+CARD = '[log]\nkernel = "softmax"\nparameters = ["rows", "xcds"]\n'
+SWEPT = "scenario,vendor,device,M,mode,rows,xcds,status,time_ms,reason\n" + "".join(
+    f"s{m}{mode},nvidia,H200,{m},{mode},{rows},,ok,{rows * m / 64},\n"
+    for m in (16, 64, 256)
+    for mode in ("log", "plain")
+    for rows in ((1, 4) if m > 16 else (1,))
+)
+
+
+@pytest.mark.parametrize("file", ["log.csv", "log.csv.gz"])
+def test_the_card_of_a_sweep_says_what_names_only_suggest(tmp_path: Path, file: str) -> None:
+    """`mode` is called like a parameter and `rows` like a feature: the tunable said what they are."""
+    (tmp_path / file).write_bytes(gzip.compress(SWEPT.encode()) if file.endswith(".gz") else SWEPT.encode())
+    (tmp_path / "log.card.toml").write_text(CARD)
+    found = draft(read_cells([tmp_path / file]), str(tmp_path / file), Said())
+    assert (found.name, found.name_remark) == ("softmax", "as the log's card says")
+    assert [e.column.name for e in found.features] == ["M", "mode"]
+    assert [e.column.name for e in found.parameters] == ["rows"]
+    assert ("xcds", "left out: always blank") in found.left_out
+    said = draft(read_cells([tmp_path / file]), str(tmp_path / file), Said(features=("M",)))
+    assert [e.column.name for e in said.features] == ["M"]
+
+
+@pytest.mark.parametrize(
+    "card", [CARD.replace("rows", "cols"), "x = 1", "log = 1", "[log]\nkernel = 1\nparameters = []", "[log]"]
+)
+def test_the_card_of_other_columns_says_nothing(tmp_path: Path, card: str) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(SWEPT)
+    log.with_suffix(".card.toml").write_text(card)
+    found = draft(read_cells([log]), str(log), Said())
+    assert found.name_remark == "guess: the file's name; confirm"
 
 
 def test_winners_without_times(tmp_path: Path) -> None:
