@@ -61,7 +61,8 @@ class Choices(LookupTableChoices):
         m, n, k = kernel_inputs.mnk_hinted()
         dtype = str(matrix.get_dtype()).removeprefix("torch.")
         batch = kernel_inputs.shapes_hinted()[kernel_inputs._mat1_idx][0] if len(matrix.get_size()) > 2 else 1
-        known = {"M": m, "N": n, "K": k, "batch": batch, "dtype": DTYPES.get(dtype, dtype), "op": op_name}
+        known: dict[str, Any] = {"M": m, "N": n, "K": k, "batch": batch, "op": op_name}
+        known["dtype"] = DTYPES.get(dtype, dtype)
         implementation, config = CONFIGS[choose(**{name: known[field] for name, field in FEATURES.items()})]
         if implementation == "aten":
             return {uid: [{}] for uid in template_uids if uid.startswith("aten::")}

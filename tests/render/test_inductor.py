@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,6 +208,24 @@ def test_dtypes_of_a_model_are_found_by_pytorch_s_names() -> None:
         replace(source, features=features, selectors=(selector,)), "inductor", Request()
     ).files[""]
     assert 'DTYPES: dict[str, str] = {"bfloat16": "torch.bfloat16", "float16": "torch.half"}\n' in text
+
+
+def test_mypy_strict_accepts_features_of_several_types(tmp_path: Path) -> None:
+    """With what the module uses of torch as torch types it: mypy on torch itself takes a quarter of a minute."""
+    used = tmp_path / "torch/_inductor"
+    (used / "lookup_table").mkdir(parents=True)
+    (used / "lookup_table/choices.pyi").write_text("class LookupTableChoices: ...\n")
+    (used / "kernel_inputs.pyi").write_text(
+        "from typing import Any\nclass MMKernelInputs:\n    device_type: str\n    _mat1_idx: int\n"
+        "    def mat1mat2(self) -> tuple[Any, Any]: ...\n    def mnk_hinted(self) -> tuple[int, int, int]: ...\n"
+        "    def shapes_hinted(self) -> tuple[tuple[int, ...], ...]: ...\n"
+    )
+    for folder in (tmp_path / "torch", used, used / "lookup_table"):
+        (folder / "__init__.pyi").touch()
+    (tmp_path / "choices.py").write_text(registry.emit(module(), "inductor", Request()).files[""])
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--cache-dir", ".cache"]
+    done = subprocess.run([*command, "choices.py"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_module_says_how_to_use_it() -> None:
