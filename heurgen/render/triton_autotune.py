@@ -99,7 +99,7 @@ def render_triton_autotune(module: ir.HeuristicModule, selector: ir.Selector) ->
         .get_template("triton_autotune.py.jinja")
         .render(
             header=describe.header(module, "heurgen emit MODEL.json --target triton-autotune"),
-            docstring=_docstring(module, selector),
+            docstring=_docstring(module, selector, rows),
             imports=block(_IMPORTS[1:3]),
             configs=block(map(_config, rows)),
             features=assignment("FEATURES", tuple(names)),
@@ -155,7 +155,9 @@ def _values(rows: Sequence[dict[str, ir.Value]]) -> Code:
     return assignment("VALUES: tuple[dict[str, Any], ...]", tuple(rows))
 
 
-def _docstring(module: ir.HeuristicModule, selector: ir.Selector) -> Code:
+def _docstring(
+    module: ir.HeuristicModule, selector: ir.Selector, rows: Sequence[dict[str, ir.Value]]
+) -> Code:
     lines: list[str] = [
         f"What to try of {prose(module.kernel)} on {prose(describe.owner(selector))}, for Triton."
     ]
@@ -166,6 +168,9 @@ def _docstring(module: ir.HeuristicModule, selector: ir.Selector) -> Code:
     )
     lines += [*wrapped(said, "", ""), ""]
     lines += describe.feature_lines(module, "    ")
+    if unset := [name for name in rows[0] if name not in _set_everywhere(rows)[0]]:
+        said = f"Not among HEURISTICS, since a config leaves it out: {', '.join(unset)}."
+        lines += ["", *wrapped(f"{said} The kernel's default stands.", "", "")]
     return block([*lines, "", *describe.edge_cases(module)])
 
 

@@ -148,5 +148,8 @@ def test_only_configs_that_a_leaf_lists_are_written() -> None:
 def test_an_optional_parameter_is_left_out_of_a_config() -> None:
     source = by_device()
     text = render_triton_autotune(source, source.selector("amd"))
+    said = "Not among HEURISTICS, since a config leaves it out: waves_per_eu. The kernel's default stands.\n"
+    assert said in text
+    assert "Not among HEURISTICS" not in render_triton_autotune(source, source.selector("nvidia"))
     assert '    triton.Config({"variant": "2d", "TILE_SIZE": 16}, num_warps=4),\n' in text
     assert '    triton.Config({"variant": "3d", "TILE_SIZE": 64, "waves_per_eu": 2}, num_warps=8),\n' in text
