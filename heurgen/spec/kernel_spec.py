@@ -228,6 +228,9 @@ def spec_from(top: Table) -> KernelSpec:
         log=read_log_columns(top.table("log"), MAX_EXACT_INT),
         group=top.texts("group", (), expected="a list of features"),
     )
+    vendor = dict(spec.log.constants).get("vendor")
+    if vendor is not None and (problem := vendor_problem(vendor)) is not None:
+        raise top.table("log").table("vendor").wrong("const", problem)
     for name in spec.group:
         if name not in {f.name for f in spec.features}:
             close = did_you_mean(name, [f.name for f in spec.features])

@@ -71,6 +71,11 @@ def test_cells_of_a_wide_table_are_texts_as_a_log_would_hold_them() -> None:
         ("vendor = { const = 3 }", "'log.vendor.const': found 3, expected a string"),
         ('vendor = { const = "" }', "'log.vendor.const': found '', expected text without spaces around it"),
         ('device = { const = " X" }', "'log.device.const': found ' X', expected text without spaces around it"),
+        (
+            'vendor = { const = "NVIDIA" }',
+            "'log.vendor.const': found 'NVIDIA', expected a vendor in lower-case letters, digits and underscores, "
+            "such as nvidia",
+        ),
         ('vendor = { is = "nvidia" }', "'log.vendor.is': unknown key 'is' (known: const)"),
         ('wide = { "a" = 1 }', "'log.wide.a': found 1, expected a table (write { BLOCK_M = 64, num_warps = 4 })"),
         ('wide = { "a" = {} }', "'log.wide.a': found {}, expected the parameters of the config"),
