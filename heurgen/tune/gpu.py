@@ -191,6 +191,9 @@ def difference(tunable: Any, output: Any, expected: Any) -> str | None:
     if isinstance(output, list | tuple):
         pairs = zip(output, expected, strict=True)
         return next((d for d in (difference(tunable, o, e) for o, e in pairs) if d is not None), None)
+    for function, value in (("launch", output), ("reference", expected)):
+        if not hasattr(value, "shape"):
+            return f"{function} returned {type(value).__name__}, expected a tensor"
     if output.shape != expected.shape:
         return f"the output has shape {tuple(output.shape)}, expected {tuple(expected.shape)}"
     dtype = str(output.dtype)
@@ -200,6 +203,8 @@ def difference(tunable: Any, output: Any, expected: Any) -> str | None:
     widen = "cdouble" if "complex" in f"{dtype} {expected.dtype}" else "double"
     exact = getattr(expected, widen)()
     norm = float(exact.norm())
+    if not math.isfinite(norm):
+        return "the reference holds NaN or infinity, to which no error is small: give the tunable a check"
     error = float((getattr(output, widen)() - exact).norm()) / (norm if norm > 0 else 1.0)
     return None if error <= limit else f"relative error {error:.3g}, allowed {limit:g}"
 

@@ -56,6 +56,11 @@ def test_how_far_an_answer_may_be_off(dtype: str, error: float, wrong: str | Non
 
 
 def test_answers_that_are_wrong_whatever_the_numbers() -> None:
+    assert difference(object(), None, Tensor([1.0])) == "launch returned NoneType, expected a tensor"
+    assert difference(object(), Tensor([1.0]), None) == "reference returned NoneType, expected a tensor"
+    for nothing in (np.nan, -np.inf):  # a masked log-softmax: right outputs would be called wrong too
+        said = "the reference holds NaN or infinity, to which no error is small: give the tunable a check"
+        assert difference(object(), Tensor([nothing]), Tensor([nothing])) == said
     assert difference(object(), Tensor([np.nan]), Tensor([1.0])) == "relative error nan, allowed 0.002"
     assert (
         difference(object(), Tensor([[1.0]]), Tensor([1.0])) == "the output has shape (1, 1), expected (1,)"
