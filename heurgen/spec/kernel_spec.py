@@ -175,7 +175,10 @@ def _parse_category(column: Column, text: str) -> str:
         expected = ", ".join(quoted(v) for v in column.values[:8]) + (
             ", ..." if len(column.values) > 8 else ""
         )
-        raise _unfit(column, text, f"one of {expected}", did_you_mean(text, column.values))
+        close = did_you_mean(text, column.values)
+        raise _unfit(
+            column, text, f"one of {expected}", "values in the spec" + (f"; {close}" if close else "")
+        )
     if not column.values and text != text.strip():
         raise _unfit(column, text, "a category without spaces around it")
     return text

@@ -142,7 +142,7 @@ BAD_CELLS = {
     "feature nan": (row(x="nan"), "column 'x': found 'nan', expected a finite number such as 0.5 or 1e-3"),
     "unknown category": (
         row(dtype="fp16"),
-        "column 'dtype': found 'fp16', expected one of 'f16', 'bf16' (did you mean 'f16'?)",
+        "column 'dtype': found 'fp16', expected one of 'f16', 'bf16' (values in the spec; did you mean 'f16'?)",
     ),
     "parameter blank": (
         row(BM=""),

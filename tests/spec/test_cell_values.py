@@ -80,16 +80,20 @@ def test_cells(column: Column, text: str, value: object) -> None:
         (X, "1,5", "found '1,5', expected a finite number such as 0.5 or 1e-3"),
         (X, "-0.1", "found '-0.1', expected at least 0 (min in the spec)"),
         (B, "yes", "found 'yes', expected true or false (or 1, 0)"),
-        (C, "float32", "found 'float32', expected one of 'float16', 'bfloat16' (did you mean 'float16'?)"),
+        (
+            C,
+            "float32",
+            "found 'float32', expected one of 'float16', 'bfloat16' (values in the spec; did you mean 'float16'?)",
+        ),
         (
             Column("c", "category", values=tuple("abcdefgh")),
             "z",
-            "found 'z', expected one of 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'",
+            "found 'z', expected one of 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' (values in the spec)",
         ),
         (
             Column("c", "category", values=tuple("abcdefghi")),
             "z",
-            "found 'z', expected one of 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', ...",
+            "found 'z', expected one of 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', ... (values in the spec)",
         ),
         (
             N,
