@@ -79,6 +79,8 @@ def _by_name(table: Cells, column: str) -> Guess | None:
         return Guess("none", "left out: its name holds control characters")
     if (number := _written_out(table, column)) is not None:
         return Guess("none", f"left out: {printable(number)} is the same as a number")
+    if values == [""]:
+        return Guess("none", "left out: always blank")
     own, column = column, plain(column)
     if column_names.is_label(column):
         return Guess("none", "guess: a label or an id, not known at launch; confirm")
@@ -95,8 +97,7 @@ def _by_name(table: Cells, column: str) -> Guess | None:
     if column_names.is_parameter(column):
         return _parameter_guess(own, "guess: a known parameter; confirm")
     if len(values) == 1:
-        blank = not values[0]
-        return Guess("none", "left out: always blank") if blank else Guess("feature", "guess: constant")
+        return Guess("feature", "guess: constant")
     if column_names.is_feature(column):
         return _feature_guess(values, "guess: a known feature; confirm")
     if column_names.looks_like_parameter(column):

@@ -301,8 +301,8 @@ def test_columns_that_code_cannot_name_are_read_under_names_that_it_can(tmp_path
     assert log.to_frame()["Seq_length"].tolist() == [128] * 4 + [512] * 4
 
 
-CARD = '[log]\nkernel = "softmax"\nparameters = ["rows", "xcds"]\n'
-SWEPT = "scenario,vendor,device,M,mode,rows,xcds,status,time_ms,reason\n" + "".join(
+CARD = '[log]\nkernel = "softmax"\nparameters = ["rows", "waves_per_eu"]\n'
+SWEPT = "scenario,vendor,device,M,mode,rows,waves_per_eu,status,time_ms,reason\n" + "".join(
     f"s{m}{mode},nvidia,H200,{m},{mode},{rows},,ok,{rows * m / 64},\n"
     for m in (16, 64, 256)
     for mode in ("log", "plain")
@@ -319,7 +319,7 @@ def test_the_card_of_a_sweep_says_what_names_only_suggest(tmp_path: Path, file: 
     assert (found.name, found.name_remark) == ("softmax", "as the log's card says")
     assert [e.column.name for e in found.features] == ["M", "mode"]
     assert [e.column.name for e in found.parameters] == ["rows"]
-    assert ("xcds", "left out: always blank") in found.left_out
+    assert ("waves_per_eu", "left out: always blank") in found.left_out
     said = draft(read_cells([tmp_path / file]), str(tmp_path / file), Said(features=("M",)))
     assert [e.column.name for e in said.features] == ["M"]
 
