@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heurgen import ir
 from heurgen.ir import expr
@@ -31,7 +31,9 @@ def write(
     module: ir.HeuristicModule, selector: ir.Selector, config_type: str, names: Mapping[str, Code]
 ) -> Body:
     """The statements of `select_<vendor>`."""
-    tested = ir.tested(selector.tree)
+    types = column_types(module)
+    tree = _decided(selector.tree, types)
+    tested = ir.tested(tree)
     derived = [d for d in module.derived if d.name in tested]
     lines: list[str] = []
     reads = {f.name for f in module.features if f.name in tested or f.looks_up}
@@ -39,11 +41,24 @@ def write(
     if derived:
         lines.append("#if defined(__clang__)\n#pragma clang fp contract(off)\n#endif")
     for column in derived:
-        tree = expr.parse(column.expression)
-        reads |= expr.names(tree)
-        lines.append(f"{INDENT}const double {names[column.name]} = {_arithmetic(tree, names)};")
-    _Writer(column_types(module), names, config_type, selector, lines).write(selector.tree, 1)
+        arithmetic = expr.parse(column.expression)
+        reads |= expr.names(arithmetic)
+        lines.append(f"{INDENT}const double {names[column.name]} = {_arithmetic(arithmetic, names)};")
+    _Writer(types, names, config_type, selector, lines).write(tree, 1)
     return Body(block(lines), frozenset(reads), is_constexpr(module, selector))
+
+
+def _decided(node: ir.Node, types: Mapping[str, str]) -> ir.Node:
+    """The tree without tests that every int64 answers alike: what they alone read would be an unused variable."""
+    if isinstance(node, ir.Leaf):
+        return node
+    if (
+        isinstance(node, ir.Split)
+        and types[node.feature] == "int"
+        and not -_INT64 <= node.threshold < _INT64 - 1
+    ):
+        return _decided(node.left if node.threshold > 0 else node.right, types)
+    return replace(node, left=_decided(node.left, types), right=_decided(node.right, types))
 
 
 def lookups(module: ir.HeuristicModule, names: Mapping[str, Code]) -> Iterator[Code]:
@@ -71,7 +86,7 @@ def refuses(module: ir.HeuristicModule) -> bool:
 
 def is_constexpr(module: ir.HeuristicModule, selector: ir.Selector) -> bool:
     """`fmod` and `floor` are no constant expressions in C++17."""
-    tested = ir.tested(selector.tree)
+    tested = ir.tested(_decided(selector.tree, column_types(module)))
     return not any(_divides_whole(expr.parse(d.expression)) for d in module.derived if d.name in tested)
 
 
@@ -102,9 +117,6 @@ class _Writer:
         pad = INDENT * level
         while not isinstance(node, ir.Leaf):
             test, yes, no = self._test(node)
-            if test is None:
-                node = yes
-                continue
             self.lines.append(f"{pad}if ({test}) {{")
             self.write(yes, level + 1)
             self.lines.append(f"{pad}}}")
@@ -113,19 +125,15 @@ class _Writer:
         said = describe.evidence(node).replace("  # ", "  // ")
         self.lines.append(f"{pad}return {self.config_type}{{{values}}};{said}")
 
-    def _test(self, node: ir.Split | ir.Membership) -> tuple[Code | None, ir.Node, ir.Node]:
-        """The test, where it leads if it holds and if not; no test where every int64 goes one way."""
+    def _test(self, node: ir.Split | ir.Membership) -> tuple[Code, ir.Node, ir.Node]:
+        """The test, and where it leads if it holds and if not."""
         name = self.names[node.feature]
         if isinstance(node, ir.Membership):
             listed = node.others if node.unknown_left else node.values
             test = Code(" || ".join(f"{name} == {string(v, view=True)}" for v in listed))
             return (test, node.right, node.left) if node.unknown_left else (test, node.left, node.right)
-        type_ = self.types[node.feature]
-        if type_ == "bool":
+        if self.types[node.feature] == "bool":
             return code("!", name), node.left, node.right
-        if type_ == "int" and not -_INT64 <= node.threshold < _INT64 - 1:
-            side = node.left if node.threshold > 0 else node.right
-            return None, side, side
         return code(name, " <= ", number(node.threshold)), node.left, node.right
 
 

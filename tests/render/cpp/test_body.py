@@ -67,6 +67,13 @@ def test_a_test_that_every_int64_answers_alike_is_left_out(threshold: int, answe
     assert lines_of(ir.Split("n", threshold, LEAF(0), LEAF(1))) == [f"    {answer}"]
 
 
+def test_what_only_such_a_test_leads_to_is_not_read() -> None:
+    """`-Werror=unused-variable` and `-Werror=unused-parameter` refused the header."""
+    source = module(ir.Split("n", 2**63, LEAF(0), ir.Split("rest", 4.0, LEAF(0), LEAF(1))))
+    written = write(source, source.selectors[0], "Config", NAMES)
+    assert (written.text, written.reads, written.is_constexpr) == (f"    {SMALL}", frozenset(), True)
+
+
 def test_evidence_is_a_comment_and_nesting_is_indented() -> None:
     inner = ir.Split("flag", 0, LEAF(0, 3, 1.5), LEAF(1))
     assert lines_of(ir.Split("n", 8, inner, LEAF(0, 1))) == [
