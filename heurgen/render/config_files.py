@@ -76,8 +76,8 @@ def fixed_features(
 
 
 def _read(module: ir.HeuristicModule, selector: ir.Selector) -> frozenset[str]:
-    """Features that an answer depends on, by themselves or through a derived feature."""
-    tested = ir.tested(selector.tree)
+    """Features that an answer depends on, by themselves, through a derived feature, or by refusing a value."""
+    tested = ir.tested(selector.tree) | {f.name for f in module.features if f.unknown == "error"}
     through = [expr.names(expr.parse(d.expression)) for d in module.derived if d.name in tested]
     return tested.union(*through)
 

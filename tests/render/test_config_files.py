@@ -70,14 +70,16 @@ def fixed(at: dict[str, str], names: dict[str, str] | None = None) -> dict[str, 
 
 
 def test_a_feature_has_what_is_said_else_the_one_value_that_training_saw() -> None:
-    plain = {"K": 9, "share": 0.5, "causal": 0, "dtype": "", "layout": "row"}
-    assert fixed({"K": "9"}) == plain
-    assert fixed({"size": "9"}, {"size": "K"}) == plain
+    plain = {"K": 9, "share": 0.5, "causal": 0, "dtype": "fp8", "layout": "row"}
+    assert fixed({"K": "9", "dtype": "fp8"}) == plain
+    assert fixed({"size": "9", "dtype": "fp8"}, {"size": "K"}) == plain
     said = {"K": "-3", "share": "1e3", "causal": "TRUE", "dtype": "half", "layout": "column"}
     found = fixed(said)
     assert found == {"K": -3, "share": 1000.0, "causal": True, "dtype": "bf16", "layout": "column"}
     assert [type(v) for v in found.values()] == [int, float, bool, str, str]
-    assert [fixed({"K": "1", "causal": text})["causal"] for text in ("true", "1", "False", "0")] == [
+    assert [
+        fixed({"K": "1", "dtype": "fp8", "causal": text})["causal"] for text in ("true", "1", "False", "0")
+    ] == [
         1,
         1,
         0,
@@ -104,8 +106,17 @@ def test_values_that_a_file_cannot_fix(at: dict[str, str], message: str) -> None
 def test_a_tested_feature_must_be_fixed_too() -> None:
     tested = replace(SELECTOR, tree=ir.Split("causal", 0, LEAF(0), LEAF(1)))
     with pytest.raises(UsageError, match="depends on causal"):
-        config_files.fixed_features(MODULE, tested, "M", {}, {"K": "1"})
-    assert config_files.fixed_features(MODULE, tested, "M", {}, {"causal": "0"})["K"] == 0
+        config_files.fixed_features(MODULE, tested, "M", {}, {"K": "1", "dtype": "fp8"})
+    found = config_files.fixed_features(MODULE, tested, "M", {}, {"causal": "0", "dtype": "fp8"})
+    assert found["K"] == 0
+
+
+def test_a_category_that_refuses_others_must_be_fixed_though_no_test_reads_it() -> None:
+    """An empty one was taken, and refused as unknown when the model was asked."""
+    with pytest.raises(UsageError) as caught:
+        fixed({"K": "9"})
+    said = "the model's answer depends on dtype, which a file must fix (say its value: --at dtype=VALUE)"
+    assert str(caught.value) == said
 
 
 # --- axis and devices -------------------------------------------------------------------------------------
