@@ -24,7 +24,7 @@ from heurgen.cli.common import (
     print_json,
     say,
     spec_option,
-    write,
+    write_file,
 )
 
 if TYPE_CHECKING:
@@ -428,7 +428,7 @@ def advise(
     if as_json:
         print_json({"vendor": table.vendor, "scenarios": [a.to_dict() for a in found]})
     elif output is None:
-        write(text)
+        write_file(text)
     else:
         say(f"wrote {printable(output)}: {counted(len(found), 'scenario')}")
 

@@ -165,6 +165,13 @@ def write(text: str) -> None:
         raise UsageError(f"cannot write to stdout: {reason(error)}") from error
 
 
+def write_file(text: str) -> None:
+    """A file's text for stdout, in UTF-8 as it has it on disk, whatever the locale. Raises as `say`."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    write(text)
+
+
 def _abandon_stdout() -> None:
     """What is still in the buffer must not fail once more, with a traceback, when Python ends."""
     with contextlib.suppress(OSError, ValueError):

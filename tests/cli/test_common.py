@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,21 @@ def test_stdout_that_takes_nothing_is_an_error(folder: Path, command: str, reaso
         assert (done.returncode, done.stderr.splitlines()[0]) == (2, message)
     else:
         assert done.returncode in (0, 2)
+
+
+@pytest.mark.parametrize("locale", ["latin-1", "ascii"])
+def test_a_workload_on_stdout_is_the_file_in_any_locale(folder: Path, locale: str) -> None:
+    r"""TOML is UTF-8: in latin-1 it was no TOML, and in ASCII it had `\xe9`, which TOML does not know."""
+    for file in (folder / "log.csv", folder / "kernel.toml"):
+        file.write_text(re.sub(r"\bfloat16\b", "caf\xe9", file.read_text()), encoding="utf-8")
+    shell(folder, "train log.csv --spec kernel.toml -o new.json --strategy joint")
+    words = "advise new.json log.csv --spec kernel.toml"
+    told = shell(
+        folder,
+        f"{words} -o next.toml; PYTHONIOENCODING={locale} {sys.executable} -m heurgen {words} > out.toml",
+    )
+    assert (folder / "out.toml").read_bytes() == (folder / "next.toml").read_bytes(), told.stderr
+    assert "caf\xe9" in (folder / "next.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
