@@ -39,12 +39,12 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
         UsageError: the family of kernels or the architecture is unknown, or a feature that matters has no value.
         EmitError: the answer changes at an M that is none of AITER's bounds, or a parameter is none of AITER's.
     """
-    axis = config_files.axis_feature(module, "M", request.names)
+    axis = config_files.axis_feature(module, config_files.AXIS, request.names)
     files: dict[str, str] = {}
     about: dict[str, dict[str, Any]] = {}
     notes: list[str] = []
     selectors: list[ir.Selector] = []
-    for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
+    for at in config_files.situations(request, FIELDS, PARAMETERS, module):
         for arch, selector in _answering(module, request, at).items():
             selectors.append(selector)
             fixed = config_files.fixed_features(module, selector, axis, request.names, at)

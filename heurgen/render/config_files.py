@@ -20,26 +20,27 @@ from heurgen.render.layout import sorted_data
 from heurgen.render.target import Request, one_selector
 
 MANIFEST = "heurgen.manifest.json"
+# What the tables of all these launchers run over.
+AXIS = "M"
 
 
 def situations(
-    request: Request, fields: Collection[str], module: ir.HeuristicModule
+    request: Request, fields: Collection[str], parameters: Collection[str], module: ir.HeuristicModule
 ) -> Sequence[Mapping[str, str]]:
-    """What the files are for, one mapping a file: by name of a launcher's field or of a feature.
+    """What the files are for, one mapping a file: by name of a launcher's field (but the axis) or of a feature.
 
     Raises:
-        UsageError: a name is neither.
+        UsageError: a name is neither; or --map names neither a field nor a parameter of the launcher's.
     """
-    known = {*fields, *(f.name for f in module.features)}
+    known = {*fields, *(f.name for f in module.features)} - {AXIS, request.names.get(AXIS, AXIS)}
     for at in request.at or ({},):
         if unknown := sorted(set(at) - known):
             raise UsageError(
                 f"--at names {quoted(unknown[0])}", hint=f"known names: {', '.join(sorted(known))}"
             )
-    if unknown := sorted(set(request.names) - set(fields)):
-        raise UsageError(
-            f"--map names {quoted(unknown[0])}", hint=f"known fields: {', '.join(sorted(fields))}"
-        )
+    if unknown := sorted(set(request.names) - {*fields, *parameters}):
+        names = ", ".join(sorted({*fields, *parameters}))
+        raise UsageError(f"--map names {quoted(unknown[0])}", hint=f"known fields: {names}")
     return request.at or ({},)
 
 

@@ -47,7 +47,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
         UsageError: a file's E or N is unknown, or a feature that matters has no value.
         EmitError: a parameter is none of vLLM's, or a name cannot be a file's.
     """
-    axis = config_files.axis_feature(module, "M", request.names)
+    axis = config_files.axis_feature(module, config_files.AXIS, request.names)
     # Of a name that both servers look for vLLM's comes first: it may be for several cards.
     answering = [
         (reader, device, selector)
@@ -56,7 +56,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
     ]
     files: dict[str, str] = {}
     about: dict[str, dict[str, Any]] = {}
-    for at in config_files.situations(request, (*FIELDS, *PARAMETERS), module):
+    for at in config_files.situations(request, FIELDS, PARAMETERS, module):
         here: dict[str | None, str] = {}
         for reader, device, selector in answering:
             fixed = config_files.fixed_features(module, selector, axis, request.names, at)

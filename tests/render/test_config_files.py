@@ -44,9 +44,9 @@ MODULE = ir.HeuristicModule(
 
 
 def test_a_file_a_situation_and_one_where_none_is_said() -> None:
-    assert config_files.situations(Request(), ("E",), MODULE) == ({},)
+    assert config_files.situations(Request(), ("E",), (), MODULE) == ({},)
     at = ({"E": "1", "K": "2"}, {"E": "3"})
-    assert config_files.situations(Request(at=at, names={"E": "x"}), ("E",), MODULE) == at
+    assert config_files.situations(Request(at=at, names={"E": "x"}), ("E",), (), MODULE) == at
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,27 @@ def test_a_file_a_situation_and_one_where_none_is_said() -> None:
     [
         (
             Request(at=({"E": "1"}, {"e": "1", "zz": "2"})),
-            "--at names 'e' (known names: E, F, K, M, causal, dtype, layout, share)",
+            "--at names 'e' (known names: E, F, K, causal, dtype, layout, share)",
         ),
-        (Request(names={"K": "E"}), "--map names 'K' (known fields: E, F)"),
+        # Both were taken and meant nothing: a table runs over all M, and the model chooses parameters.
+        (
+            Request(at=({"M": "1"},)),
+            "--at names 'M' (known names: E, F, K, causal, dtype, layout, share)",
+        ),
+        (
+            Request(at=({"B": "16"},)),
+            "--at names 'B' (known names: E, F, K, causal, dtype, layout, share)",
+        ),
+        (
+            Request(at=({"share": "1"},), names={"M": "share"}),
+            "--at names 'share' (known names: E, F, K, causal, dtype, layout)",
+        ),
+        (Request(names={"K": "E"}), "--map names 'K' (known fields: B, E, F, M)"),
     ],
 )
 def test_names_that_are_neither_field_nor_feature(request_: Request, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        config_files.situations(request_, ("F", "E"), MODULE)
+        config_files.situations(request_, ("F", "E", "M"), ("B",), MODULE)
     assert str(caught.value) == message
 
 
