@@ -93,7 +93,7 @@ def differing(found: Sequence[Stretch], bounds: Sequence[int]) -> list[list[int 
     wrong: list[list[int | None]] = []
     for first, following in zip(starts, [*starts[1:], None], strict=True):
         bound = next((b for b in bounds if first <= b), bounds[-1] + 1)
-        if _at(found, first) is not _at(found, bound):
+        if _at(found, first).config != _at(found, bound).config:
             last = None if following is None else following - 1
             if wrong and wrong[-1][1] == first - 1:
                 wrong[-1][1] = last

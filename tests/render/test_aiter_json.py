@@ -102,6 +102,13 @@ def test_a_step_between_bounds_is_an_error_or_approximate() -> None:
     assert rendered.notes[1] == f"{NESTED}: its buckets of M do not fit the model at M = 33 to 48, 65 to 100"
 
 
+def test_an_answer_that_comes_back_within_a_bucket_is_no_other_answer() -> None:
+    """33 to 36 were listed as different: another step than that of the bound, 64, with the same config."""
+    files = registry.emit(module(36, 40, 44, 64), "aiter-json", Request(at=(AT,), approximate=True)).files
+    for about in json.loads(files[MANIFEST])["files"].values():
+        assert about["differs_from_the_model_at_M"] == [[37, 44]]
+
+
 def test_a_step_past_the_last_bound() -> None:
     with pytest.raises(EmitError, match="do not fit the model at M = 9001 on"):
         registry.emit(module(9000), "aiter-json", Request(at=(AT,)))
