@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections.abc import Mapping
 
 from heurgen import ir
@@ -88,7 +89,6 @@ def render_inductor(module: ir.HeuristicModule, selector: ir.Selector, names: Ma
             not use.
     """
     fields = _fields(module, names)
-    uuid = "heurgen-" + hashlib.sha256(to_json(module).encode()).hexdigest()[:32]
     text = (
         environment()
         .get_template("inductor.py.jinja")
@@ -102,7 +102,7 @@ def render_inductor(module: ir.HeuristicModule, selector: ir.Selector, names: Ma
             ),
             features=assignment("FEATURES", fields),
             dtypes=assignment("DTYPES: dict[str, str]", _dtypes(module, fields)),
-            uuid=assignment("UUID", uuid),
+            uuid=assignment("UUID", _uuid(module, selector, fields)),
             provenance=assignment("PROVENANCE: dict[str, object]", provenance(module)),
             signature=bracketed("def choose(", arguments(module), ") -> int:"),
             doc=prose(f"The config for {describe.owner(selector)}, as its place in CONFIGS."),
@@ -114,6 +114,12 @@ def render_inductor(module: ir.HeuristicModule, selector: ir.Selector, names: Ma
     )
     check(text)
     return checksum.seal(text)
+
+
+def _uuid(module: ir.HeuristicModule, selector: ir.Selector, fields: Mapping[str, str]) -> str:
+    """What PyTorch's cache of compiled graphs knows the choices by: another answer needs another one."""
+    said = json.dumps([to_json(module), selector.vendor, selector.device, fields, TAIL])
+    return f"heurgen-{hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 def _fields(module: ir.HeuristicModule, names: Mapping[str, str]) -> dict[str, str]:

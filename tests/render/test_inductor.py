@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -175,6 +176,19 @@ def test_pytorch_makes_the_class_from_its_config() -> None:
     assert isinstance(found, InductorChoices)
     assert found.uuid() == space["UUID"]
     assert found.uuid().startswith("heurgen-")
+
+
+@needs_torch
+def test_another_selector_or_field_is_another_uuid() -> None:
+    """PyTorch's cache would give graphs that were compiled for the other device's choices."""
+    source = module()
+    own = replace(source.selectors[0], device="NVIDIA B200", tree=LEAF(1))
+    both = replace(source, selectors=(*source.selectors, own))
+    requests = (Request(), Request(device="NVIDIA B200"), Request(names={"N": "M", "M": "N"}))
+    texts = [registry.emit(both, "inductor", request).files[""] for request in requests]
+    found = {re.search(r'^UUID = "(.*)"$', text, re.M)[1] for text in texts}  # type: ignore[index]
+    assert len(found) == len(texts)
+    assert registry.emit(both, "inductor", Request()).files[""] == texts[0]
 
 
 @pytest.mark.parametrize(
