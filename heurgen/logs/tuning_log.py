@@ -255,7 +255,7 @@ def _parsed(
             if text:
                 value = parse(text)
             elif not blank:
-                errors[code] = UsageError("the cell is blank")
+                errors[code] = UsageError("the cell is blank", hint="fill it in, or leave the row out")
         except UsageError as error:
             errors[code] = error
         values.append(value)

@@ -116,8 +116,8 @@ BAD_CELLS = {
         row(vendor="is"),
         "column 'vendor': found 'is', expected a vendor that is no Python keyword",
     ),
-    "vendor blank": (row(vendor=""), "column 'vendor': the cell is blank"),
-    "device blank": (row(device=""), "column 'device': the cell is blank"),
+    "vendor blank": (row(vendor=""), "column 'vendor': the cell is blank (fill it in, or leave the row out)"),
+    "device blank": (row(device=""), "column 'device': the cell is blank (fill it in, or leave the row out)"),
     "device with an escape": (
         row(device="H\x1b[31m"),
         "column 'device': found 'H\\x1b[31m', expected a device name without control characters",
@@ -130,8 +130,11 @@ BAD_CELLS = {
         row(device=" H"),
         "column 'device': found ' H', expected a device name without spaces around it",
     ),
-    "scenario blank": (row(scenario=""), "column 'scenario': the cell is blank"),
-    "feature blank": (row(n=""), "column 'n': the cell is blank"),
+    "scenario blank": (
+        row(scenario=""),
+        "column 'scenario': the cell is blank (fill it in, or leave the row out)",
+    ),
+    "feature blank": (row(n=""), "column 'n': the cell is blank (fill it in, or leave the row out)"),
     "feature is no int": (row(n="1.5"), "column 'n': found '1.5', expected a whole number such as 16"),
     "feature too small": (row(n="0"), "column 'n': found '0', expected at least 1 (min in the spec)"),
     "feature not exact": (
