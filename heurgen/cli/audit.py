@@ -353,7 +353,7 @@ def _diff_logs(
     old: str, new: str, logs: tuple[str, ...], spec: str | None, html: str | None, as_json: bool
 ) -> None:
     from heurgen.audit.log_diff import diff_logs
-    from heurgen.tune.cards import card_path
+    from heurgen.logs.card import card_path
 
     if spec is None or logs or html is not None:
         raise UsageError("two logs are compared with --spec alone", hint="no third log, no --html")

@@ -104,7 +104,7 @@ def tune(
     CUDA_VISIBLE_DEVICES chooses among them.
     """
     from heurgen.base.writing import check_outputs
-    from heurgen.tune.cards import card_path
+    from heurgen.logs.card import card_path
     from heurgen.tune.progress import progress_bar
     from heurgen.tune.run import TuneOptions, run_tune
 
@@ -192,7 +192,7 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
     source, the tools and the method.
     """
     from heurgen.base.writing import check_outputs
-    from heurgen.tune.cards import card_path
+    from heurgen.logs.card import card_path
     from heurgen.tune.merge import merge as run
 
     check_outputs([output, card_path(Path(output))], [*logs, *(card_path(Path(log)) for log in logs)])

@@ -37,13 +37,23 @@ class Swept:
     parameters: tuple[str, ...]
 
 
+def card_path(log: Path) -> Path:
+    """`h200.csv` -> `h200.card.toml`, the card of a log's only device."""
+    return log.parent / f"{log_stem(log)}.card.toml"
+
+
+def log_stem(log: Path) -> str:
+    """`h200.csv.gz` -> `h200`, with which the names of its cards begin."""
+    return log.name.removesuffix(".gz").removesuffix(".csv") or log.name
+
+
 def read_swept(log: str, header: Sequence[str]) -> Swept | None:
     """What the card beside a log of `heurgen tune` says; None where there is none, or its columns are others now.
 
     Raises:
         SpecError: the card cannot be read; names the file.
     """
-    card = f"{log.removesuffix('.gz').removesuffix('.csv')}.card.toml"
+    card = card_path(Path(log))
     if not os.path.isfile(card):  # unlike Path's, False for any text
         return None
     told = read_toml(card).data.get("log")

@@ -19,7 +19,7 @@ from heurgen._version import __version__
 from heurgen.base import toml
 from heurgen.base.errors import SpecError, UsageError, quoted
 from heurgen.base.writing import write_atomic
-from heurgen.logs.card import INTERPRETER
+from heurgen.logs.card import INTERPRETER, card_path, log_stem
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.timing import Method
 
@@ -42,18 +42,13 @@ _GRAPH = (
 _HOST = "host clock around one launch in Triton's interpreter on the CPU: says nothing about a GPU"
 
 
-def card_path(log: Path) -> Path:
-    """`h200.csv` -> `h200.card.toml`, the card of a log's only device."""
-    return log.parent / f"{_stem(log)}.card.toml"
-
-
 def cards_of(log: Path) -> dict[Path, Card]:
     """The cards beside a log, by path: one for each device in it.
 
     Raises:
         UsageError: one cannot be read, or is no card.
     """
-    others = sorted(log.parent.glob(f"{glob.escape(_stem(log))}.card.*.toml"))
+    others = sorted(log.parent.glob(f"{glob.escape(log_stem(log))}.card.*.toml"))
     return {path: read_card(path) for path in (card_path(log), *others) if path.exists()}
 
 
@@ -63,13 +58,9 @@ def path_for(log: Path, device: DeviceInfo, cards: Mapping[Path, Card]) -> Path:
         if (card["device"].get("vendor"), card["device"].get("name")) == (device.vendor, device.name):
             return path
     slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-") or device.vendor
-    names = [card_path(log), log.parent / f"{_stem(log)}.card.{slug}.toml"]
-    names += [log.parent / f"{_stem(log)}.card.{slug}-{i}.toml" for i in range(2, 100)]
+    names = [card_path(log), log.parent / f"{log_stem(log)}.card.{slug}.toml"]
+    names += [log.parent / f"{log_stem(log)}.card.{slug}-{i}.toml" for i in range(2, 100)]
     return next(path for path in names if path not in cards)
-
-
-def _stem(log: Path) -> str:
-    return log.name.removesuffix(".gz").removesuffix(".csv") or log.name
 
 
 def make_card(device: DeviceInfo, method: Method, log: Mapping[str, Any]) -> Card:

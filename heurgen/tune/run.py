@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heurgen.base.errors import SpecError, UsageError, quoted
+from heurgen.logs.card import card_path
 from heurgen.tune.cards import (
-    card_path,
     cards_of,
     check_card,
     check_sweep,

@@ -11,10 +11,9 @@ import pytest
 
 from heurgen._version import __version__
 from heurgen.base.errors import UsageError
-from heurgen.logs.card import INTERPRETER
+from heurgen.logs.card import INTERPRETER, card_path
 from heurgen.tune.cards import (
     Card,
-    card_path,
     cards_of,
     check_card,
     check_sweep,

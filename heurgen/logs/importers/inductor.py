@@ -41,14 +41,16 @@ _SHAPES = {
     ),
 }
 _OWN = ("time", "kernel_type", *_FLEX)
-_TITLE = re.compile(r"(?:^|[\]:]| - )\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
-_STRIDES = re.compile(r"(?:^|[\]:]| - )\s*strides: ?([\[(].*)$")
-_DTYPES = re.compile(r"(?:^|[\]:]| - )\s*dtypes: ?([A-Za-z0-9_.]+(?:, ?[A-Za-z0-9_.]+)*)")
+# What a line begins behind, where a logger wrote it.
+_BEFORE = r"(?:^|[\]:]| - )"
+_TITLE = re.compile(_BEFORE + r"\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
+_STRIDES = re.compile(_BEFORE + r"\s*strides: ?([\[(].*)$")
+_DTYPES = re.compile(_BEFORE + r"\s*dtypes: ?([A-Za-z0-9_.]+(?:, ?[A-Za-z0-9_.]+)*)")
 _CHOICE = re.compile(
-    r"(?:^|[\]:]| - )\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) {1,16}([0-9.]+|inf|nan) ms(?: {1,16}[0-9.]+%)?( .*|)\s*$"
+    _BEFORE + r"\s{0,16}([A-Za-z_][A-Za-z0-9_.:]*) {1,16}([0-9.]+|inf|nan) ms(?: {1,16}[0-9.]+%)?( .*|)\s*$"
 )
 # Parameters that stand on lines of their own below their choice, as pages show them.
-_CONTINUED = re.compile(r"(?:^|[\]:]| - )\s{0,16}([A-Za-z_][A-Za-z0-9_]*=[^=].*)$")
+_CONTINUED = re.compile(_BEFORE + r"\s{0,16}([A-Za-z_][A-Za-z0-9_]*=[^=].*)$")
 _TAKES = re.compile(r"AUTOTUNE (benchmarking )?takes")
 # "s0", and "u0" of a size that the program computes.
 _SYMBOL = re.compile(r"\b[su][0-9]+\b")
