@@ -25,7 +25,9 @@ SLOW_CELLS = {
     "h100": {
         "40/10 of 96: long",
     },
-    "h200": set(),
+    "h200": {
+        "40/10 of 96: long",  # 0.90, 0.91 and 0.925 in three runs
+    },
 }  # fmt: skip
 
 
