@@ -23,7 +23,7 @@ class Config(NamedTuple):
     num_segments  parts that the longest sequence's keys are cut into (split_kv, static_grid, warp_specialized,
                   decodes of mixed)
     programs_per_sm  where not 0, num_segments follows from it at launch: as many parts as give so many programs per
-                  processor, see `host/segments.py`
+                  processor, of warp_specialized mostly as many as end its programs soonest, see `host/segments.py`
     waves_per_eu, matrix_instr_nonkdim  AMD alone; None is Triton's default
     """
 

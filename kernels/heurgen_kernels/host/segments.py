@@ -3,9 +3,10 @@
 A selector cannot learn a number of parts for every batch; it learns how many programs should run per processor, and
 the launch divides. Longer sequences have more parts of one length: a batch whose longest sequence is twice the mean
 has half as many programs as parts times sequences, so the mean length enters too. In a batch that mixes decodes and a
-chunk of a long prompt most Q blocks are of the longest sequence, each of which is cut: they are counted apart. Which
-sequence has how many new tokens the host does not know: where that matters, warp_specialized counts Q blocks on the
-device.
+chunk of a long prompt most Q blocks are of the longest sequence, each of which is cut: they are counted apart.
+warp_specialized has as many programs as processors. Where each sequence has as many new tokens, its parts are those
+that end them soonest (`makespan.py`). Else the host does not know which sequence has how many: where that matters, the
+kernel counts Q blocks on the device.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from ..caches import Cache, shared
 from ..config import Config
 from .call import Call
+from .makespan import NONE, Blocks, costs_of, fewest_segments
 
 # Parts that are launched: few enough that a tuner meets each of them often. A wish goes to the nearest, by ratio.
 SEGMENTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -117,10 +119,14 @@ def _cutter(config: Config, group: int, heads_kv: int, size: int, processors: in
     limit = max(64, 512 // heads_kv)
     choices = tuple(with_segments(config, segments) for segments in SEGMENTS)
     fixed = fixed_cost(size)
+    specialised = variant == "warp_specialized"
+    soonest = _soonest(config, block_q, heads_kv / processors, size, limit)
 
     def choose(
         num_seqs: int, tokens: int, max_q: int, max_k: int, total_k: int, left: int
     ) -> tuple[Config, int]:
+        if specialised and (num_seqs == 1 or tokens == num_seqs * max_q):
+            return soonest(num_seqs, tokens, max_k, total_k, left), 0
         if left >= 0:
             max_k, total_k = seen_keys(tile, left, num_seqs, max_k, total_k)
         # blocks of the longest sequence, and of the others at their mean
@@ -132,15 +138,54 @@ def _cutter(config: Config, group: int, heads_kv: int, size: int, processors: in
         most = min(max_k / tile, limit)
         found = bisect(_EDGES, wanted if wanted < most else most)
         # A window leaves no sequence much longer than others: nothing gained (10 batches of one H200, 0.77 to 1.06).
-        # Sequences of as many new tokens each have as many blocks: nothing is left to count.
-        uneven = num_seqs > 1 and tokens < num_seqs * max_q
-        if variant == "warp_specialized" and uneven and left < 0 and max_k > 4 * fixed:
+        if specialised and left < 0 and max_k > 4 * fixed:
             wanted = most_parts(programs, max_k, least_keys(block_q, num_seqs, tokens, max_k, total_k), fixed)
             if (bound := bisect(_EDGES, wanted if wanted < most else most)) > found:
                 return choices[bound], asked
         return choices[found], 0
 
     return choose
+
+
+def _soonest(
+    config: Config, block_q: int, share: float, size: int, limit: int
+) -> Callable[[int, int, int, int, int], Config]:
+    """(num_seqs, tokens, max_k, total_k, left) of sequences of as many new tokens each -> the config with as many
+    segments, `limit` at the most, as end its programs soonest. share: KV heads to a program.
+    """
+    tile, costs = config.TILE_SIZE, costs_of(size)
+    numbers = SEGMENTS[: bisect(SEGMENTS, limit)]
+    choices = {segments: with_segments(config, segments) for segments in numbers}
+    chosen: Cache[tuple[int, ...], Config] = Cache()
+
+    def found(num_seqs: int, tokens: int, max_k: int, total_k: int, left: int) -> Config:
+        longest, rest = even_blocks(block_q, num_seqs, tokens // num_seqs, max_k, total_k, left, tile)
+        return choices[fewest_segments(longest, rest, share, tile, costs, numbers)]
+
+    def choose(*batch: int) -> Config:
+        return chosen.get(batch) or chosen.keep(batch, found(*batch))
+
+    return choose
+
+
+def even_blocks(
+    block_q: int, num_seqs: int, new: int, max_k: int, total_k: int, left: int, tile: int
+) -> tuple[Blocks, Blocks]:
+    """Q blocks of the longest sequence, and of the others, which have as many new tokens each and the keys that are
+    left, evenly.
+    """
+    seen = left + block_q + tile if left >= 0 else max_k
+    each = -(-new // block_q)
+    rest = NONE
+    if num_seqs > 1:
+        rest = blocks_at((num_seqs - 1) * each, block_q, new, (total_k - max_k) / (num_seqs - 1), seen)
+    return blocks_at(each, block_q, new, max_k, seen), rest
+
+
+def blocks_at(number: int, block_q: int, new: int, keys: float, seen: int) -> Blocks:
+    """Q blocks of sequences of so many new tokens, and new and cached ones. seen: keys of a block at the most."""
+    far = max(min(keys, seen), 1)
+    return Blocks(number, max(min(keys - new + block_q, far), 1), far)
 
 
 def uncut(tile: int, max_k: float) -> bool:

@@ -109,6 +109,30 @@ def test_the_device_counts_blocks_where_the_host_cannot_know_them():
 
 
 @pytest.mark.parametrize(
+    ("heads", "size", "lengths", "left", "tile", "segments"),
+    [  # of 140 random batches those whose parts changed: 1.10, 1.17, 1.12, 1.55, 1.10, 1.22 and 0.98 times as fast
+        ((24, 8), 128, [(225, 21136), (225, 22864)], -1, 64, 4),
+        ((5, 5), 96, [(873, 6698), (873, 6765), (873, 6518), (873, 6620)], -1, 128, 3),
+        ((30, 5), 64, [(150, 1514), (150, 2156)], -1, 64, 1),
+        ((16, 8), 80, [(658, 6980)], 1023, 64, 1),
+        ((80, 5), 192, [(101, 264), (101, 2930), (101, 575), (101, 281)], -1, 64, 1),
+        ((8, 1), 96, [(6, 8245 + i) for i in range(59)], 511, 64, 1),
+        ((8, 2), 128, [(66, 3173), (66, 1803), (66, 3581), (66, 1498), (66, 2914)], -1, 64, 5),
+    ],
+    ids=str,
+)
+def test_prompts_of_as_many_new_tokens_are_cut_as_their_programs_end_soonest(
+    heads, size, lengths, left, tile, segments
+):
+    queries, keys = zip(*lengths, strict=True)
+    for asked in (1, 2, 64):
+        config = Config("warp_specialized", 128, tile, 4, 2 if tile == 128 else 3, programs_per_sm=asked)
+        choose = cutter(config, heads[0] // heads[1], heads[1], size, 132)
+        found = choose(len(lengths), sum(queries), max(queries), max(keys), sum(keys), left)
+        assert found == (with_segments(config, segments), 0)
+
+
+@pytest.mark.parametrize(
     ("programs", "longest", "read", "parts"),
     [
         (16, 8192, 8192, 7.94),  # each part costs 130 keys: of 16, 2080 for 512 shorter ones
@@ -127,7 +151,7 @@ def test_few_keys_are_not_cut_however_many_programs_are_wanted():
         for tile in (16, 32, 64, 128):
             for keys in range(1, 300):
                 cut_in = parts(64, [(keys, keys)], variant, 16, tile)
-                assert (cut_in == 1) == uncut(tile, keys)
+                assert cut_in == 1 if uncut(tile, keys) else (cut_in > 1 or variant == "warp_specialized")
 
 
 def test_parts_of_one_sequence_stop_at_four_programs_a_processor():
