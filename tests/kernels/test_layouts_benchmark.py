@@ -18,11 +18,10 @@ from models import CLASSES, MODELS  # noqa: E402
 
 DEVICES = sorted(path.parent.name for path in FOLDER.glob("*/layouts.json"))
 LEAST = 0.92
-# Geometric mean over all points, and how many of them are below LEAST: neither may get worse. On 2026-11-27 they did,
-# on the H100 from 1.268, on the H200 from 1.295 and 4: pages behind a window may hold NaN, where the kernel is to count
-# blocks a launch costs more, and runs of one code differ by a point or two (docs/kernel_figures.md).
-MEAN = {"h100": 1.265, "h200": 1.288}
-BELOW = {"h100": 5, "h200": 6}
+# Geometric mean over all points, and how many of them are below LEAST: neither may get worse. On 2026-11-27 it did on
+# the H100 from 1.268: pages behind a window may hold NaN, and where the kernel is to count blocks a launch costs more.
+MEAN = {"h100": 1.265, "h200": 1.306}
+BELOW = {"h100": 5, "h200": 3}
 
 
 def record(device):
@@ -76,13 +75,13 @@ def test_no_line_falls(device):
 
 
 def test_no_step_of_a_server_falls():
-    """One H200. What is below LEAST is listed by the benchmark. Another run of the code: 1.114 and 15."""
+    """One H200. What is below LEAST is listed by the benchmark. Another run of such code: 1.110 and 17."""
     found = json.loads((FOLDER / "h200" / "served.json").read_text())
     drawn = layouts.points(found["seed"], len(found["points"]), (layouts.SERVED,))
     assert [row["point"] for row in found["points"]] == [layouts.described(*point) for point in drawn]
     flash = [row["fa3 / ours"] for row in found["points"]]
-    assert layouts.mean(flash) >= 1.109
-    assert sum(value < LEAST for value in flash) <= 17
+    assert layouts.mean(flash) >= 1.116
+    assert sum(value < LEAST for value in flash) <= 16
 
 
 def test_a_device_was_measured():
