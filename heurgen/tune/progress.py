@@ -14,7 +14,7 @@ from heurgen.tune.sweep import Progress
 def progress_bar(stream: TextIO | None = None) -> Iterator[Callable[[Progress], None]]:
     """A callback for `run_tune` that draws on `stream` (stderr) if that is a terminal, else does nothing."""
     stream = stream or sys.stderr
-    if not stream.isatty():
+    if stream is None or not stream.isatty():  # None: the caller closed it
         yield lambda _: None
         return
     from rich.console import Console

@@ -137,6 +137,19 @@ def test_interrupted_while_it_is_imported_ends_alike() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
 
 
+def test_no_file_gets_the_number_of_a_stream_that_is_closed() -> None:
+    """A worker has its own stderr as number 2: a pipe to it that is number 2 here would be lost there."""
+    program = (
+        "import os, sys, types\n"
+        "sys.modules['heurgen.cli'] = cli = types.ModuleType('heurgen.cli')\n"
+        "cli.main = lambda prog_name: sys.exit(10 + os.open(os.devnull, os.O_RDONLY))\n"
+        "from heurgen.__main__ import run\n"
+        "run()\n"
+    )
+    words = ["bash", "-c", '"$0" -c "$1" <&- >&- 2>&-', sys.executable, program]
+    assert subprocess.run(words, check=False).returncode >= 13
+
+
 HOSTILE = "x\x1b[2J\u202e\u200b\x07\u3164y"
 
 

@@ -22,6 +22,12 @@ def test_silent_off_a_terminal() -> None:
     assert stream.getvalue() == ""
 
 
+def test_silent_where_stderr_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress_bar() as show:
+        show(Progress("measure", 1, 2, 3.0, 4.0))
+
+
 def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
