@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import io
+import math
 import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class LoggedRow:
     vendor: str
     device: str
     scenario: str
+    features: tuple[str, ...]
     config: tuple[str, ...]
     time: float | None
     reason: str = ""
@@ -159,8 +161,17 @@ class Journal:
         os.ftruncate(self._file, sound)
         os.lseek(self._file, sound, os.SEEK_SET)
         if not sound:
-            self.append([self.format.header])
+            self._begin(empty=not content)
         return rows
+
+    def _begin(self, empty: bool) -> None:
+        try:
+            self.append([self.format.header])
+        except UsageError as error:
+            if not empty:
+                raise
+            self.path.unlink()  # a new try must not find "the log exists already"
+            raise UsageError(error.message, file=self.path) from error
 
     def _read(self, content: bytes) -> tuple[tuple[LoggedRow, ...], int]:
         """The rows, and up to which byte the log is sound. Only the last line may be unsound."""
@@ -196,9 +207,12 @@ class Journal:
                 return None
             ok = cells[-3] == "ok"
             time, reason = float(cells[-2]) if ok else None, "" if ok else why(cells[-3], cells[-1])
+            if time is not None and not (math.isfinite(time) and time > 0):
+                return None
         except (UnicodeDecodeError, csv.Error, StopIteration, ValueError):
             return None
-        return LoggedRow(cells[1], cells[2], cells[0], tuple(cells[first:-3]), time, reason)
+        features, config = tuple(cells[3:first]), tuple(cells[first:-3])
+        return LoggedRow(cells[1], cells[2], cells[0], features, config, time, reason)
 
 
 def csv_text(rows: Iterable[Sequence[str]]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heurgen.base.errors import SpecError, UsageError, quoted
+from heurgen.base.errors import LogError, SpecError, UsageError, quoted
 from heurgen.logs.card import card_path
 from heurgen.tune.cards import (
     cards_of,
@@ -28,7 +28,7 @@ from heurgen.tune.engines import Engine, Executor, LocalEngine, engine_named
 from heurgen.tune.launches import launches_of
 from heurgen.tune.matrix import Matrix
 from heurgen.tune.protocol import DeviceInfo, Scenario, Space
-from heurgen.tune.resume import Journal, RowFormat, csv_text
+from heurgen.tune.resume import Journal, RowFormat, cell, csv_text
 from heurgen.tune.samples import Samples
 from heurgen.tune.space import ConfigSpace, checked, config_key, enumerate_configs, read_space, spread
 from heurgen.tune.sweep import OutOfTime, Progress, State, Sweep
@@ -291,12 +291,29 @@ class _Book:
         known = {(str(c["device"].get("vendor")), str(c["device"].get("name"))) for c in cards.values()}
         self.journal = Journal(options.output, self._format, known, options.resume)
         try:
+            self._check_features()
             self.samples = Samples(options.output, self._new)
         except BaseException:
             self.journal.close()
             if self._new:
                 options.output.unlink()
             raise
+
+    def _check_features(self) -> None:
+        """LogError where a row of the log has other features than the workload's scenario of that id."""
+        names = self._format.features
+        known = {s.id: tuple(cell(s.features[name]) for name in names) for s in self._workload}
+        for number, row in enumerate(self.journal.rows, start=2):
+            expected = known.get(row.scenario, row.features)
+            for name, found, wanted in zip(names, row.features, expected, strict=True):
+                if found != wanted:
+                    raise LogError(
+                        f"no row of this sweep: found {quoted(found)}, but scenario {quoted(row.scenario)} of the "
+                        f"workload has {quoted(wanted)}",
+                        file=self._options.output,
+                        row=number,
+                        column=name,
+                    )
 
     def admit(self, device: DeviceInfo) -> Matrix:
         """The matrix of a kind of device; `gpus` is how many of it are there now.

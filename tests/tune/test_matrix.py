@@ -37,7 +37,7 @@ def logged(
     scenario: Scenario, time: float | None, key: str | None = None, device: str = DEVICE.name
 ) -> LoggedRow:
     cells = FORMAT.key(next(c for c in SPACE.configs if config_key(c) == (key or config())))
-    return LoggedRow("nvidia", device, scenario.id, cells, time)
+    return LoggedRow("nvidia", device, scenario.id, (), cells, time)
 
 
 def measured(made: Matrix, scenario: Scenario, times: dict[str, list[float | None]]) -> None:

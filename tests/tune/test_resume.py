@@ -35,8 +35,8 @@ TEXT = (
     's1,nvidia,"GPU, big",3,true,32,,error,,"x, ""y"""\n'
 )
 ROWS = (
-    LoggedRow("nvidia", "GPU, big", "s1", ("16", "2d"), 0.012346),
-    LoggedRow("nvidia", "GPU, big", "s1", ("32", ""), None, 'error: x, "y"'),
+    LoggedRow("nvidia", "GPU, big", "s1", ("3", "true"), ("16", "2d"), 0.012346),
+    LoggedRow("nvidia", "GPU, big", "s1", ("3", "true"), ("32", ""), None, 'error: x, "y"'),
 )
 
 
@@ -98,6 +98,29 @@ def test_foreign_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"log.csv:2: no row of this sweep"):
         Journal(path, FORMAT, DEVICES, resume=True)
     assert path.read_text() == TEXT.replace("GPU, big", "other", 1)  # it is left as it was
+
+
+@pytest.mark.parametrize("time", ["-0.012346", "0.000000", "nan", "inf", ""])
+def test_a_time_that_is_none_is_refused(tmp_path: Path, time: str) -> None:
+    """A hand or a tool wrote it; rankings take its logarithm."""
+    path = tmp_path / "log.csv"
+    path.write_text(TEXT.replace("0.012346", time))
+    with pytest.raises(LogError, match=r"log.csv:2: no row of this sweep"):
+        Journal(path, FORMAT, DEVICES, resume=True)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_no_empty_log_stays_where_the_disk_is_full_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: bool
+) -> None:
+    path = tmp_path / "log.csv"
+    full_after(monkeypatch, 20)
+    with pytest.raises(UsageError) as caught:
+        Journal(path, FORMAT, DEVICES, resume)
+    assert str(caught.value) == f"{path}: cannot write the log: No space left on device"
+    monkeypatch.undo()
+    assert not path.exists()
+    written(path)
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

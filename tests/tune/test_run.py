@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from heurgen.base.errors import SpecError, UsageError
+from heurgen.base.errors import LogError, SpecError, UsageError
 from heurgen.logs.card import INTERPRETER
 from heurgen.tune import run
 from heurgen.tune.engines import LocalEngine
@@ -69,6 +69,21 @@ def test_an_existing_log_is_not_touched(tmp_path: Path) -> None:
         tuned(path, resume=True)
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_row_of_other_features_than_the_workloads_is_refused(tmp_path: Path) -> None:
+    """Each further row would contradict it, and `train` would say so when the sweep is over."""
+    path = tmp_path / "log.csv"
+    tuned(path)
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    name, *_, m = lines[4].split(",")[:5]
+    path.write_text(text.replace(lines[4], lines[4].replace(f",{m},", ",77,", 1)))
+    with pytest.raises(LogError) as caught:
+        tuned(path, resume=True)
+    assert str(caught.value) == (
+        f"{path}:5: column 'M': no row of this sweep: found '77', but scenario '{name}' of the workload has '{m}'"
+    )
 
 
 @pytest.mark.parametrize("resume", [False, True])
