@@ -29,6 +29,10 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 # What a sweep may change of a card that it goes on with.
 CHANGES = {("device", "gpus")}
+# What the words of the command ask for, and the times have nothing to do with.
+_ASKS = {("log", key) for key in ("workload_sha256", "space_sha256", "scenarios", "configs")}
+_ASKS |= {("log", key) for key in ("parameters", "shard", "target_slowdown")}
+_ASKED = "resume with the options that it began with; other ones take a new log, and merge joins the two"
 Card: TypeAlias = Mapping[str, Mapping[str, Any]]
 _EVENTS = (
     "device events around one launch after reading 1 GiB, host ahead of the device; configs take turns; "
@@ -109,7 +113,7 @@ def check_card(path: Path, old: Card, card: Card) -> None:
                 raise UsageError(
                     f"cannot resume: {table} {key} was {quoted(before.get(key))}, is {quoted(now.get(key))}",
                     file=path,
-                    hint="such times cannot be compared; start a new log",
+                    hint=_ASKED if (table, key) in _ASKS else "such times cannot be compared; start a new log",
                 )
 
 

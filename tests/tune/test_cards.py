@@ -94,6 +94,16 @@ def test_a_log_goes_on_with_the_same_tools_alone(change: dict[str, Any], message
     assert str(caught.value) == f"c.toml: {message} (such times cannot be compared; start a new log)"
 
 
+@pytest.mark.parametrize("key", ["shard", "scenarios", "configs", "space_sha256", "target_slowdown"])
+def test_other_options_are_not_told_that_times_differ(key: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_card(Path("c.toml"), with_entry(card(), "log", **{key: 7}), card())
+    assert str(caught.value) == (
+        f"c.toml: cannot resume: log {key} was '7', is '{ABOUT.get(key)}' "
+        "(resume with the options that it began with; other ones take a new log, and merge joins the two)"
+    )
+
+
 def test_what_may_differ() -> None:
     """How many GPUs there are; and what cards did not say before there was a choice."""
     check_card(Path("c.toml"), card(), card(gpus=4))
