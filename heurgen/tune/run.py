@@ -56,7 +56,7 @@ class TuneOptions:
 
     `shard` (k, n): measure the k-th of n parts of the scenarios alone. `target_slowdown`: stop where a selector from
     the full matrix would be at most so many times as good (`heurgen.tune.adaptive`). `scenarios` are those of the
-    workload to measure, all where empty.
+    workload to measure, all where empty, `devices` the (vendor, name) of those that may, any where empty.
     """
 
     target: str
@@ -71,6 +71,7 @@ class TuneOptions:
     timing: Mode = "eager"
     target_slowdown: float | None = None
     scenarios: tuple[Scenario, ...] = ()
+    devices: tuple[tuple[str, str], ...] = ()
     method: Method = field(default_factory=Method)
 
 
@@ -320,10 +321,14 @@ class _Book:
 
         Raises:
             UsageError: its driver, tools or kernel are not those of the card that the log has of it; a scenario names
-                configs, and none of them is in the space; no config applies anywhere.
+                configs, and none of them is in the space; no config applies anywhere; or it is not to measure.
             SpecError: the space holds no config for its vendor.
         """
         key = (device.vendor, device.name)
+        if self._options.devices and key not in self._options.devices:
+            named = ", ".join(sorted({name for _, name in self._options.devices}))
+            hint = f"it is of {named}; here is {device.name}"
+            raise UsageError("the log holds no scenario of the devices that are here", hint=hint)
         matrix = self._matrices.get(key)
         found = matrix.space if matrix else self._configs(device)
         check_named(self._scenarios, found)

@@ -257,7 +257,8 @@ def run_verify(
     format_ = RowFormat(tuple(names), tuple(space.parameters))
     module, scenarios, before = read_model(model), scenarios_of(options, target), read_times(log, format_)
     chosen = tenth(module, scenarios, configs, before, format_)
-    done = run_tune(replace(options, scenarios=tuple(chosen)), progress, **engine)
+    devices = tuple(dict.fromkeys(device for device, _ in before))
+    done = run_tune(replace(options, scenarios=tuple(chosen), devices=devices), progress, **engine)
     if done.state == "interrupted":
         raise KeyboardInterrupt
     if done.state != "finished":

@@ -141,6 +141,19 @@ def test_what_does_not_belong_together(shipped: tuple[Path, Path], tmp_path: Pat
     assert (result.exit_code, "--verify and --model go together" in result.stderr) == (2, True)
 
 
+def test_another_device_measures_nothing(shipped: tuple[Path, Path], tmp_path: Path) -> None:
+    executor = Upgraded(1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executor, "device", lambda: replace(DEVICE, name="Other"))
+        with pytest.raises(UsageError) as caught:
+            run_verify(TuneOptions(TARGET, tmp_path / "new.csv"), *shipped, executor=executor)
+    assert str(caught.value) == (
+        "the log holds no scenario of the devices that are here (it is of Fake, GPU; here is Other)"
+    )
+    assert not executor.compiled
+    assert not list(tmp_path.iterdir())
+
+
 def test_then_and_now_over_the_same_configs(shipped: tuple[Path, Path]) -> None:
     """A config that the log has not measured in a scenario may be faster there: that is no loss since."""
     log, model = shipped
