@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -76,17 +77,20 @@ def _ended(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
     """Wait for the program; gives its exit status, and whether Ctrl-C ended it.
 
     Ctrl-C is how a server is ended, and reaches it as well: what it has recorded is kept. The second one kills it.
+    SIGTERM, which a scheduler or a container sends to us alone, is passed on.
     """
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
-        return process.wait(), False
-    except KeyboardInterrupt:
-        pass
-    try:
-        return process.wait(), True
+        try:
+            return process.wait(), False
+        except KeyboardInterrupt:
+            return process.wait(), True
     except BaseException:
         process.kill()
         process.wait()
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _kernels(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

@@ -215,6 +215,24 @@ def test_ctrl_c_that_ends_a_server_keeps_what_was_recorded(tmp_path: Path) -> No
     assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
 
 
+TERMINATED = """
+import os, pathlib, signal, sys, time
+(pathlib.Path(os.environ["HEURGEN_RECORD"]) / "1.jsonl").write_text(sys.argv[1] + "\\n")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(6))
+os.kill(os.getppid(), signal.SIGTERM)
+time.sleep(60)
+"""
+
+
+def test_a_container_that_ends_the_recorder_ends_the_program_and_keeps_what_was_recorded(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "serve.py").write_text(TERMINATED)
+    done = record(tmp_path, sys.executable, "serve.py", line(), timeout=30)
+    assert done.returncode == 6, done.stderr
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_before_any_sweep_is_no_program_that_tunes_nothing(tmp_path: Path) -> None:
     (tmp_path / "serve.py").write_text(SERVER)
