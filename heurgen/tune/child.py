@@ -17,6 +17,8 @@ from typing import Any
 from heurgen.tune.target import bounded
 from heurgen.tune.timing import Failure
 
+# Bytes of what a worker has printed, of which only its last words are ever read.
+MAX_WORDS = 1 << 20
 # Linux kills a worker when the *thread* that started it ends (see `worker.end_with_parent`): all workers are
 # started by this one thread, which lives as long as the process.
 _STARTER = ThreadPoolExecutor(1, thread_name_prefix="heurgen-start")
@@ -32,7 +34,8 @@ class Child:
     def __init__(self, target: str, kind: str, environment: Mapping[str, str] | None = None) -> None:
         ours, theirs = Pipe(duplex=True)
         self.connection: Connection[Any, Any] = ours
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
+        # Appended to, so that what is cut off leaves no hole.
+        self._stderr = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (it lives as long as the process)
         paths = os.pathsep.join(p or os.getcwd() for p in sys.path)
         variables = {**os.environ, "PYTHONPATH": paths, **(environment or {})}
         if kind == "interpret":
@@ -66,7 +69,9 @@ class Child:
         """The next answer, or a Failure ("timeout" or "crash") after which the child is gone."""
         try:
             if self.connection.poll(limit):
-                return self.connection.recv()
+                answer = self.connection.recv()
+                self._forget_words()
+                return answer
         except (EOFError, OSError):
             return Failure("crash", self.last_words())
         self.stop()
@@ -75,10 +80,15 @@ class Child:
     def last_words(self) -> str:
         """Why the process ended, with the last line that it printed."""
         code = self.stop(wait_s=5.0)
-        self._stderr.seek(0)
-        lines = self._stderr.read()[-4000:].decode(errors="replace").strip().splitlines()
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - 4000))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         return bounded(f"the process ended with {how}" + (f": {lines[-1]}" if lines else ""))
+
+    def _forget_words(self) -> None:
+        """What a kernel prints at every launch must not fill the disk in a sweep of days."""
+        if os.fstat(self._stderr.fileno()).st_size > MAX_WORDS:
+            os.ftruncate(self._stderr.fileno(), 0)
 
     def kill(self) -> None:
         """End the process without waiting for its end."""

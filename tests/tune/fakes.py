@@ -222,6 +222,14 @@ class SlowSession(FakeSession):
         return super().sample(config)
 
 
+class ChattySession(FakeSession):
+    """One that prints 600 kB in a launch, and dies with a word where it has 3 warps."""
+
+    def sample(self, config: Settings) -> float:
+        print("x" * 600_000, "the end", sep="\n", flush=True)
+        return super().sample(config)
+
+
 class KillerSession(FakeSession):
     """One whose launches of 13 warps kill the process above: the actor, not the child that it measures in."""
 

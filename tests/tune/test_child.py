@@ -1,4 +1,4 @@
-"""A worker process that loses its parent."""
+"""A worker process that loses its parent, and what it prints."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+
+from heurgen.tune.child import MAX_WORDS, Child
+from heurgen.tune.timing import Failure
+from heurgen.tune.workloads import make_scenarios
+from tests.tune.fakes import tunable
 
 TARGET, KIND = "tests.tune.fakes:tunable", "tests.tune.fakes:FakeSession"
 
@@ -49,6 +54,23 @@ def test_a_child_does_not_outlive_a_killed_parent(busy: str) -> None:
     while _alive(child) and time.monotonic() < give_up:
         time.sleep(0.02)
     assert not _alive(child)
+
+
+def test_what_a_kernel_prints_does_not_pile_up() -> None:
+    child = Child(TARGET, "tests.tune.fakes:ChattySession")
+    config = {"BLOCK_M": 16, "BLOCK_N": 16, "num_warps": 4}
+    try:
+        child.receive(60)
+        child.send("open", make_scenarios(tunable.workload, tunable.features)[0])
+        child.receive(60)
+        for _ in range(5):
+            child.send("sample", [config])
+            assert isinstance(child.receive(60), float)
+        assert os.fstat(child._stderr.fileno()).st_size <= MAX_WORDS
+        child.send("sample", [{**config, "num_warps": 3}])
+        assert child.receive(60) == Failure("crash", "the process ended with signal SIGABRT: the end")
+    finally:
+        child.finish()
 
 
 def _alive(pid: int) -> bool:
