@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,7 +130,7 @@ def tune(
     if verify is not None and model is not None:
         _verify(options, Path(verify), Path(model), max_loss, as_json)
         return
-    with progress_bar() as progress:
+    with redirect_stdout(sys.stderr), progress_bar() as progress:  # what the tunable prints is no result
         done = run_tune(options, progress)
     _tell(done, as_json)
     if done.state == "interrupted":
@@ -147,20 +148,21 @@ def _tell(done: SweepSummary, as_json: bool) -> None:
     if as_json:
         print_json(done.to_dict())
         return
-    device = " + ".join(done.devices)
-    device = device if done.gpus == 1 else f"{done.gpus} x {device}"
+    device = " + ".join(done.devices) or "no GPU"
+    device = device if done.gpus <= 1 else f"{done.gpus} x {device}"
     say(
         f"{done.state}: {done.rows} measurements of {done.scenarios} scenarios x {done.configs} configs on "
         f"{device} in {done.seconds:.0f} s, {done.missing} of {done.cells} cells still missing"
     )
-    say(f"{printable(done.log)}, card: {', '.join(map(printable, done.cards))}")
+    if done.cards:  # a new log in which no device took part is not kept
+        say(f"{printable(done.log)}, card: {', '.join(map(printable, done.cards))}")
 
 
 def _verify(options: TuneOptions, log: Path, model: Path, max_loss: float, as_json: bool) -> None:
     from heurgen.tune.progress import progress_bar
     from heurgen.tune.verify import run_verify
 
-    with progress_bar() as progress:
+    with redirect_stdout(sys.stderr), progress_bar() as progress:
         found = run_verify(options, log, model, progress)
     if as_json:
         print_json({**found.to_dict(), "allowed": max_loss})

@@ -79,7 +79,7 @@ class Target:
             return read(self._part(part)(*arguments))
         except HeurgenError:
             raise
-        except Exception as error:  # whatever it raises
+        except (Exception, SystemExit) as error:  # whatever it raises
             raise _failing(part, error) from error
 
     def source_hash(self) -> str:
@@ -174,7 +174,7 @@ def bounded(text: object) -> str:
     return "'" + line if line[:1] in ("=", "+", "-", "@") else line
 
 
-def _failing(part: str, error: Exception) -> UsageError:
+def _failing(part: str, error: BaseException) -> UsageError:
     hint = "heurgen.tune.protocol says what it is asked and answers"
     return UsageError(f"{quoted(part)} of the tunable fails: {first_line(error)}", hint=hint)
 

@@ -80,6 +80,31 @@ def test_what_a_sweep_met(
     assert said in result.output
 
 
+def test_where_no_device_took_part_no_log_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, or the end of the budget, before one did; a log that is new is not kept then."""
+    nobody = replace(DONE, state="interrupted", devices=(), cards=(), gpus=0, configs=0, rows=0, cells=0, missing=0)
+    monkeypatch.setattr("heurgen.tune.run.run_tune", lambda *_: nobody)
+    assert run("tune", "paged_attention", "-o", "x.csv").stdout == (
+        "interrupted: 0 measurements of 3 scenarios x 0 configs on no GPU in 61 s, 0 of 0 cells still missing\n"
+    )
+
+
+@pytest.mark.parametrize("verify", [(), ("--verify", "log.csv", "--model", "m.json")])
+def test_what_a_tunable_prints_is_no_part_of_the_json(
+    monkeypatch: pytest.MonkeyPatch, verify: tuple[str, ...]
+) -> None:
+    def chatty(done: Any) -> Any:
+        print("fits?")
+        return done
+
+    found = Verification((), 1.0, 1.0, 1.0, 1.0, ())
+    monkeypatch.setattr("heurgen.tune.run.run_tune", lambda *_: chatty(DONE))
+    monkeypatch.setattr("heurgen.tune.verify.run_verify", lambda *_: chatty(found))
+    result = run("tune", "paged_attention", "-o", "x.csv", "--json", *verify)
+    assert json.loads(result.stdout)
+    assert result.stderr == "fits?\n"
+
+
 @pytest.mark.parametrize("shard", ["3", "a/b", "1/", "1/2/3", "-1/2", "1/1234567"])
 def test_a_shard_is_k_of_n(asked: list[TuneOptions], shard: str) -> None:
     result = run("tune", "paged_attention", "-o", "x.csv", "--shard", shard)

@@ -172,6 +172,14 @@ def test_an_optional_part_that_raises_is_told_by_its_name(part: str) -> None:
         getattr(target, part)(*ASKED[part])
 
 
+@pytest.mark.parametrize("part", ASKED)
+def test_so_is_one_that_would_end_the_program(part: str) -> None:
+    """`heurgen tune` would end with 0 where nothing was measured."""
+    target = Target("x", SimpleNamespace(**{**SOUND, part: lambda *_: sys.exit(0)}))
+    with pytest.raises(UsageError, match=f"'{part}' of the tunable fails: SystemExit: 0"):
+        getattr(target, part)(*ASKED[part])
+
+
 @pytest.mark.parametrize("part", [*ASKED, "sources"])
 def test_so_is_one_that_is_a_property_which_raises(part: str) -> None:
     def broken(_: Any) -> None:
