@@ -121,8 +121,12 @@ class Journal:
         """Write rows and sync them to disk, all of them or none; after a failure every call fails.
 
         Raises:
-            UsageError: the disk is full or gone. The log ends with its last whole row.
+            UsageError: the disk is full or gone, and the log ends with its last whole row; or another file has its name.
         """
+        if self._trouble is None and not self._has_its_name():
+            hint = "--resume continues what is there now; an editor or `sed -i` puts a new file in its place"
+            message = "the log was removed or replaced while the sweep wrote it"
+            self._trouble = UsageError(message, file=self.path, hint=hint)
         if self._trouble is not None:
             raise self._trouble
         text = csv_text(rows).encode()
@@ -145,6 +149,13 @@ class Journal:
 
     def close(self) -> None:
         os.close(self._file)
+
+    def _has_its_name(self) -> bool:
+        """Whether what is written is what the path leads to: rows for a file without a name would be lost."""
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self.path))
+        except OSError:
+            return False
 
     def _lock(self) -> None:
         try:

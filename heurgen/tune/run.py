@@ -382,8 +382,11 @@ class _Book:
 
     def _holds_no_row(self) -> bool:
         header = csv_text([self._format.header]).encode()
-        with self._options.output.open("rb") as file:
-            return header.startswith(file.read(len(header) + 1))
+        try:
+            with self._options.output.open("rb") as file:
+                return header.startswith(file.read(len(header) + 1))
+        except FileNotFoundError:  # removed while the sweep wrote it
+            return False
 
     def _configs(self, device: DeviceInfo) -> ConfigSpace:
         file = self._options.space  # None: the target's own

@@ -342,6 +342,26 @@ def test_a_full_disk_leaves_whole_rows(tmp_path: Path, monkeypatch: pytest.Monke
     again.close()
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_log_that_is_replaced_ends_the_sweep(tmp_path: Path, removed: bool) -> None:
+    """`sed -i` on it, or `mv`: all further rows would go into a file that nobody finds."""
+    path = written(tmp_path / "log.csv")
+    journal = Journal(path, FORMAT, DEVICES, resume=True)
+    path.rename(tmp_path / "moved.csv")
+    if not removed:
+        path.write_text(TEXT)
+    for _ in range(2):
+        with pytest.raises(UsageError) as caught:
+            journal.append([GOOD])
+        assert str(caught.value) == (
+            f"{path}: the log was removed or replaced while the sweep wrote it "
+            "(--resume continues what is there now; an editor or `sed -i` puts a new file in its place)"
+        )
+    journal.close()
+    assert (tmp_path / "moved.csv").read_text() == TEXT
+    assert path.exists() != removed
+
+
 def test_a_sweep_on_a_full_disk_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.csv"
     full_after(monkeypatch, 20_000)

@@ -86,6 +86,17 @@ def test_a_row_of_other_features_than_the_workloads_is_refused(tmp_path: Path) -
     )
 
 
+def test_a_log_that_is_removed_ends_the_sweep_in_words(tmp_path: Path) -> None:
+    class Remover(FakeExecutor):
+        def sample(self, configs: Any) -> Any:
+            path.unlink(missing_ok=True)
+            return super().sample(configs)
+
+    path = tmp_path / "log.csv"
+    with pytest.raises(UsageError, match="the log was removed or replaced while the sweep wrote it"):
+        tuned(path, Remover())
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_launches_of_a_log_that_is_gone_are_in_no_median(tmp_path: Path, resume: bool) -> None:
     class Stopped(FakeExecutor):
