@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -53,7 +54,7 @@ def cards_of(log: Path) -> dict[Path, Card]:
         UsageError: one cannot be read, or is no card.
     """
     others = sorted(log.parent.glob(f"{glob.escape(log_stem(log))}.card.*.toml"))
-    return {path: read_card(path) for path in (card_path(log), *others) if path.exists()}
+    return {path: read_card(path) for path in (card_path(log), *others) if os.path.exists(path)}
 
 
 def path_for(log: Path, device: DeviceInfo, cards: Mapping[Path, Card]) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -171,9 +172,9 @@ def _settled(options: TuneOptions) -> TuneOptions:
     if options.output.suffix == ".gz":
         hint = "leave .gz out; gzip -n LOG.csv when the sweep is finished"
         raise UsageError("a sweep adds rows, and cannot to a compressed log", file=options.output, hint=hint)
-    if options.output.exists() and not options.output.is_file():
+    if os.path.exists(options.output) and not options.output.is_file():
         raise UsageError("a sweep adds rows to a file, and this is none", file=options.output)
-    if options.output.exists() and not options.resume:
+    if os.path.exists(options.output) and not options.resume:
         hint = "--resume continues it; or choose another name"
         raise UsageError("the log exists already", file=options.output, hint=hint)
     return replace(options, method=replace(options.method, mode=options.timing))
@@ -279,7 +280,7 @@ class _Book:
         self.state: State = "interrupted"
         self.failed = True  # by an error, until the sweep has ended in a state
         self.plans: list[AdaptivePlan] = []
-        self._new = not options.output.exists()
+        self._new = not os.path.exists(options.output)
         cards = cards_of(options.output)
         if self._new and cards:  # the log was deleted, or compressed
             hint = "remove it where its log is gone, or choose another name"

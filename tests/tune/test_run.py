@@ -197,6 +197,15 @@ def test_an_unwritable_place(tmp_path: Path) -> None:
         tuned(tmp_path / "nowhere" / "log.csv")
 
 
+@pytest.mark.parametrize(
+    ("length", "message"), [(250, "cannot keep the sweep's launches"), (300, "cannot write the log")]
+)
+def test_a_name_that_is_too_long_is_told(tmp_path: Path, length: int, message: str) -> None:
+    with pytest.raises(UsageError, match=f"{message}: File name too long"):
+        tuned(tmp_path / f"{'a' * length}.csv")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_compressed_log_is_refused_before_anything_is_measured(tmp_path: Path, resume: bool) -> None:
     executor = FakeExecutor()
