@@ -66,17 +66,12 @@ class Samples:
     def add(self, measurement: Measurement, outcome: Outcome) -> None:
         """One launch more."""
         self._taken.setdefault(measurement, []).append(outcome)
-        line = _line(measurement, outcome)
-        try:
-            os.write(self._file, line)
-        except OSError as error:
-            raise self._trouble(error) from error
-        self._size += len(line)
+        self._write(_line(measurement, outcome))
 
     def forget(self, measurements: Sequence[Measurement]) -> None:
-        """They are rows now."""
-        for measurement in measurements:
-            self._taken.pop(measurement, None)
+        """They are rows now. The file says so: who deletes a row of the log has it measured again."""
+        rows = [m for m in measurements if self._taken.pop(m, None) is not None]
+        self._write(b"".join(_line(m, None) for m in rows))
         if self._size > MAX_BYTES:
             self._rewrite()
 
@@ -85,6 +80,13 @@ class Samples:
         os.close(self._file)
         if finished or not self._taken:
             self.path.unlink(missing_ok=True)
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            os.write(self._file, lines)
+        except OSError as error:
+            raise self._trouble(error) from error
+        self._size += len(lines)
 
     def _rewrite(self) -> None:
         text = b"".join(_line(m, outcome) for m, taken in self._taken.items() for outcome in taken)
@@ -104,7 +106,9 @@ class Samples:
                 *where, outcome = json.loads(line)
                 measurement = Measurement(*where)
                 texts = all(type(field) is str for field in measurement[:4])
-                if texts and type(measurement.turn) is int and (found := _outcome(outcome)) is not None:
+                if outcome is None:
+                    self._taken.pop(measurement, None)
+                elif texts and type(measurement.turn) is int and (found := _outcome(outcome)) is not None:
                     self._taken.setdefault(measurement, []).append(found)
 
     def _trouble(self, error: OSError) -> UsageError:
@@ -115,7 +119,8 @@ class Samples:
         )
 
 
-def _line(measurement: Measurement, outcome: Outcome) -> bytes:
+def _line(measurement: Measurement, outcome: Outcome | None) -> bytes:
+    """A launch, or with None that the launches of the measurement are a row."""
     held = [outcome.status, outcome.reason] if isinstance(outcome, Failure) else outcome
     return json.dumps([*measurement, held]).encode() + b"\n"
 

@@ -5,12 +5,14 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -340,6 +342,30 @@ def test_a_full_disk_leaves_whole_rows(tmp_path: Path, monkeypatch: pytest.Monke
     again = Journal(path, FORMAT, DEVICES, resume=True)
     assert again.rows == ROWS
     again.close()
+
+
+def test_a_row_that_is_deleted_is_measured_again(tmp_path: Path) -> None:
+    """Also where the sweep was killed, and the launches that the row was made of lie beside the log."""
+    path = tmp_path / "log.csv"
+
+    class Killed(FakeExecutor):
+        def sample(self, configs: Any) -> Any:
+            for outcome in super().sample(configs):
+                if len(self.launches) > 200:
+                    shutil.copy(path.with_suffix(".samples"), tmp_path / "left")
+                    raise KeyboardInterrupt
+                yield outcome
+
+    run_tune(TuneOptions("tests.tune.fakes:tunable", path), executor=Killed())
+    shutil.copy(tmp_path / "left", path.with_suffix(".samples"))
+    lines = path.read_text().splitlines(keepends=True)
+    gone = next(line for line in lines if ",ok," in line)
+    path.write_text("".join(line for line in lines if line != gone))
+    again = FakeExecutor()
+    run_tune(TuneOptions("tests.tune.fakes:tunable", path, resume=True), executor=again)
+    (row,) = csv.reader([gone])
+    config = {"BLOCK_M": int(row[6]), "BLOCK_N": int(row[7]), "num_warps": int(row[8])}
+    assert (row[0], config) in again.launches
 
 
 @pytest.mark.parametrize("removed", [False, True])

@@ -31,7 +31,10 @@ def test_what_was_taken_is_there_again(tmp_path: Path) -> None:
     assert (again.taken(ONE), again.taken(TWO)) == ([1.5, CRASH, 2.0], [3.0])
     again.forget([ONE])
     assert again.taken(ONE) == ()
-    assert kept.path.read_bytes().count(b"\n") == 4  # a short file is not written anew
+    assert kept.path.read_bytes().count(b"\n") == 5  # a short file is not written anew
+    third = Samples(log)  # as after a kill
+    assert (third.taken(ONE), third.taken(TWO)) == ((), [3.0])
+    third.close(finished=False)
     again.close(finished=True)
     assert not kept.path.exists()
 
