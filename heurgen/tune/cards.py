@@ -114,7 +114,9 @@ def check_card(path: Path, old: Card, card: Card) -> None:
                 raise UsageError(
                     f"cannot resume: {table} {key} was {quoted(before.get(key))}, is {quoted(now.get(key))}",
                     file=path,
-                    hint=_ASKED if (table, key) in _ASKS else "such times cannot be compared; start a new log",
+                    hint=_ASKED
+                    if (table, key) in _ASKS
+                    else "such times cannot be compared; start a new log",
                 )
 
 

@@ -121,7 +121,7 @@ class Journal:
         """Write rows and sync them to disk, all of them or none; after a failure every call fails.
 
         Raises:
-            UsageError: the disk is full or gone, and the log ends with its last whole row; or another file has its name.
+            UsageError: the disk is full or gone: the log ends with its last whole row. Or another file has its name.
         """
         if self._trouble is None and not self._has_its_name():
             hint = "--resume continues what is there now; an editor or `sed -i` puts a new file in its place"

@@ -82,7 +82,9 @@ def test_what_a_sweep_met(
 
 def test_where_no_device_took_part_no_log_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, or the end of the budget, before one did; a log that is new is not kept then."""
-    nobody = replace(DONE, state="interrupted", devices=(), cards=(), gpus=0, configs=0, rows=0, cells=0, missing=0)
+    nobody = replace(
+        DONE, state="interrupted", devices=(), cards=(), gpus=0, configs=0, rows=0, cells=0, missing=0
+    )
     monkeypatch.setattr("heurgen.tune.run.run_tune", lambda *_: nobody)
     assert run("tune", "paged_attention", "-o", "x.csv").stdout == (
         "interrupted: 0 measurements of 3 scenarios x 0 configs on no GPU in 61 s, 0 of 0 cells still missing\n"
