@@ -77,9 +77,12 @@ def _ended(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
     """Wait for the program; gives its exit status, and whether Ctrl-C ended it.
 
     Ctrl-C is how a server is ended, and reaches it as well: what it has recorded is kept. The second one kills it.
-    SIGTERM, which a scheduler or a container sends to us alone, is passed on.
+    SIGTERM, which a scheduler or a container sends to us alone, is passed on, and SIGHUP of a terminal that is gone.
     """
-    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    ends = [
+        s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) != signal.SIG_IGN
+    ]  # as nohup has it
+    before = {s: signal.signal(s, lambda number, _: process.send_signal(number)) for s in ends}
     try:
         try:
             return process.wait(), False
@@ -90,7 +93,8 @@ def _ended(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
         process.wait()
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _kernels(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

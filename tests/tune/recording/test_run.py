@@ -218,17 +218,21 @@ def test_ctrl_c_that_ends_a_server_keeps_what_was_recorded(tmp_path: Path) -> No
 TERMINATED = """
 import os, pathlib, signal, sys, time
 (pathlib.Path(os.environ["HEURGEN_RECORD"]) / "1.jsonl").write_text(sys.argv[1] + "\\n")
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(6))
-os.kill(os.getppid(), signal.SIGTERM)
+number = signal.Signals[sys.argv[2]]
+signal.signal(number, lambda *_: sys.exit(6))
+os.kill(os.getppid(), number)
 time.sleep(60)
 """
 
 
-def test_a_container_that_ends_the_recorder_ends_the_program_and_keeps_what_was_recorded(
-    tmp_path: Path,
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_who_ends_the_recorder_ends_the_program_and_keeps_what_was_recorded(
+    tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "serve.py").write_text(TERMINATED)
-    done = record(tmp_path, sys.executable, "serve.py", line(), timeout=30)
+    before = signal.signal(signal.Signals[name], signal.SIG_DFL)  # SIGHUP is ignored under nohup
+    done = record(tmp_path, sys.executable, "serve.py", line(), name, timeout=30)
+    signal.signal(signal.Signals[name], before)
     assert done.returncode == 6, done.stderr
     assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
 
