@@ -79,7 +79,8 @@ def _ended(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
     Ctrl-C is how a server is ended, and reaches it as well: what it has recorded is kept. The second one kills it.
     SIGTERM, which a scheduler or a container sends to us alone, is passed on, and SIGHUP of a terminal that is gone.
     """
-    passed = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) != signal.SIG_IGN]  # nohup ignores one
+    # nohup has SIGHUP ignored
+    passed = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) != signal.SIG_IGN]
     before = {s: signal.signal(s, lambda number, _: process.send_signal(number)) for s in passed}
     try:
         try:
