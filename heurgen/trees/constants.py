@@ -40,6 +40,8 @@ class Constants:
     # Scenarios of a kind that a config would be expected to cover before that it covers none says that it does not
     # apply there (see `guards.limits`). `constants.py guard_evidence 5.0 20.0 1e9`
     guard_evidence: float = 20.0
+    # The same of scenarios in which it was tried and failed. `constants.py failed_evidence 1.0 3.0 20.0`
+    failed_evidence: float = 3.0
     # Launches beyond a limit that are expected in a region whose scenarios come near it and are all within, in a sparse
     # table (see `guards._saved`). `constants.py guard_near 0.0 0.1 0.3`
     guard_near: float = 0.1

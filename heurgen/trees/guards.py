@@ -160,11 +160,14 @@ def limits(p: Problem) -> list[Limit]:
     """The limits of every config in every given number column, where chance would not explain them.
 
     Where a config covers a share of all scenarios, `LEARNER.guard_evidence` times the reciprocal of the share must lie
-    beyond: were it applicable there, that many of them would be expected to be covered.
+    beyond: were it applicable there, that many of them would be expected to be covered. What was tried and failed says
+    more than what was not measured: of such scenarios `LEARNER.failed_evidence` times as many do.
     """
+    c = constants.LEARNER
     real = np.flatnonzero(p.real)
     X, covered = p.X[real], p.covered[real]
-    share = covered.mean(axis=0)
+    share, failed = covered.mean(axis=0), ~covered & ~p.untried[real]
+    lost: Bools = np.asarray(failed.any(axis=0))
     runs = {
         config: np.flatnonzero(covered[:, config])
         for config in np.flatnonzero((share > 0) & (share < 1)).tolist()
@@ -179,7 +182,12 @@ def limits(p: Problem) -> list[Limit]:
             own = x.take(where)
             for low, edge in ((True, float(own.max())), (False, float(own.min()))):
                 beyond = len(x) - ordered.searchsorted(edge, "right") if low else ordered.searchsorted(edge)
-                if beyond * share[config] >= constants.LEARNER.guard_evidence:
+                enough = beyond * share[config] >= c.guard_evidence
+                if not enough and lost[config]:
+                    there = x[failed[:, config]]
+                    count = int(((there > edge) if low else (there < edge)).sum())
+                    enough = count * share[config] >= c.failed_evidence
+                if enough:
                     stops = found.setdefault((column, low, edge), np.zeros(len(share), dtype=bool))
                     stops[config] = True
     return [

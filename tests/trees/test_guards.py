@@ -64,6 +64,17 @@ def test_limits_need_evidence() -> None:
     assert not [k for k in limits(problem(t, few)) if k.cut.column == 1]
 
 
+def test_what_failed_is_more_evidence_than_what_was_not_measured() -> None:
+    """A few scenarios of stride 2: that a config failed in all of them says that it does not run there."""
+    t = strided(48)
+    stop = np.isnan(t.times)
+    assert 3 / 0.75 <= stop[:, 0].sum() < 20 / 0.75
+    failed = table(t.columns, t.X, np.where(stop, np.inf, t.times))
+    for log, found in ((t, False), (failed, True)):
+        p = problem(log)
+        assert found == any(p.columns[k.cut.column].name == "stride" for k in limits(p))
+
+
 def test_guards_stay_within_depth_and_leaves_and_move_no_scenario() -> None:
     p = problem(strided())
     zero, one = (p.configs.tolist().index(c) for c in (0, 1))
