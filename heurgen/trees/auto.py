@@ -98,8 +98,7 @@ def choose(
     sizes, first = tuple(scored), preferred(scored, r)
     chosen = first
     if not options.tail:
-        once = folds[: len(folds) // r.repeats]
-        chosen, other = _or_per_parameter(chosen, once, table, limit, r)
+        chosen, other = _or_per_parameter(chosen, folds, table, limit, r)
         scored.append(other)
     if chosen.strategy == "joint" and options.tail is None and r.compares_tails:
         chosen = _steadier(chosen, folds, table, r)
@@ -207,20 +206,23 @@ def _joint_fits(
 def _or_per_parameter(
     chosen: Candidate, folds: list[_Fold], table: CostTable, limit: Settings, r: Regime
 ) -> tuple[Candidate, Candidate]:
-    """The chosen candidate, or one tree a parameter where that is better on the folds of one repeat; and the latter."""
+    """The chosen candidate, or one tree a parameter where that is surely better; and the latter."""
     settings = replace(
         limit, n_configs=min(8, limit.n_configs), price=0.0, depth=min(PARAMETER_DEPTH, limit.depth)
     )
-    held = []
-    for fold in folds:
-        configs = fold.pool.best(settings)
-        found = fit_per_parameter(fold.part, table, settings, configs, limit.depth)[0]
-        tree = with_max_leaves(found.p, found.tree, limit.max_leaves)
-        held.append(_held(fold, table, Fitted(found.p, tree)))
-    other = candidate_of("per-parameter", settings, held)
-    cost = chosen.cost[: len(other.cost)]
-    surely = other.mean + error(other.cost, cost, 1) < mean_cost(cost) - r.tolerance
-    return (other if surely else chosen), other
+    held = list[Held]()
+    # The other repeats are asked where the first says yes: luck of one division chose trees that all disown.
+    for repeats in (1, r.repeats):
+        for fold in folds[len(held) : len(folds) * repeats // r.repeats]:
+            configs = fold.pool.best(settings)
+            found = fit_per_parameter(fold.part, table, settings, configs, limit.depth)[0]
+            tree = with_max_leaves(found.p, found.tree, limit.max_leaves)
+            held.append(_held(fold, table, Fitted(found.p, tree)))
+        other = candidate_of("per-parameter", settings, held)
+        cost = chosen.cost[: len(other.cost)]
+        if other.mean + error(other.cost, cost, repeats) >= mean_cost(cost) - r.tolerance:
+            return chosen, other
+    return other, other
 
 
 def _held(fold: _Fold, table: CostTable, fitted: Fitted) -> Held:

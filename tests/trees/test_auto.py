@@ -54,6 +54,33 @@ def test_too_few_groups_are_not_divided() -> None:
     assert (found.chosen.settings.depth, found.chosen.settings.max_leaves) == (2, 4)
 
 
+@pytest.mark.parametrize(
+    ("first", "others", "better", "asked"),
+    [(0.1, 0.1, False, 5), (0.5, 0.05, False, 15), (0.5, 0.5, True, 15)],
+)
+def test_a_tree_a_parameter_is_better_over_all_repeats_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, first: float, others: float, better: bool, asked: int
+) -> None:
+    """first, others: what the candidate beside it costs held out in the first repeat, and in the other two."""
+    t = surface(60, 4, 2)
+    p = problem(t)
+    r = regime(p, FitOptions())
+    folds = list(auto._folds(t, p, r))
+    seen: list[int] = []
+
+    def held(fold: auto._Fold, *_: object) -> auto.Held:
+        seen.append(len(seen))
+        n = len(fold.test)
+        return auto.Held(np.full(n, 0.2), fold.test, np.zeros(n, dtype=np.int64), 1, 1)
+
+    monkeypatch.setattr(auto, "_held", held)
+    cost = np.concatenate([np.full(60, first), np.full(120, others)])
+    chosen = replace(candidate(float(cost.mean()), 8), cost=cost)
+    found, other = auto._or_per_parameter(chosen, folds, t, chosen.settings, r)
+    assert found is (other if better else chosen)
+    assert (len(seen), len(other.cost)) == (asked, 12 * asked)
+
+
 def test_progress_ends_at_its_total_though_steps_are_left_out() -> None:
     seen: list[tuple[int, int]] = []
     steps = auto._Steps(lambda done, total: seen.append((done, total)), 2)
