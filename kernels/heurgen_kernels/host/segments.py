@@ -75,8 +75,8 @@ def cutter(config: Config, group: int, heads_kv: int, size: int, processors: int
     """What gives the config as many parts as make its programs_per_sm.
 
     group: query heads per KV head; size: of a head; processors: multiprocessors of the device. Written for speed, since
-    every launch asks: 0.6 us, where the kernel is to count blocks 1.7; of as many new tokens in each sequence 0.3, and 5
-    where their lengths are new (two cores of a server, no GPU).
+    every launch asks: 0.6 us, where the kernel is to count blocks 1.7; of as many new tokens in each sequence 0.3, and
+    5 where their lengths are new (two cores of a server, no GPU).
     """
     key = (config, group, heads_kv, size, processors)
     return _cutters.get(key) or _cutters.keep(key, _cutter(*key))
