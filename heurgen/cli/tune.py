@@ -203,6 +203,9 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
         ["no card is written beside a device or a pipe, and without one the log cannot be merged again"]
         * (not done.cards)
     )
+    if done.missing:
+        first = ", ".join(done.missing[:5]) + (", ..." if len(done.missing) > 5 else "")
+        note([f"{counted(len(done.missing), 'shard')} of the workload not here: {first}"])
     if as_json:
         print_json({**asdict(done), "log": str(done.log), "cards": [str(c) for c in done.cards]})
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.resume import csv_text
 
 MAX_BYTES = 1 << 31
+SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")  # of a card, bounded as what may be a hostile one
 FIRST, LAST = ("scenario", "vendor", "device"), ("status", "time_ms", "reason")
 # What cards of one device must share: other times cannot stand beside each other.
 _AGREE = (("tools", None), ("method", None), ("log", "kernel"), ("log", "source_sha256"))
@@ -30,13 +32,16 @@ _AGREE = (("tools", None), ("method", None), ("log", "kernel"), ("log", "source_
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What was written. `copies` are lines that more than one log had."""
+    """What was written. `copies` are lines that more than one log had, `missing` shards ("2/3") of those that were
+    merged, where all logs are shards.
+    """
 
     log: Path
     cards: tuple[Path, ...]
     rows: int
     scenarios: int
     copies: int
+    missing: tuple[str, ...]
 
 
 def merge(logs: Sequence[Path], output: Path) -> Merged:
@@ -65,7 +70,22 @@ def merge(logs: Sequence[Path], output: Path) -> Merged:
     texts = {output: csv_text([header, *lines])} | {path: card_text(card) for path, card in cards.items()}
     write_all(texts)
     names = {(row[0], row[1], row[2]) for row in counts}
-    return Merged(output, tuple(cards), counts.total(), len(names), total - counts.total())
+    missing = _missing([card for log in logs for card in cards_of(log).values()])
+    return Merged(output, tuple(cards), counts.total(), len(names), total - counts.total(), missing)
+
+
+def _missing(cards: Sequence[Card]) -> tuple[str, ...]:
+    """Shards of the workloads that none of the cards is of; none where a card is of no shard: it may hold them."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for card in cards:
+        match = SHARD.fullmatch(str(card["log"].get("shard")))
+        if match is None:
+            return ()
+        key = (str(card["log"].get("workload_sha256")), int(match[2]))
+        found.setdefault(key, set()).add(int(match[1]))
+    return tuple(
+        f"{k}/{n}" for (_, n), there in sorted(found.items()) for k in range(1, n + 1) if k not in there
+    )
 
 
 def _header(log: Path) -> tuple[str, ...]:

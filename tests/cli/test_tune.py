@@ -134,7 +134,7 @@ def test_verify_holds_the_loss_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_merge_says_what_it_wrote_and_what_stood_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = Merged(Path("all.csv"), (Path("all.card.toml"),), 30, 3, 1)
+    done = Merged(Path("all.csv"), (Path("all.card.toml"),), 30, 3, 1, ())
     monkeypatch.setattr(
         "heurgen.tune.merge.merge", lambda logs, output: replace(done, rows=len(logs), log=output)
     )
@@ -142,7 +142,7 @@ def test_merge_says_what_it_wrote_and_what_stood_twice(monkeypatch: pytest.Monke
     assert result.stdout == "wrote out.csv: 2 measurements of 3 scenarios\n"
     assert result.stderr == "note: 1 line stood in more than one log\n"
     assert json.loads(run("merge", "a.csv", "-o", "out.csv", "--json").stdout) == {
-        "log": "out.csv", "cards": ["all.card.toml"], "rows": 1, "scenarios": 3, "copies": 1,
+        "log": "out.csv", "cards": ["all.card.toml"], "rows": 1, "scenarios": 3, "copies": 1, "missing": [],
     }  # fmt: skip
 
 

@@ -56,6 +56,16 @@ def test_shards_are_the_whole_in_any_order(tmp_path: Path) -> None:
     assert again.copies == merged.rows + lines(shards[0]).total() - 1
 
 
+def test_a_shard_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """Not where a log is of no shard: it may hold them."""
+    shards = [swept(tmp_path / f"{k}.csv", shard=(k, 4)) for k in (1, 3, 4)]
+    assert merge(shards, tmp_path / "three.csv").missing == ("2/4",)
+    assert merge([*shards, tmp_path / "three.csv"], tmp_path / "again.csv").missing == ()
+    result = CliRunner().invoke(main, ["merge", *map(str, shards[1:]), "-o", str(tmp_path / "two.csv")])
+    assert result.exit_code == 0
+    assert result.stderr == "note: 2 shards of the workload not here: 1/4, 2/4\n"
+
+
 def test_logs_that_are_compressed(tmp_path: Path) -> None:
     shards = [swept(tmp_path / f"{k}.csv", shard=(k, 2)) for k in (1, 2)]
     plain = merge(shards, tmp_path / "plain.csv")
