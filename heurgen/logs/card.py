@@ -16,8 +16,8 @@ INTERPRETER = "Triton interpreter"
 _NO_FEATURE = frozenset(("gpus", "index"))
 
 # The columns of a sweep's log before its features, and after its parameters.
-_BEFORE = ("scenario", "vendor", "device")
-_AFTER = ("status", "time_ms", "reason")
+FIRST = ("scenario", "vendor", "device")
+LAST = ("status", "time_ms", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def read_swept(log: str, header: Sequence[str]) -> Swept | None:
     kernel, parameters = table.get("kernel"), table.get("parameters")
     if type(kernel) is not str or not isinstance(parameters, list):
         return None
-    features = header[len(_BEFORE) : len(header) - len(_AFTER) - len(parameters)]
-    same = [*_BEFORE, *features, *parameters, *_AFTER] == [*header]
+    features = header[len(FIRST) : len(header) - len(LAST) - len(parameters)]
+    same = [*FIRST, *features, *parameters, *LAST] == [*header]
     return Swept(kernel, tuple(features), tuple(parameters)) if same else None
 
 

@@ -19,13 +19,13 @@ from typing import Any
 from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.reading import read_text
 from heurgen.base.writing import is_special, write_all
+from heurgen.logs.card import FIRST, LAST
 from heurgen.tune.cards import Card, card_text, cards_of, path_for
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.resume import csv_text
 
 MAX_BYTES = 1 << 31
 SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")  # of a card, bounded as what may be a hostile one
-FIRST, LAST = ("scenario", "vendor", "device"), ("status", "time_ms", "reason")
 # What cards of one device must share: other times cannot stand beside each other.
 _AGREE = (("tools", None), ("method", None), ("log", "kernel"), ("log", "source_sha256"))
 
@@ -66,11 +66,11 @@ def merge(logs: Sequence[Path], output: Path) -> Merged:
     elif stale := sorted(set(cards_of(output)) - set(cards)):
         hint = "remove it where its log is gone, or choose another name"
         raise UsageError("the card of another log is here", file=stale[0], hint=hint)
+    missing = _missing([card for log in logs for card in cards_of(log).values()])
     lines = sorted(counts.elements(), key=lambda row: (row[1:3], row[0], row))
     texts = {output: csv_text([header, *lines])} | {path: card_text(card) for path, card in cards.items()}
     write_all(texts)
     names = {(row[0], row[1], row[2]) for row in counts}
-    missing = _missing([card for log in logs for card in cards_of(log).values()])
     return Merged(output, tuple(cards), counts.total(), len(names), total - counts.total(), missing)
 
 

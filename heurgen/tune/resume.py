@@ -22,6 +22,7 @@ from pathlib import Path
 
 from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.ir import Value
+from heurgen.logs.card import FIRST, LAST
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.timing import Failure
 
@@ -36,7 +37,7 @@ class RowFormat:
     @property
     def header(self) -> tuple[str, ...]:
         names = (*self.features, *self.parameters)
-        return ("scenario", "vendor", "device", *names, "status", "time_ms", "reason")
+        return (*FIRST, *names, *LAST)
 
     def row(
         self, device: DeviceInfo, scenario: Scenario, config: Settings, outcome: float | Failure

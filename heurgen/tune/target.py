@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 
 from heurgen.base.errors import HeurgenError, ModelError, UsageError, printable, quoted
 from heurgen.ir import COLUMN_TYPES, check_name
+from heurgen.logs.card import FIRST, LAST
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space, Tunable
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _REQUIRED = ("name", "features", "space", "workload", "inputs", "launch", "reference")
 # Columns of the log that a feature or parameter cannot take.
-BOOKKEEPING = ("scenario", "vendor", "device", "status", "time_ms", "reason")
+BOOKKEEPING = (*FIRST, *LAST)
 MAX_REASON = 200
 
 T = TypeVar("T")
