@@ -140,7 +140,7 @@ def _wrapped(
             bounds += [(f"{p}low{i}", seen["low"]), (f"{p}high{i}", seen["high"])]
         elif seen.get("values"):
             tests.append(f"{name} in {p}values{i}")
-            bounds.append((f"{p}values{i}", frozenset(seen["values"])))
+            bounds.append((f"{p}values{i}", frozenset((*seen["values"], *seen.get("aliases", ())))))
     plain = getattr(select, "__wrapped__", select)
     keyword_only = plain.__code__.co_kwonlyargcount
     defaults = plain.__kwdefaults__ or {}

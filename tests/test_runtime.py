@@ -68,6 +68,17 @@ def test_scenarios_outside_training_are_written_once(heuristics: ModuleType, tmp
     assert sum(r["num_seqs"] == "129" for r in found) == 1
 
 
+def test_an_alias_of_a_category_lies_inside_training(tmp_path: Path) -> None:
+    def select(dtype: str) -> str:
+        return dtype
+
+    path, domain = tmp_path / "t.csv", {"dtype": {"values": ("fp16",), "aliases": {"torch.float16": "fp16"}}}
+    watched = observe(select, sample=0, path=path, domain=domain)
+    for dtype in ("torch.float16", "fp16", "float16"):
+        watched(dtype)
+    assert [r["dtype"] for r in records(path)] == ["float16"]
+
+
 def test_the_file_is_bounded_and_keeps_the_recent_rows(heuristics: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     watched = observe(heuristics.SELECTORS["nvidia"], sample=1, path=path, max_bytes=2000)
