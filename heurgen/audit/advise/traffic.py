@@ -38,7 +38,8 @@ def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic
     for path in paths:
         skipped = 0
         for row in _records(path, spec):
-            if row.get(spec.log.vendor, vendor) != vendor:
+            # `observe` calls the column "vendor", whatever the tuning log does
+            if row.get(spec.log.vendor, row.get("vendor", vendor)) != vendor:
                 continue
             read = _read_row(row, spec)
             if read is None:

@@ -10,7 +10,7 @@ import pytest
 
 from heurgen.audit.advise.traffic import read_traffic
 from heurgen.base.errors import LogError
-from heurgen.spec.kernel_spec import read_spec
+from heurgen.spec.kernel_spec import parse_spec, read_spec
 from tests.audit.learner import small
 from tests.support import logs
 from tests.support.commands import run
@@ -45,6 +45,17 @@ def test_other_launches_count_for_what_they_say_of_the_traffic(tmp_path: Path) -
     assert {a["features"]["dtype"] for a in told} == {"float16"}
     untold = json.loads(run(*words).stdout)["scenarios"]
     assert {a["features"]["dtype"] for a in untold} == {"float16", "bfloat16"}
+
+
+def test_observed_rows_of_other_vendors_are_left_out_whatever_the_log_calls_the_column(
+    tmp_path: Path,
+) -> None:
+    kernel = '[kernel]\nname = "k"\n[features]\nm = { type = "int" }\n[parameters]\nB = { type = "int" }\n'
+    spec = parse_spec(kernel + '[log]\nvendor = "gpu_vendor"\n', "spec.toml")
+    for column in ("vendor", "gpu_vendor"):
+        traffic = tmp_path / f"{column}.csv"
+        traffic.write_text(f"{column},m,count\nnvidia,8,1\namd,16,1\n")
+        assert read_traffic([str(traffic)], spec, "nvidia").rows == ({"m": 8},)
 
 
 @pytest.mark.parametrize(
