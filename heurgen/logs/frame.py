@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,9 @@ _EXACT = 2**53
 
 
 def is_frame(source: object) -> bool:
-    """Whether this is a pandas DataFrame, without importing pandas."""
-    return type(source).__module__.split(".")[0] == "pandas" and all(
-        hasattr(source, n) for n in ("iloc", "columns")
-    )
+    """Whether this is a pandas DataFrame, or of a class made from it, without importing pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(source, pandas.DataFrame)
 
 
 def make(columns: Mapping[str, Any]) -> DataFrame:

@@ -99,6 +99,13 @@ def test_frames_of_any_types_are_one_log(plain: TuningLog) -> None:
     assert read_logs(wider, spec()).content_hash == plain.content_hash
 
 
+def test_a_frame_of_a_class_made_from_pandas_is_one(plain: TuningLog) -> None:
+    class Sweep(pd.DataFrame):
+        pass
+
+    assert read_logs(Sweep(frame()), spec()).content_hash == plain.content_hash
+
+
 def test_ints_that_pandas_made_floats_stay_ints() -> None:
     table = frame()
     table.loc[1, "n"] = None
