@@ -83,9 +83,11 @@ def _column(path: str, name: str, column: Any) -> tuple[list[str], NDArray[np.in
         hint = "pandas.json_normalize makes columns of them" if isinstance(found, dict) else None
         said = f"found {quoted(found)}, expected a number or text"
         raise LogError(said, file=path, row=row, column=name, hint=hint) from error
-    texts = (
-        [cell_text(v) for v in values.tolist()] if hasattr(values, "tolist") else list(map(cell_text, values))
-    )
+    if np.asarray(values).dtype == np.float32:  # which Python's own floats would forget
+        values = np.asarray(values)
+    elif hasattr(values, "tolist"):
+        values = values.tolist()
+    texts = list(map(cell_text, values))
     codes = np.asarray(codes, dtype=np.int64)
     if (codes < 0).any():  # missing values
         codes = np.where(codes < 0, len(texts), codes)
@@ -94,10 +96,14 @@ def _column(path: str, name: str, column: Any) -> tuple[list[str], NDArray[np.in
 
 
 def cell_text(value: Any) -> str:
-    """A cell of a table as the text that a CSV would hold; whole floats without a point."""
+    """A cell of a table as the text that a CSV would hold: a float32 0.1, not 0.10000000149011612; whole floats without
+    a point.
+    """
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, float | np.floating):
-        value = float(value)
-        return str(int(value)) if value.is_integer() and abs(value) <= _EXACT else repr(value)
+        number = float(value)
+        if number.is_integer() and abs(number) <= _EXACT:
+            return str(int(number))
+        return str(value) if isinstance(value, np.float32) else repr(number)
     return str(value)

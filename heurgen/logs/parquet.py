@@ -108,7 +108,9 @@ def _column(
     if not types.is_dictionary(found.type):
         found = found.dictionary_encode()
     whole = found.unify_dictionaries().combine_chunks()
-    values = whole.dictionary.to_pylist()
+    kept = whole.dictionary
+    short = types.is_float32(kept.type)
+    values = list(kept.to_numpy(zero_copy_only=False)) if short else kept.to_pylist()
     return _coded(values, whole.indices.fill_null(len(values)).to_numpy(zero_copy_only=False))
 
 

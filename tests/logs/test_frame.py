@@ -149,6 +149,14 @@ def test_an_index_that_is_a_column_too() -> None:
     assert str(error.value) == f"frame: column 'a': two columns of the frame have this name ({hint})"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "Float32", "float[pyarrow]", "category", "Sparse[float32]"])
+def test_short_floats_are_the_texts_that_a_csv_of_them_holds(dtype: str) -> None:
+    """A kernel's float32 0.1 shipped as 0.10000000149011612, where the CSV of the same frame says 0.1."""
+    values = [0.1, 64.0, 1e-7, float("nan"), 3e38]
+    cells = read_cells([pd.DataFrame({"a": pd.Series(values, dtype="float32").astype(dtype)})])
+    assert [cells.texts["a"][code] for code in cells.codes["a"]] == ["0.1", "64", "1e-07", "", "3e+38"]
+
+
 def test_what_a_groupby_leaves_is_data() -> None:
     grouped = pd.DataFrame({"k": ["a", "b"], "v": [1.5, 2.0], "flag": [True, False]}).set_index("k")
     cells = read_cells([grouped])

@@ -30,6 +30,7 @@ def test_cells_of_every_type(tmp_path: Path) -> None:
     columns = {
         "ints": pyarrow.array([2**60, None, -1]),
         "floats": [1.5, float("nan"), 64.0],
+        "short": pyarrow.array([0.1, None, 64.0], pyarrow.float32()),
         "bools": [True, None, False],
         "texts": ["x", "", "\u00b5"],
         "coded": pyarrow.DictionaryArray.from_arrays(coded.indices, pyarrow.array(["b", "a"])),
@@ -45,6 +46,7 @@ def test_cells_of_every_type(tmp_path: Path) -> None:
     assert found == {
         "ints": [str(2**60), "", "-1"],
         "floats": ["1.5", "", "64"],
+        "short": ["0.1", "", "64"],
         "bools": ["true", "", "false"],
         "texts": ["x", "", "\u00b5"],
         "coded": ["b", "a", ""],
