@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Whole floats up to here are written as ints: pandas makes floats of ints where a cell is missing.
 _EXACT = 2**53
+# pandas' types that know missing values.
+_NULLABLE = {int: "Int64", bool: "boolean"}
 
 
 def is_frame(source: object) -> bool:
@@ -25,17 +27,26 @@ def is_frame(source: object) -> bool:
 
 
 def make(columns: Mapping[str, Any]) -> DataFrame:
-    """A frame of columns."""
+    """A frame of columns: lists, or arrays as they are."""
     import pandas
 
-    return pandas.DataFrame(columns)
+    return pandas.DataFrame({name: _whole(values) for name, values in columns.items()})
 
 
 def from_records(records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """A frame with a row a record."""
+    """A frame with a row a record; None where it lacks a key that others have."""
+    rows = list(records)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return make({name: [row.get(name) for row in rows] for name in names})
+
+
+def _whole(values: Any) -> Any:
+    """A list of ints or bools beside None as the type that knows missing values; pandas would make floats of ints."""
     import pandas
 
-    return pandas.DataFrame.from_records(list(records))
+    kinds = set(map(type, values)) if isinstance(values, list) else set()
+    kind = next((k for k in _NULLABLE if kinds == {k, type(None)}), None)
+    return values if kind is None else pandas.array(values, dtype=_NULLABLE[kind])
 
 
 def column(values: Sequence[Any], codes: NDArray[np.int64]) -> Any:
@@ -46,7 +57,7 @@ def column(values: Sequence[Any], codes: NDArray[np.int64]) -> Any:
     kind = type(present[0]) if present and len({type(v) for v in present}) == 1 else object
     found = np.array([*values, None], dtype=object)[codes]
     if None in values and kind in (int, bool):
-        return pandas.array(found, dtype={int: "Int64", bool: "boolean"}[kind])
+        return pandas.array(found, dtype=_NULLABLE[kind])
     return found.astype(kind) if kind in (int, float, bool) and None not in values else found
 
 

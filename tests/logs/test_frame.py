@@ -13,6 +13,7 @@ import heurgen
 from heurgen.audit.advise import advise
 from heurgen.base.errors import HeurgenError
 from heurgen.logs.cells import read_cells
+from heurgen.logs.frame import make
 from heurgen.logs.tuning_log import TuningLog, read_logs
 from heurgen.trees.compare import evaluate
 from tests.logs.tables import frame, spec
@@ -77,6 +78,21 @@ def test_results_are_frames(read: tuple[heurgen.TuningLog, heurgen.KernelSpec]) 
     advised = advise(module, tables[1], spec, 3)
     assert advised.to_frame()["rank"].is_monotonic_increasing
     assert isinstance(advised.to_frame(), pd.DataFrame)
+
+
+def test_whole_parameters_that_some_configs_leave_out_stay_whole(
+    read: tuple[heurgen.TuningLog, heurgen.KernelSpec],
+) -> None:
+    """They were floats in results, as `waves_per_eu = 2.0`, and ints in the log's frame."""
+    log, spec = read
+    module = heurgen.train(log, spec, options=heurgen.FitOptions(strategy="joint", max_depth=2))
+    score = heurgen.score(module, heurgen.cost_tables(log, spec)).to_frame()
+    assert score["best_waves_per_eu"].isna().any()
+    assert [str(f.dtype) for f in (log.to_frame()["waves_per_eu"], score["best_waves_per_eu"])] == [
+        "Int64"
+    ] * 2
+    made = make({"ints": [4, None], "bools": [True, None], "floats": [1.5, None], "whole": [4, 8]})
+    assert [str(dtype) for dtype in made.dtypes] == ["Int64", "boolean", "float64", "int64"]
 
 
 def test_pandas_is_imported_by_frames_alone(tmp_path: Path) -> None:
