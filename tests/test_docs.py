@@ -160,6 +160,16 @@ def test_every_key_of_a_project_file_is_on_its_page() -> None:
     assert sorted(name for row in names for name in row) == sorted(PROJECT_KEYS)
 
 
+def test_the_selector_that_learns_from_traffic_is_the_shipped_one_with_a_log_more() -> None:
+    """The page went on with one log and 128 leaves when eight logs and 800 leaves had shipped."""
+    toml = re.findall(r"^```toml\n(\[\[heuristic.*?)^```$", text_of("docs/serving.md"), re.M | re.S)
+    (better,) = tomllib.loads(toml[0])["heuristic"]
+    project = tomllib.loads((ROOT / "heurgen.toml").read_text(encoding="utf-8"))["heuristic"]
+    shipped = next(h for h in project if h["module"].endswith("/paged_attention.py"))
+    own = {"logs": [*shipped["logs"], "more.csv"], "cards": [*shipped["cards"], "more.card.toml"]}
+    assert better == {**shipped, **own, "model": "better.json", "module": "better.py"}
+
+
 def test_every_key_of_the_log_table_is_shown() -> None:
     shown = text_of("docs/spec.md") + text_of("docs/importing.md").partition("```toml\n[log]")[2]
     made_of_them = {
