@@ -259,11 +259,10 @@ var heurgen = (function () {
   }
 
   window.addEventListener("load", function () { later(idle); });
-  window.addEventListener("beforeprint", drawAll);
 
   return {
     pages: pages, select: select, list: list, unpacked: unpacked, withDerived: withDerived, walk: walk, visit: visit,
     parsed: parsed, placeOn: placeOn, valueAt: valueAt, tag: tag, times: times, shortened: shortened, roomOf: roomOf, plain: plain, pairs: pairs, colour: colour, rgb: rgb,
-    whenSeen: whenSeen, slowly: slowly, repaint: repaint
+    whenSeen: whenSeen, slowly: slowly, drawAll: drawAll, repaint: repaint
   };
 })();

@@ -105,7 +105,19 @@
 
   Array.prototype.forEach.call(document.querySelectorAll(".view"), link);
 
+  // Paper is white, and what is painted keeps the colours of the moment: the light theme while it prints.
+  var shown, folded = [];
   window.addEventListener("beforeprint", function () {
-    Array.prototype.forEach.call(document.querySelectorAll("details"), function (d) { d.open = true; });
+    folded = Array.prototype.slice.call(document.querySelectorAll("details:not([open])"));
+    folded.forEach(function (d) { d.open = true; });
+    shown = root.getAttribute("data-theme");
+    root.setAttribute("data-theme", "light");
+    repaint();
+    heurgen.drawAll();
+  });
+  window.addEventListener("afterprint", function () {
+    if (shown) { root.setAttribute("data-theme", shown); } else { root.removeAttribute("data-theme"); }
+    folded.forEach(function (d) { d.open = false; });
+    repaint();
   });
 })();

@@ -30,9 +30,9 @@
 
   Array.prototype.forEach.call(document.querySelectorAll("details.parameters"), function (details) {
     var page = heurgen.pages[Number(details.getAttribute("data-v"))];
-    details.addEventListener("toggle", function () {
+    function grow() {
       var box = details.querySelector(".trees");
-      if (!details.open || box.firstChild) { return; }
+      if (box.firstChild) { return; }
       page.trees.forEach(function (tree) {
         var figure = element("figure"), top = element("ul", "branches");
         figure.appendChild(element("figcaption", "", tree.name));
@@ -40,6 +40,8 @@
         figure.appendChild(top);
         box.appendChild(figure);
       });
-    });
+    }
+    details.addEventListener("toggle", function () { if (details.open) { grow(); } });
+    window.addEventListener("beforeprint", grow); // a toggle is told of too late for the paper
   });
 })();

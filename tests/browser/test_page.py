@@ -377,6 +377,28 @@ def test_it_prints(desk: Opened) -> None:
     assert desk.problems == []
 
 
+def test_paper_has_the_light_colours_and_all_texts(chromium: Any, report_page: Path) -> None:
+    """What buttons say is text; what is painted, and folded, is ready before the paper is; then all is as it was."""
+    one = Opened(chromium, report_page, SIZES["desk"], "dark")
+    page = one.page
+    page.wait_for_selector(".settled", state="attached")
+    painted = "document.querySelector('.plot canvas').toDataURL()"
+    dark, folded = page.evaluate(painted), page.locator("details:not([open])").count()
+    page.emulate_media(media="print", color_scheme="dark")
+    assert one.paper() == "rgb(255, 255, 255)"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(painted) != dark
+    for text in (".answer .pick", ".worst .chip", ".parameters .leaf"):
+        assert page.locator(text).first.is_visible(), text
+    assert page.evaluate("document.querySelector('.heat canvas').getBoundingClientRect().right <= innerWidth")
+    page.emulate_media(media="screen", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.pdf()
+    assert (page.evaluate(painted), page.locator("details:not([open])").count()) == (dark, folded)
+    assert (one.paper() != "rgb(255, 255, 255)", one.problems) == (True, [])
+    one.context.close()
+
+
 def test_hostile_strings_do_nothing_in_a_browser(chromium: Any, tmp_path: Path) -> None:
     model, log, spec = hostile(tmp_path)
     out = tmp_path / "hostile.html"
