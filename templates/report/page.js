@@ -5,7 +5,9 @@
 
   function repaint() { heurgen.repaint.forEach(function (draw) { draw(); }); }
 
-  document.getElementById("theme").addEventListener("click", function () {
+  var theme = document.getElementById("theme");
+  theme.hidden = false;
+  theme.addEventListener("click", function () {
     var chosen = root.getAttribute("data-theme");
     var dark = chosen ? chosen === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
     root.setAttribute("data-theme", dark ? "light" : "dark");

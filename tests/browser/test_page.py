@@ -366,6 +366,8 @@ def test_without_scripts_the_figures_are_there(chromium: Any, report_page: Path)
     one = Opened(chromium, report_page, SIZES["desk"], "light", java_script_enabled=False)
     assert one.page.locator("svg.tree .leaf").count() > 5
     assert one.page.locator("noscript").first.is_visible()
+    for idle in ("#theme", ".controls", ".try"):  # they would do nothing
+        assert one.page.locator(idle).first.is_hidden(), idle
     assert "drawn by this page’s own script" in one.page.inner_text(".first-screen")
     one.context.close()
 
