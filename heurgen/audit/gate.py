@@ -205,7 +205,9 @@ def regressions(
     for group in sorted(parts):
         worst = sorted(parts[group], key=_severity)
         found.append(Finding(group, "regression", None, None, tuple(worst)))
-    note = f"{unknown} scenarios could not be compared with the baseline (slowdown or vendor unknown)"
+    note = (
+        f"{counted(unknown, 'scenario')} could not be compared with the baseline (slowdown or vendor unknown)"
+    )
     return found, [note] if unknown else []
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from heurgen import ir
 from heurgen.base.errors import LogError, ModelError, quoted
 from heurgen.base.figures import Summary, summarise
-from heurgen.base.text import summary_tables
+from heurgen.base.text import counted, summary_tables
 from heurgen.logs import frame
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def score(module: ir.HeuristicModule, tables: Iterable[CostTable]) -> Score:
     for table in tables:
         if table.vendor not in module.vendors:
             notes.append(
-                f"{table.n_scenarios} scenarios of {table.vendor} were left out: the model does not know it"
+                f"{counted(table.n_scenarios, 'scenario')} of {table.vendor} left out: the model does not know it"
             )
             continue
         choices += replay(module, table)

@@ -38,8 +38,7 @@ def selector_title(selector: ir.Selector) -> str:
     if isinstance(agreement, float):
         unknown += f", the winner on {percent(agreement)} of held-out scenarios"
     n_leaves = sum(1 for _ in ir.leaves(selector.tree))
-    leaves = "1 leaf" if n_leaves == 1 else f"{n_leaves} leaves"
-    size = f"depth {ir.depth(selector.tree)}, {leaves}, {counted(len(selector.configs), 'config')}"
+    size = f"depth {ir.depth(selector.tree)}, {counted(n_leaves, 'leaf')}, {counted(len(selector.configs), 'config')}"
     name = f"{selector.vendor} ({where})" if where else selector.vendor
     return f"{name}: {counted(selector.n_scenarios, 'scenario')}, {size}{unknown}"
 

@@ -29,8 +29,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """`1 scenario`, `2 scenarios`."""
-    return f"{n} {noun}{'' if n == 1 else 's'}"
+    """`1 scenario`, `2 scenarios`, `2 leaves`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun.removesuffix('f')}{'ves' if noun.endswith('f') else 's'}"
 
 
 def ratio(value: float | None) -> str:

@@ -23,7 +23,7 @@ from heurgen.logs.tuning_log import read_logs
 from heurgen.render.python import render_python
 from heurgen.spec.kernel_spec import read_spec
 from tests.audit.learner import LOG, SPEC, load, module_of
-from tests.audit.pages import Page, data_of, given, hostile, large, page_text
+from tests.audit.pages import Page, data_of, given, hostile, large, page_of, page_text
 from tests.support import logs
 from tests.support.commands import run
 
@@ -59,6 +59,14 @@ def test_the_page_loads_nothing_and_admits_its_own_script_alone() -> None:
         digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none';")
+
+
+def test_one_scenario_is_one(tmp_path: Path) -> None:
+    spec = '[kernel]\nname = "k"\n[features]\nm = { type = "int" }\n[parameters]\nB = { type = "int" }\n'
+    out = page_of(tmp_path, spec, [{"m": 1, "B": 1, "time_ms": 1}, {"m": 1, "B": 2, "time_ms": 2}])
+    text = out.read_text(encoding="utf-8")
+    assert "The given log has 1 scenario and" in Page(text).text
+    assert not re.findall(r"\b1 (?:scenarios|leaves|configs|measurements)\b", text)
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_figures_over_all_say_of_how_many_scenarios_the_slowdown_is_known() -> N
 def test_other_vendors_are_left_out_with_a_note() -> None:
     other = replace(costs(), vendor="amd")
     found = score(module(), (costs(), other))
-    assert found.notes == ("4 scenarios of amd were left out: the model does not know it",)
+    assert found.notes == ("4 scenarios of amd left out: the model does not know it",)
     assert len(found.choices) == 4
     with pytest.raises(LogError, match=r"^the logs hold no scenario of a vendor that the model knows"):
         score(module(), (other,))

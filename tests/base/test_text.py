@@ -35,6 +35,7 @@ def test_the_first_column_is_flush_left_and_the_others_right() -> None:
 @pytest.mark.parametrize(("n", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows")])
 def test_counts(n: int, text: str) -> None:
     assert counted(n, "row") == text
+    assert counted(n, "leaf") == text.replace("rows", "leaves").replace("row", "leaf")
 
 
 @pytest.mark.parametrize(

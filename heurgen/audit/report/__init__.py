@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from heurgen.audit.report.data import Detail, Given, Page, report
 from heurgen.audit.report.words import share, times
 from heurgen.base.errors import printable
+from heurgen.base.text import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -109,5 +110,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         newline_sequence="\n",
     )
-    environment.filters |= {"times": times, "share": share}
+    environment.filters |= {"times": times, "share": share, "counted": counted}
     return environment

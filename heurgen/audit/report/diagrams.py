@@ -175,7 +175,7 @@ def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
         }
 
     draft = _collect(selector.tree, flags, limit)
-    title = f"Decision tree of {view.vendor}: {len(notes)} leaves"
+    title = f"Decision tree of {view.vendor}: {counted(len(notes), 'leaf')}"
     return _laid_out(draft, names, cells, rest, title, constant, known)
 
 
@@ -300,7 +300,7 @@ def _drawn(
 def _fold_words(row: dict[str, Any]) -> dict[str, Any]:
     if not row["stands"]:
         return {}
-    return {"second": f"… {row['stands']} leaves, not drawn", "fold": True}
+    return {"second": f"… {counted(row['stands'], 'leaf')}, not drawn", "fold": True}
 
 
 def _link(parent: DrawnRow, child: DrawnRow, total: int) -> Link:

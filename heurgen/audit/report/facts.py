@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from heurgen import ir
 from heurgen.base.errors import printable
+from heurgen.base.text import counted
 
 if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
@@ -16,8 +17,10 @@ def model_facts(module: ir.HeuristicModule) -> tuple[tuple[str, str], ...]:
     rows = [(printable(k).replace("_", " "), _flat(v)) for k, v in module.provenance.items()]
     for selector in module.selectors:
         name = selector.vendor if selector.device is None else f"{selector.vendor} / {selector.device}"
-        size = f"{sum(1 for _ in ir.leaves(selector.tree))} leaves, depth {ir.depth(selector.tree)}"
-        trained = f"{selector.n_scenarios} scenarios, {selector.n_measurements} measurements"
+        n_leaves = sum(1 for _ in ir.leaves(selector.tree))
+        size = f"{counted(n_leaves, 'leaf')}, depth {ir.depth(selector.tree)}"
+        seen = (counted(selector.n_scenarios, "scenario"), counted(selector.n_measurements, "measurement"))
+        trained = ", ".join(seen)
         costs = "" if selector.costs_known else "; winners only, slowdown unknown"
         rows.append(
             (f"selector {printable(name)}", f"{printable(selector.strategy)}; {size}; {trained}{costs}")

@@ -73,7 +73,6 @@ def lead(view: View, on_log: Summary, same_log: bool, places: Mapping[int, int])
 def _sentence(view: View, held: Summary | None, same_log: bool) -> str:
     leaves = list(ir.leaves(view.selector.tree))
     size = f"{counted(len({x.config for x in leaves}), 'config')}, {counted(len(leaves), 'leaf')}"
-    size = size.replace("leafs", "leaves")
     if not view.selector.costs_known:
         agreement = None if held is None else held.agreement
         launches = f"unseen launches{others(view)}"
