@@ -66,6 +66,7 @@ def test_one_scenario_is_one(tmp_path: Path) -> None:
     out = page_of(tmp_path, spec, [{"m": 1, "B": 1, "time_ms": 1}, {"m": 1, "B": 2, "time_ms": 2}])
     text = out.read_text(encoding="utf-8")
     assert "The given log has 1 scenario and" in Page(text).text
+    assert "further down" not in text  # the one scenario gets its best config: there are no worst
     assert not re.findall(r"\b1 (?:scenarios|leaves|configs|measurements)\b", text)
 
 

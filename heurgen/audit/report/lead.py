@@ -41,7 +41,7 @@ class HeldOutWorst:
 @dataclass(frozen=True, slots=True)
 class Lead:
     """`on_log` are the figures on the given log, which flatter where it is the training log; `note` says what is not
-    known.
+    known, `unrecorded` why the worst held-out scenarios are not.
     """
 
     sentence: str
@@ -50,6 +50,7 @@ class Lead:
     worst: tuple[HeldOutWorst, ...]
     flawless: bool
     note: str
+    unrecorded: str
 
 
 def lead(view: View, on_log: Summary, same_log: bool, places: Mapping[int, int]) -> Lead:
@@ -67,7 +68,18 @@ def lead(view: View, on_log: Summary, same_log: bool, places: Mapping[int, int])
         note=f"Each launch answered by a tree learnt without it: {how}."
         if figures
         else f"Held-out figures: {how}.",
+        unrecorded=_unrecorded(selector, same_log),
     )
+
+
+def _unrecorded(selector: ir.Selector, same_log: bool) -> str:
+    """Why no held-out scenario is named; `auto` alone holds out, and holds out nothing of a log of few groups."""
+    if not recorded.is_counted(selector.tree):
+        return ": a module does not carry it, its model does"
+    if not same_log:
+        return " for this log"
+    note = selector.choice.get("note")
+    return f": {note}" if isinstance(note, str) else ": train again with --strategy auto to know"
 
 
 def _sentence(view: View, held: Summary | None, same_log: bool) -> str:

@@ -55,6 +55,16 @@ def test_the_worst_reads_the_same_in_the_sentence_the_figures_and_the_list() -> 
     assert dict(found.held_out)["worst"] == found.worst[0].slowdown == "1.801×"
 
 
+def test_why_no_held_out_scenario_is_named() -> None:
+    """Advice that helps: another training of a log of few groups would hold out none again."""
+    few = "fewer than 6 groups of scenarios: no cross-validation, a small default"
+    _, view = one_view(requested="joint")
+    assert lead(view, FIGURES, True, PLACES).unrecorded == ": train again with --strategy auto to know"
+    assert lead(view, FIGURES, False, PLACES).unrecorded == " for this log"
+    _, view = one_view(requested="auto", note=few)
+    assert lead(view, FIGURES, True, PLACES).unrecorded == f": {few}"
+
+
 def test_without_a_record_the_sentence_says_so() -> None:
     _, view = one_view()
     found = lead(view, Summary(70, 1.01, 1.1, 1.2, 1.0, 0.0, 0.5), True, PLACES)
