@@ -16,21 +16,36 @@ from heurgen.logs.groups import device_columns, settings
 APART = math.log(1.1)
 
 
+# Sixty devices have 1770 pairs: of more than these, those that differ most are named and the others counted.
+TOLD = 6
+
+
 def opposite_winners(table: CostTable) -> Iterator[str]:
     """A line for every two devices that differ in what is best for equal features, by more than 1.1x both ways."""
     if not table.costs_known:
         return
-    rows: dict[tuple[str, int], list[int]] = {}
-    for row, (device, group) in enumerate(zip(table.device, _shapes(table).tolist(), strict=True)):
-        rows.setdefault((device, group), []).append(row)
-    for a, b in combinations(sorted(set(table.device)), 2):
-        shared = sorted({g for d, g in rows if d == a} & {g for d, g in rows if d == b})
-        apart = sum(_apart(table, rows[a, g][0], rows[b, g][0]) for g in shared)
-        if apart:
+    found = list(_opposite(table))
+    named = sorted(found, key=lambda pair: -pair[2] / pair[3])[:TOLD]
+    for a, b, apart, shared in found:
+        if (a, b, apart, shared) in named:
             yield (
-                f"{a} and {b} want different configs in {apart} of {counted(len(shared), 'scenario')} of equal "
+                f"{a} and {b} want different configs in {apart} of {counted(shared, 'scenario')} of equal "
                 "features: `train` compares one tree for both with one a device"
             )
+    if len(found) > TOLD:
+        yield f"the same holds for {counted(len(found) - TOLD, 'more pair')} of devices"
+
+
+def _opposite(table: CostTable) -> Iterator[tuple[str, str, int, int]]:
+    """Two devices, in how many scenarios of equal features they differ, and of how many."""
+    rows: dict[str, dict[int, int]] = {}
+    for row, (device, group) in enumerate(zip(table.device, _shapes(table).tolist(), strict=True)):
+        rows.setdefault(device, {}).setdefault(group, row)
+    for a, b in combinations(sorted(rows), 2):
+        shared = rows[a].keys() & rows[b].keys()
+        apart = sum(_apart(table, rows[a][g], rows[b][g]) for g in shared)
+        if apart:
+            yield a, b, apart, len(shared)
 
 
 def _shapes(table: CostTable) -> Ints:

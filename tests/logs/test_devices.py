@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from heurgen.logs.costs import CostTable, TableColumn
-from heurgen.logs.devices import failing_devices, opposite_winners
+from heurgen.logs.devices import TOLD, failing_devices, opposite_winners
 from heurgen.trees import FitOptions, fit
 from heurgen.trees.build import choices
 from tests.trees.synthetic import table
@@ -28,6 +28,18 @@ def test_opposite_winners_are_named() -> None:
         "A and B want different configs in 3 of 3 scenarios of equal features: `train` compares one tree for both with "
         "one a device"
     ]
+
+
+def test_of_many_devices_the_pairs_that_differ_most_are_named() -> None:
+    """Device 0 wants another config than the nine others; at x = 2 than the last alone."""
+    x = np.repeat([1.0, 2.0], 10)[:, None]
+    times = [[2.0, 1.0]] + [[1.0, 2.0]] * 9 + [[2.0, 1.0]] + [[2.0, 1.0]] * 8 + [[1.0, 2.0]]
+    made = table([TableColumn("x", "int")], x, np.array(times))
+    found = list(opposite_winners(replace(made, device=tuple("0123456789" * 2))))
+    assert len(found) == TOLD + 1
+    assert sum("0 and 9 want different configs in 2 of 2 " in line for line in found) == 1
+    # 0 with each of nine, and at x = 2 the last with eight others
+    assert found[-1] == f"the same holds for {9 + 8 - TOLD} more pairs of devices"
 
 
 def test_near_ties_and_winners_of_one_device_alone_are_none() -> None:
