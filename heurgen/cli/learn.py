@@ -141,7 +141,6 @@ def train(
     with progress("trying derived features"):
         suggestions = [suggest(t) for t in as_trained(tables, module.selectors)] if suggest_derived else []
     written = write_atomic(output, to_json(module))
-    note(f"{s.vendor}: {s.choice['note']}" for s in module.selectors if "note" in s.choice)
     table_of = {(t.vendor, t.device_name): t for t in tables}
     trained = [(s, table_of[s.vendor, s.device]) for s in module.selectors]
     note(text for selector, _ in trained for text in warnings(selector))

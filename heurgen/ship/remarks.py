@@ -27,6 +27,8 @@ NAMED = 3
 
 def warnings(selector: Selector) -> Iterator[str]:
     """What is wrong with what ships, one line each."""
+    if "note" in selector.choice:  # nothing was held out
+        yield f"{_owner(selector)}: {selector.choice['note']}"
     bad = [
         leaf for leaf in ir.leaves(selector.tree) if leaf.n_ok is not None and leaf.n_ok < leaf.n_scenarios
     ]

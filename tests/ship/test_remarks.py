@@ -46,6 +46,13 @@ def test_what_devices_disagree_in_is_warned_of_under_the_selectors_name() -> Non
     assert list(warnings(told)) == ["nvidia, NVIDIA H200: A and B want opposite configs"]
 
 
+def test_whose_figures_are_missing_is_told() -> None:
+    """One device of several may be the only one with too few scenarios."""
+    few = "fewer than 6 groups of scenarios: no cross-validation, a small default"
+    told = selector({"note": few}, tree=Leaf(0), device="NVIDIA H200")
+    assert list(warnings(told)) == [f"nvidia, NVIDIA H200: {few}"]
+
+
 def test_configs_that_a_sweep_passed_over_are_named() -> None:
     n, times = 56, np.ones((56, 12))
     times[:, 4:] = np.where(np.arange(n)[:, None] % 7, np.nan, 1.0)
