@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from heurgen import ir
 from heurgen.audit.evidence import View
 from heurgen.audit.report.words import config_pairs, differing, pairs_text, times
 from heurgen.audit.score import config_columns
 
 SHOWN = 12
+# Sixty devices have 3540 pairs, which nobody reads and which fill the page.
+PAIRS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +44,33 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Disagreements:
+    """`pairs`: those that differ most; `n_more`: how many there are beside."""
+
     pairs: tuple[Pair, ...]
     worst: tuple[Disagreement, ...]
+    n_more: int
 
 
 def disagreements(module: ir.HeuristicModule, views: Sequence[View]) -> Disagreements:
     """Empty where no vendor has two devices with selectors of their own."""
-    pairs: list[Pair] = []
+    pairs: list[tuple[float, Pair]] = []
     rows: list[tuple[float, Disagreement]] = []
     for view in views:
         for other in views:
             if other.vendor == view.vendor and other.selector is not view.selector:
-                pair, found = _compared(module, view, other)
-                pairs.append(pair)
+                loss, pair, found = _compared(module, view, other)
+                pairs.append((loss, pair))
                 rows += found
     rows.sort(key=lambda r: -r[0])
-    return Disagreements(tuple(pairs), tuple(row for _, row in rows[:SHOWN]))
+    told = sorted(range(len(pairs)), key=lambda i: -pairs[i][0])[:PAIRS]
+    worst = tuple(row for _, row in rows[:SHOWN])
+    return Disagreements(tuple(pairs[i][1] for i in sorted(told)), worst, len(pairs) - len(told))
 
 
 def _compared(
     module: ir.HeuristicModule, view: View, other: View
-) -> tuple[Pair, list[tuple[float, Disagreement]]]:
+) -> tuple[float, Pair, list[tuple[float, Disagreement]]]:
+    """How far they differ, the pair, and where."""
     columns = config_columns(other.selector, view.table)
     costs = view.costs
     found: list[tuple[float, Disagreement]] = []
@@ -84,7 +94,14 @@ def _compared(
         )
         found.append((cost if math.isfinite(cost) else math.inf, row))
     means = (_mean(costs) if view.known else times(None) for costs in (view.slowdown.tolist(), theirs))
-    return Pair(view.device, other.device, len(view.rows), len(found), *means), found
+    pair = Pair(view.device, other.device, len(view.rows), len(found), *means)
+    return _loss(view, theirs) if view.known else len(found), pair, found
+
+
+def _loss(view: View, theirs: Sequence[float]) -> float:
+    """How much slower the other's choices are, as a logarithm; infinite where some are not valid."""
+    lost = float(np.mean(theirs)) - float(view.slowdown.mean())
+    return lost if math.isfinite(lost) else math.inf
 
 
 def _named(selector: ir.Selector, config: ir.Config) -> dict[str, tuple[str, ir.Value]]:

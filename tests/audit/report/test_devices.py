@@ -9,7 +9,7 @@ import pytest
 from heurgen.audit.evidence import views
 from heurgen.audit.report import render_html
 from heurgen.audit.report.data import Given
-from heurgen.audit.report.devices import disagreements
+from heurgen.audit.report.devices import PAIRS, disagreements
 from heurgen.audit.report.words import UNKNOWN
 from heurgen.audit.score import score
 from heurgen.logs.costs import cost_tables
@@ -21,10 +21,10 @@ from tests.audit.pages import Page
 SPEC = '[kernel]\nname = "k"\n[features]\nm = { type = "int" }\n[parameters]\nBLOCK = { type = "int" }\n'
 
 
-def two_devices(folder: Path, opposite: bool, *, winners_only: bool = False) -> Given:
-    """BLOCK 16 wins on A; on B too, or always BLOCK 64, by a factor of 2."""
+def two_devices(folder: Path, opposite: bool, *, winners_only: bool = False, devices: str = "AB") -> Given:
+    """BLOCK 16 wins on A; on B too, or always BLOCK 64, by a factor of 2. More devices are like A."""
     lines = ["vendor,device,m,BLOCK,status,time_ms"]
-    for device in "AB":
+    for device in devices:
         for m in (1, 2, 4, 8, 16, 32):
             best = 64 if opposite and device == "B" else 16
             lines += [
@@ -55,6 +55,15 @@ def test_where_two_devices_disagree(tmp_path: Path, opposite: bool) -> None:
     text = Page(render_html(given)).text
     assert "Where devices disagree" in text
     assert ("Where the other device’s choice would cost most" in text) == opposite
+
+
+@pytest.mark.parametrize("winners_only", [True, False])
+def test_of_many_devices_the_pairs_that_differ_most_are_shown(tmp_path: Path, winners_only: bool) -> None:
+    given = two_devices(tmp_path, opposite=True, winners_only=winners_only, devices="ACDEFGHB")
+    found = disagreements(given.module, views(given.module, given.tables, given.score))
+    assert (len(found.pairs), found.n_more) == (PAIRS, 8 * 7 - PAIRS)
+    assert sum("B" in (p.device, p.other) for p in found.pairs) == 2 * 7
+    assert f"Not shown: {8 * 7 - PAIRS} pairs of devices" in Page(render_html(given)).text
 
 
 def test_winners_alone_tell_where_devices_disagree_and_no_slowdown(tmp_path: Path) -> None:
