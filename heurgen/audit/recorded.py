@@ -199,6 +199,9 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+_PLACE = {"scenario": "place_in_the_table"}
+
+
 def blocks(selector: ir.Selector) -> tuple[Block, ...]:
     """`Selector.choice` as tables: lists of records by column, all else as names and values.
 
@@ -214,7 +217,8 @@ def blocks(selector: ir.Selector) -> tuple[Block, ...]:
                     continue
                 visit(f"{name} {_words(key)}".strip(), value[key])
         elif isinstance(value, list | tuple) and value and all(isinstance(v, Mapping) for v in value):
-            tables.append(_records(name, value))
+            # What a record calls a scenario is its place in the table, not the id that the log gives it.
+            tables.append(_records(name, [{_PLACE.get(k, k): v[k] for k in v} for v in value]))
         else:
             plain.append((name, _text(value)))
 

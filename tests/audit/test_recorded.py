@@ -136,6 +136,10 @@ def test_blocks_are_tables_and_one_list_of_names_and_values() -> None:
     assert first.rows == (("held out geomean", "1.044"), ("limits", "1, –"), ("strategy", "joint"))
     assert table == Block("alternatives", ("leaves", "max depth"), (("3", "2"), ("4", "–")))
     assert blocks(selector()) == ()
+    (worst,) = blocks(selector({"held_out": {"worst": [{"scenario": 24, "slowdown": None}]}}))
+    assert worst == Block(
+        "held out worst", ("place in the table", "slowdown"), (("24", "–"),)
+    )  # no id of the log
     (within,) = blocks(selector({"held_out": {"within_1_1": 0.5}}))
     assert within.rows == (("held out within 1.1x", "0.5"),)
 
