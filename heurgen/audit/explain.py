@@ -139,8 +139,7 @@ class Explanation:
         lines += [f"  {name} = {value!r}" for name, value in self.config.items() if value is not None]
         lines += ["", *self._held_out()]
         known = "unknown" if self.slowdown is None else slowdown_text(self.slowdown)
-        of = f" of {self.n_total}" if self.n_total else ""
-        count = f"{self.n_scenarios}{of} training scenarios"
+        count = f"{self.n_scenarios} of {counted(self.n_total, 'training scenario')}"
         recorded = f"{count}, expected slowdown {known}" if self.n_total else "the model records none"
         lines += [f"evidence: {recorded}"]
         lines += self._doubts()
@@ -237,7 +236,7 @@ def explain(
         runner_up=None if node.runner_up is None else named(selector.listed[node.runner_up.config]),
         runner_up_slowdown=None if node.runner_up is None else node.runner_up.slowdown,
         runner_up_n_ok=None if node.runner_up is None else node.runner_up.n_ok,
-        unsure=unsure(node) if node.n_ok is not None or (n_total and not node.n_scenarios) else (),
+        unsure=unsure(node) if n_total else (),
         shortlist=tuple(named(selector.listed[i]) for i in node.shortlist),
         held_out=held_out(selector)[0] if selector.costs_known else None,
     )

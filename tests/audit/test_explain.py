@@ -35,6 +35,7 @@ def test_every_step_says_how_many_training_scenarios_went_where() -> None:
         "\nconfig\n  variant = '2d'\n  BLOCK_M = 64\n"
         "\nheld out: 1.050x, over launches of all leaves"
         "\nevidence: 2 of 36 training scenarios, expected slowdown 1.500x"
+        "\nunsure: 2 training scenarios ended here"
     )
 
 
