@@ -10,6 +10,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.audit.recorded import held_out, held_out_text
+from heurgen.audit.regions import flags_of
 from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.figures import Summary
 from heurgen.base.text import counted, number_text, rounded, slowdown_text
@@ -209,7 +210,7 @@ def explain(
     _check_names(module, features)
     selector = module.selector(vendor, device, capability)
     row = ir.with_derived(module, features)
-    steps, node = _walk(selector.tree, row)
+    steps, node = _walk(selector.tree, row, flags_of(module))
     used = ir.tested(selector.tree)
     measured = (selector.device,) if selector.device is not None else selector.devices
     elsewhere = device is not None and bool(measured) and device not in measured
@@ -242,14 +243,16 @@ def explain(
     )
 
 
-def _walk(node: ir.Node, row: Mapping[str, Any]) -> tuple[tuple[Step, ...], ir.Leaf]:
+def _walk(node: ir.Node, row: Mapping[str, Any], flags: Sequence[str]) -> tuple[tuple[Step, ...], ir.Leaf]:
     """The tests on a launch's path, and its leaf."""
     steps = []
     while not isinstance(node, ir.Leaf):
         held = ir.goes_left(node, row[node.feature])
         value, limits = _own(row[node.feature]), (node.threshold,) if isinstance(node, ir.Split) else ()
         shown = feature_text(value, limits)
-        steps.append(Step(test_text(node), value, shown, held, evidence(node.left), evidence(node.right)))
+        steps.append(
+            Step(test_text(node, flags), value, shown, held, evidence(node.left), evidence(node.right))
+        )
         node = node.left if held else node.right
     return tuple(steps), node
 
@@ -267,9 +270,11 @@ def evidence(node: ir.Node) -> Evidence:
     return Evidence(n, slowdown, len(leaves))
 
 
-def test_text(node: ir.Split | ir.Membership) -> str:
-    """A test as a person reads it: what holds on the left."""
+def test_text(node: ir.Split | ir.Membership, flags: Sequence[str]) -> str:
+    """A test as a person reads it: what holds on the left. `flags` are the bool features."""
     if isinstance(node, ir.Split):
+        if node.feature in flags and 0 <= node.threshold < 1:
+            return f"{node.feature} is false"
         return f"{node.feature} <= {number_text(node.threshold)}"
     operator, values = ("not in", node.others) if node.unknown_left else ("in", node.values)
     return f"{node.feature} {operator} {{{', '.join(map(literal, values))}}}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from heurgen import ir
 from heurgen.audit.explain import test_text
 from heurgen.audit.recorded import held_out, held_out_text
+from heurgen.audit.regions import flags_of
 from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.text import counted, percent, slowdown_text
 from heurgen.ir import passes
@@ -51,15 +53,15 @@ def tree_title(selector: ir.Selector) -> str:
 
 def show(module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None) -> str:
     """Every selector's tree as indented text; one parameter's tree where one is named."""
-    parts = []
+    parts, flags = [], flags_of(module)
     for selector in chosen_selectors(module, vendor, parameter):
         lines = [tree_title(selector)]
         if parameter is None:
             texts = [config_text(selector.parameters, c) for c in selector.configs]
-            _lines(selector.tree, texts, 1, lines)
+            _lines(selector.tree, texts, flags, 1, lines)
         else:
             values, tree = passes.project(selector, parameter)
-            _lines(tree, [f"{parameter} = {literal_text(v)}" for v in values], 1, lines)
+            _lines(tree, [f"{parameter} = {literal_text(v)}" for v in values], flags, 1, lines)
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -82,15 +84,15 @@ def chosen_selectors(
     return tuple(s for s in chosen if parameter is None or parameter in s.parameters)
 
 
-def _lines(node: ir.Node, texts: list[str], level: int, out: list[str]) -> None:
+def _lines(node: ir.Node, texts: list[str], flags: Sequence[str], level: int, out: list[str]) -> None:
     indent = "  " * level
     if isinstance(node, ir.Leaf):
         out.append(f"{indent}{texts[node.config]}  # {evidence_text(node)}")
         return
-    out.append(f"{indent}if {test_text(node)}:")
-    _lines(node.left, texts, level + 1, out)
+    out.append(f"{indent}if {test_text(node, flags)}:")
+    _lines(node.left, texts, flags, level + 1, out)
     out.append(f"{indent}else:")
-    _lines(node.right, texts, level + 1, out)
+    _lines(node.right, texts, flags, level + 1, out)
 
 
 def show_data(

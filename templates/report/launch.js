@@ -75,6 +75,7 @@ heurgen.views.forEach(function (view) {
 
   function testText(node) {
     var name = page.columns[node[0]].name;
+    if (page.columns[node[0]].type === "bool") { return name + " is false"; }
     if (node[1] === "<=") { return name + " ≤ " + shown(node[2]); }
     return heurgen.shortened(heurgen.plain(name + " " + node[1] + " {" + node[2].join(", ") + "}"), 120);
   }

@@ -30,7 +30,7 @@ def test_every_step_says_how_many_training_scenarios_went_where() -> None:
         "    in training: 23 scenarios, 1.258x went this way; 13 scenarios, 1.044x the other\n"
         "num_seqs <= 64: no, it is 80\n"
         "    in training: 3 scenarios, 1.310x went this way; 20 scenarios, 1.250x the other\n"
-        "causal <= 0: no, it is True\n"
+        "causal is false: no, it is True\n"
         "    in training: 2 scenarios, 1.500x went this way; 1 scenario, 1.000x the other\n"
         "\nconfig\n  variant = '2d'\n  BLOCK_M = 64\n"
         "\nheld out: 1.050x, over launches of all leaves"

@@ -31,7 +31,7 @@ nvidia (NVIDIA H200): 36 scenarios, depth 3, 5 leaves, 3 configs; held out 1.050
     if num_seqs <= 64:
       BLOCK_M = 16  # 20 scenarios, 1.250x
     else:
-      if causal <= 0:
+      if causal is false:
         BLOCK_M = 16  # 1 scenario, 1.000x
       else:
         BLOCK_M = 64  # 2 scenarios, 1.500x"""

@@ -69,6 +69,20 @@ def test_a_single_feature_has_one_axis(chromium: Any, tmp_path: Path) -> None:
     assert top == bottom < 0.1
 
 
+def test_a_flag_is_true_or_false(chromium: Any, tmp_path: Path) -> None:
+    spec = f'{KERNEL}causal = {{ type = "bool" }}\nm = {{ type = "int" }}\n[parameters]\nB = {{ type = "int" }}\n'
+    rows = [
+        {"causal": c, "m": m, "B": b, "time_ms": 1 + (b != c)}
+        for c in (0, 1)
+        for m in range(8)
+        for b in (0, 1)
+    ]
+    page = opened(chromium, page_of(tmp_path, spec, rows))
+    page.select_option(".fields select", "true")
+    assert "causal is false: no" in page.inner_text(".answer")
+    assert "causal ≤" not in page.content()
+
+
 def test_categories_are_measured_all_over_their_places(chromium: Any, tmp_path: Path) -> None:
     """Every pair but one: its place alone is hatched."""
     spec = f'{KERNEL}a = {{ type = "category" }}\nb = {{ type = "category" }}\n[parameters]\nB = {{ type = "int" }}\n'
