@@ -357,4 +357,5 @@ def _parse(name: str, type_: str, text: str) -> Any:
             return float(text)
         except ValueError:
             pass
-    raise UsageError(f"{name}: found {quoted(text)}, expected a value of type {type_}")
+    hint = {"int": "a whole number of at most 18 digits", "bool": "true or false"}.get(type_)
+    raise UsageError(f"{name}: found {quoted(text)}, expected a value of type {type_}", hint=hint)

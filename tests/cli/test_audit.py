@@ -167,7 +167,10 @@ def test_show_and_explain(made: Path) -> None:
         (("m=1",), "error: no value for k, density, dtype (give name=value for every feature)"),
         (("m",), "error: found 'm', expected name=value"),
         (("n=1",), "error: 'n' is no feature (features: m, k, density, dtype)"),
-        (("m=1.5",), "error: m: found '1.5', expected a value of type int"),
+        (
+            ("m=1.5",),
+            "error: m: found '1.5', expected a value of type int (a whole number of at most 18 digits)",
+        ),
         (("m=1", "m=2"), "error: m is given twice"),
     ],
 )
