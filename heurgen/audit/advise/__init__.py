@@ -12,7 +12,7 @@ import numpy as np
 from heurgen import ir
 from heurgen.audit.advise.candidates import Proposal, between
 from heurgen.audit.advise.rank import NEIGHBOURS, SOFT, Measured, order, priced, promising
-from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, nearest, scale_over
+from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, scale_over
 from heurgen.audit.explain import explain
 from heurgen.audit.recorded import is_counted
 from heurgen.audit.score import config_columns, numbered_leaf, replay
@@ -92,7 +92,7 @@ class _Work:
         """What launches at points [N, F] say of real traffic, 0 to 1 [N]: as neighbours count for `rank.regrets`."""
         if self.real is None:
             return np.ones(len(points))
-        return np.asarray((SOFT / (SOFT + self.space.distances(points, self.real).min(axis=1))) ** 2)
+        return np.asarray((SOFT / (SOFT + self.space.neighbours(points, self.real, 1)[1][:, 0])) ** 2)
 
 
 def advise(
@@ -154,7 +154,7 @@ def _candidates(
 
 def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) -> list[Advice]:
     points = work.space.points(pool)
-    far = work.space.distances(points, work.points).min(axis=1) > _SAME
+    far = work.space.neighbours(points, work.points, 1)[1][:, 0] > _SAME
     keep = np.flatnonzero(far).tolist()
     if not keep:
         return []
@@ -165,7 +165,7 @@ def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) ->
     found = []
     for i, score, distance, regret in order(work.space, known, points[keep], chosen, n, weight):
         candidate, (leaf, number) = candidates[keep[i]], leaves[i]
-        near = nearest(work.space.distances(points[keep[i]][None], work.points), NEIGHBOURS)[0].tolist()
+        near = work.space.neighbours(points[keep[i]][None], work.points, NEIGHBOURS)[0][0].tolist()
         reasons = _reasons(work, candidate, leaf, number, distance, regret)
         found.append(Advice(candidate.features, _configs(work, near), score, tuple(reasons)))
     return found
@@ -204,13 +204,11 @@ def _settings(work: _Work, column: int) -> dict[str, ir.Value]:
 
 def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
     """Measured scenarios with cells that could win, or a tie within the noise, best first."""
-    distances = work.space.distances(work.points, work.points)
-    np.fill_diagonal(distances, np.inf)
-    near = nearest(distances, min(NEIGHBOURS, work.table.n_scenarios - 1))
+    near, far = work.space.neighbours(work.points, work.points, NEIGHBOURS)
     serves = work.serves(work.points)
     found = []
     for s in range(work.table.n_scenarios):
-        winners = _could_win(work, s, near[s], distances[s])
+        winners = _could_win(work, s, near[s], far[s])
         tied = _tied(work, s, chosen[s])
         gain = max([g for _, g in winners], default=0.0)
         columns = [c for c, _ in winners] + ([c for c in tied if c is not None] if tied else [])
@@ -230,7 +228,7 @@ def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
     return sorted(found, key=lambda a: -a.score)
 
 
-def _could_win(work: _Work, s: int, near: Ints, distances: Floats) -> list[tuple[int, float]]:
+def _could_win(work: _Work, s: int, near: Ints, far: Floats) -> list[tuple[int, float]]:
     """Configs without a time here that beat this scenario's best by their neighbours' account, and by how much.
 
     A neighbour's account: the config's log-slowdown there, less what the best config of this scenario loses
@@ -243,7 +241,7 @@ def _could_win(work: _Work, s: int, near: Ints, distances: Floats) -> list[tuple
     best = int(np.where(np.isfinite(costs[s]), costs[s], np.inf).argmin())
     block = costs[near]
     finite = np.isfinite(block) & np.isfinite(block[:, best])[:, None]
-    weights = np.where(finite, 1.0 / (distances[near] + 0.05)[:, None] ** 2, 0.0)
+    weights = np.where(finite, 1.0 / (far + 0.05)[:, None] ** 2, 0.0)
     lead = np.where(finite, block[:, best][:, None] - np.where(np.isfinite(block), block, 0.0), 0.0)
     total = weights.sum(axis=0)
     enough = missing & (2 * finite.sum(axis=0) >= len(near)) & (total > 0)

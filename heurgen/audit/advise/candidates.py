@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heurgen import ir
-from heurgen.audit.advise.scale import FeatureScale, nearest
+from heurgen.audit.advise.scale import FeatureScale
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable, Floats
@@ -41,16 +41,14 @@ def between(
 ) -> list[Proposal]:
     """Candidates from pairs of scenarios: neighbours, and the nearest on either side of every threshold."""
     points = space.points(table.X[:, : len(space.columns)])
-    distances = space.distances(points, points)
-    np.fill_diagonal(distances, np.inf)
     pairs: dict[tuple[int, int], str] = {}
     rows = [ir.with_derived(module, table.features_of(s)) for s in range(table.n_scenarios)]
     for node, members in _splits(selector.tree, rows):
-        for a, b in _across(node, members, rows, distances):
+        for a, b in _across(node, members, rows, points, space):
             pairs.setdefault(
                 (min(a, b), max(a, b)), f"between the sides of {node.feature} at {node.threshold!r}"
             )
-    for a, near in enumerate(nearest(distances, min(_PAIRED, table.n_scenarios - 1)).tolist()):
+    for a, near in enumerate(space.neighbours(points, points, _PAIRED)[0].tolist()):
         for b in near:
             pairs.setdefault((min(a, b), max(a, b)), "between measured scenarios")
     return [Proposal(_middle(table, spec, space, a, b), why) for (a, b), why in sorted(pairs.items())]
@@ -73,15 +71,21 @@ def _splits(tree: ir.Node, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ir.S
 
 
 def _across(
-    node: ir.Split, members: list[int], rows: Sequence[Mapping[str, Any]], distances: Floats
+    node: ir.Split,
+    members: list[int],
+    rows: Sequence[Mapping[str, Any]],
+    points: Floats,
+    space: FeatureScale,
 ) -> list[tuple[int, int]]:
-    left = [m for m in members if ir.goes_left(node, rows[m][node.feature])]
-    right = [m for m in members if m not in set(left)]
+    """The nearest pairs of scenarios on either side of a test."""
+    held = [ir.goes_left(node, rows[m][node.feature]) for m in members]
+    left = [m for m, yes in zip(members, held, strict=True) if yes]
+    right = [m for m, yes in zip(members, held, strict=True) if not yes]
     if not left or not right:
         return []
-    block = distances[np.ix_(left, right)]
-    flat = np.argsort(block, axis=None, kind="stable")[:_ACROSS].tolist()
-    return [(left[i // len(right)], right[i % len(right)]) for i in flat]
+    near, far = space.neighbours(points[left], points[right], _ACROSS)
+    best = np.argsort(far, axis=None, kind="stable")[:_ACROSS].tolist()
+    return [(left[i // near.shape[1]], right[near.flat[i]]) for i in best]
 
 
 def _middle(table: CostTable, spec: KernelSpec, space: FeatureScale, a: int, b: int) -> dict[str, Any]:

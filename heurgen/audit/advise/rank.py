@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heurgen.audit.advise.scale import FeatureScale, nearest
+from heurgen.audit.advise.scale import FeatureScale
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import Floats, Ints
@@ -53,13 +53,14 @@ def priced(log_slowdown: Floats, costs_known: bool) -> Floats:
     return np.where(np.isfinite(log_slowdown), log_slowdown, price)
 
 
-def regrets(space: FeatureScale, known: Measured, points: Floats, chosen: Ints) -> Floats:
-    """Expected log-slowdown [N] of the chosen config columns at points [N, F]; -1: a config nobody measured."""
-    distances = space.distances(points, known.points)
-    near = nearest(distances, NEIGHBOURS)
-    weights = 1.0 / (np.take_along_axis(distances, near, axis=1) + SOFT) ** 2
+def regrets(space: FeatureScale, known: Measured, points: Floats, chosen: Ints) -> tuple[Floats, Floats]:
+    """Expected log-slowdown [N] of the chosen config columns at points [N, F] (-1: a config nobody measured), and the
+    distances to the nearest scenario.
+    """
+    near, far = space.neighbours(points, known.points, NEIGHBOURS)
+    weights = 1.0 / (far + SOFT) ** 2
     costs = np.where(chosen[:, None] >= 0, known.costs[near, chosen[:, None]], UNMEASURED)
-    return np.asarray((weights * costs).sum(axis=1) / weights.sum(axis=1))
+    return np.asarray((weights * costs).sum(axis=1) / weights.sum(axis=1)), far[:, 0]
 
 
 def order(
@@ -71,9 +72,8 @@ def order(
     weight: Floats | None = None,
 ) -> list[tuple[int, float, float, float]]:
     """The n best candidates, best first: (candidate, score, distance when taken, regret)."""
-    regret = regrets(space, known, points, chosen)
+    regret, distance = regrets(space, known, points, chosen)
     value = (BASE + regret) * (1.0 if weight is None else weight)
-    distance = space.distances(points, known.points).min(axis=1)
     taken: list[tuple[int, float, float, float]] = []
     left = np.ones(len(points), dtype=np.bool_)
     for _ in range(min(n, len(points))):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heurgen.trees.spread import nearest
+
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable, Floats, Ints, TableColumn
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 _LOG_FROM = 20.0
 # What is smaller counts as this much where logarithms are taken, and a feature that spans less as constant.
 _LEAST = 1e-300
+# Distances that are worked on at once.
+_CELLS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +49,23 @@ class FeatureScale:
             difference = a[:, i, None] - b[None, :, i]
             total += (difference != 0) if column.type in ("category", "bool") else difference**2
         return np.asarray(np.sqrt(total))
+
+    def neighbours(self, a: Floats, b: Floats, k: int) -> tuple[Ints, Floats]:
+        """The k nearest of b [A, k] for each of a, of equally near ones the first, and how far they are.
+
+        In parts: of 20,000 scenarios all distances at once are more than a machine's memory. Where a is b itself, no
+        point is its own neighbour.
+        """
+        k, step = min(k, len(b) - (a is b)), max(1, _CELLS // len(b))
+        near, far = np.zeros((len(a), k), dtype=np.int64), np.zeros((len(a), k))
+        for start in range(0, len(a), step):
+            rows = np.arange(start, min(start + step, len(a)))
+            distances = self.distances(a[rows], b)
+            if a is b:
+                distances[np.arange(len(rows)), rows] = np.inf
+            near[rows] = nearest(distances, k)
+            far[rows] = np.take_along_axis(distances, near[rows], axis=1)
+        return near, far
 
 
 def base_columns(table: CostTable) -> tuple[TableColumn, ...]:
@@ -82,8 +103,3 @@ def as_matrix(columns: Sequence[TableColumn], rows: Sequence[Mapping[str, Any]])
             else:
                 matrix[s, i] = float(value)
     return matrix
-
-
-def nearest(distances: Floats, k: int) -> Ints:
-    """The k nearest columns of every row [A, k]; ties go to the earlier one."""
-    return np.argsort(distances, axis=1, kind="stable")[:, :k].astype(np.int64)

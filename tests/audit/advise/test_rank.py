@@ -19,7 +19,7 @@ def test_far_scenarios_and_those_whose_neighbours_disagree_come_first() -> None:
     known = Measured(space.points(X), costs)
     pool = space.points(np.array([[2.0, 0], [8.0, 0], [5.0, 0]]))
     zero = np.zeros(3, dtype=np.int64)
-    regret = regrets(space, known, pool, zero)
+    regret, _ = regrets(space, known, pool, zero)
     assert regret[0] < regret[2] < regret[1] < 0.5
     taken = [i for i, *_ in order(space, known, pool, zero, 3)]
     assert taken[0] == 2

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heurgen.audit.advise.scale import as_matrix, base_columns, nearest, scale_over
-from heurgen.logs.costs import TableColumn
+from heurgen.audit.advise import scale
+from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, scale_over
+from heurgen.logs.costs import Floats, TableColumn
 from tests.audit.views import costs
 
 COLUMNS = (TableColumn("m", "float"), TableColumn("dtype", "category", values=("a", "b")))
@@ -52,5 +53,31 @@ def test_unknown_categories_get_codes_of_their_own() -> None:
     assert as_matrix(COLUMNS, rows).tolist() == [[3, 1], [3, 2], [3, 3], [3, 2]]
 
 
-def test_the_nearest_are_the_earlier_ones_on_a_tie() -> None:
-    assert nearest(np.array([[3.0, 1.0, 1.0], [0.0, 0.0, 0.0]]), 2).tolist() == [[1, 2], [0, 1]]
+def test_the_nearest_are_the_earlier_ones_on_a_tie_and_never_a_point_itself() -> None:
+    X = np.array([[0.0, 0], [1.0, 0], [2.0, 0], [2.0, 1]])
+    space = scale_over(COLUMNS, X)
+    points = space.points(X)
+    near, far = space.neighbours(points[1:2], points[[0, 2]], 5)
+    assert (near.tolist(), far.tolist()) == ([[0, 1]], [[0.5, 0.5]])
+    near, far = space.neighbours(points, points, 2)
+    assert near.tolist() == [[1, 2], [0, 2], [1, 0], [2, 1]]
+    assert far[2].tolist() == [0.5, 1.0]
+    assert space.neighbours(points[:1], points[:1], 2)[0].tolist() == [[0]]  # another array of the same point
+
+
+def test_neighbours_are_found_without_all_distances_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 30, 100), rng.integers(0, 2, 100)]).astype(np.float64)
+    space = scale_over(COLUMNS, X)
+    points, most, real = space.points(X), [0], FeatureScale.distances
+    whole = space.neighbours(points, points, 4)
+
+    def counted(self: FeatureScale, a: Floats, b: Floats) -> Floats:
+        most.append(len(a) * len(b))
+        return real(self, a, b)
+
+    monkeypatch.setattr(FeatureScale, "distances", counted)
+    monkeypatch.setattr(scale, "_CELLS", 700)
+    parts = space.neighbours(points, points, 4)
+    assert max(most) == 700
+    assert all(np.array_equal(x, y) for x, y in zip(whole, parts, strict=True))
