@@ -17,15 +17,13 @@ from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.figures import Summary, summarise
 from heurgen.ir import Value
 from heurgen.logs.cells import read_cells
-from heurgen.spec.kernel_spec import BOOLS, KernelSpec, cell_value
+from heurgen.logs.column_names import DEFAULT, MARKS, is_default
+from heurgen.spec.kernel_spec import KernelSpec, cell_value
 
 if TYPE_CHECKING:
     from heurgen.logs.cells import Codes
     from heurgen.logs.costs import CostTable, Ints
     from heurgen.logs.tuning_log import TuningLog
-
-COLUMN = "default"
-_MARKS = BOOLS | {"yes": True, "no": False, "": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,10 +46,11 @@ def read_defaults(
     if named is not None and "=" in named:
         return _of_config(named, spec, tables)
     cells = read_cells(logs)
-    name = named or COLUMN
+    name = DEFAULT if named is None else named
+    used = {column.source for column in (*spec.features, *spec.parameters)}
+    if named is None and (name in used or not is_default(name, cells.texts.get(name, ["?"]))):
+        return None  # no such column, or something else of that name
     if name not in cells.codes:
-        if named is None:
-            return None
         raise LogError(
             "no log has this column of defaults",
             column=named,
@@ -59,10 +58,10 @@ def read_defaults(
         )
     texts = cells.texts[name]
     for code, text in enumerate(texts):
-        if text not in _MARKS:
+        if text not in MARKS:
             path, line = cells.place(int(np.argmax(cells.codes[name] == code)))
             raise LogError(f"found {quoted(text)}, expected true or false", file=path, row=line, column=name)
-    marked = np.array([_MARKS[t] for t in texts] + [False])[cells.codes[name]]
+    marked = np.array([MARKS[t] for t in texts] + [False])[cells.codes[name]]
     return Defaults(f"column {name}", _of_rows(np.flatnonzero(marked), log, spec, tables))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from heurgen.spec.kernel_spec import BOOLS
 from heurgen.spec.log_columns import is_flop_count, is_throughput
 
 # [log] key -> names in order of preference, lower case.
@@ -158,6 +159,15 @@ def tells_all(name: str, texts: Sequence[str]) -> bool:
 def is_failure(text: str) -> bool:
     """Whether a text in lower case that stands for a time says that there is none: a word, no number with a unit."""
     return text in FAILURES or re.fullmatch(r"[^\W\d][^\d]*", text) is not None
+
+
+# The column that is true in the rows of the config that today's heuristic would choose: `audit` reads it.
+DEFAULT = "default"
+MARKS: Mapping[str, bool] = BOOLS | {"yes": True, "no": False, "": False}
+
+
+def is_default(name: str, texts: Sequence[str]) -> bool:
+    return name == DEFAULT and set(texts) <= MARKS.keys()
 
 
 def is_label(name: str) -> bool:

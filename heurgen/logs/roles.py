@@ -81,6 +81,8 @@ def _by_name(table: Cells, column: str) -> Guess | None:
         return Guess("none", f"left out: {printable(number)} is the same as a number")
     if values == [""]:
         return Guess("none", "left out: always blank")
+    if column_names.is_default(column, values):
+        return Guess("none", "guess: today's defaults, which `heurgen audit` compares with; confirm")
     own, column = column, plain(column)
     if column_names.is_label(column):
         return Guess("none", "guess: a label or an id, not known at launch; confirm")

@@ -54,6 +54,28 @@ def test_defaults_by_config_by_column_and_by_themselves(tmp_path: Path) -> None:
     assert "defaults" not in json.loads(run("audit", module, log, "--spec", spec, "--json").stdout)
 
 
+@pytest.mark.parametrize("as_parameter", [True, False])
+def test_another_column_of_that_name_is_no_default(tmp_path: Path, as_parameter: bool) -> None:
+    """A page of such a log is made; only who names the column is told that it is none."""
+    header = (
+        "vendor,device,m,default,status,time_ms\n"
+        if as_parameter
+        else "vendor,device,m,B,default,status,time_ms\n"
+    )
+    rows = "".join(f"nvidia,H200,1,{b},{'' if as_parameter else 'x,'}ok,{1 + b}\n" for b in (0, 1))
+    parameter = 'default = { type = "bool" }' if as_parameter else 'B = { type = "bool" }'
+    log, spec = tmp_path / "log.csv", tmp_path / "kernel.toml"
+    log.write_text(header + rows)
+    spec.write_text(f'[kernel]\nname = "k"\n[features]\nm = {{ type = "int" }}\n[parameters]\n{parameter}\n')
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    tables = cost_tables(read, kernel)
+    assert read_defaults(None, [str(log)], read, kernel, tables) is None
+    if not as_parameter:
+        with pytest.raises(HeurgenError, match="found 'x', expected true or false"):
+            read_defaults("default", [str(log)], read, kernel, tables)
+
+
 def test_a_default_that_was_measured_nowhere_is_an_error_without_a_page_too(tmp_path: Path) -> None:
     log, spec = logs.write(tmp_path, logs.rows(24, ["nvidia"]))
     kernel = read_spec(spec)

@@ -20,6 +20,13 @@ def test_names_speak_before_the_data() -> None:
     assert found == {"M": "feature", "BLOCK_M": "parameter", "tflops": "none", "torch": "none"}
 
 
+def test_the_column_of_todays_defaults_is_no_parameter() -> None:
+    """`audit` reads it; a kernel has no such knob. Of other values it is a column like any other."""
+    rows = "M,BLOCK_M,default,time_ms\n1,16,{},1\n1,32,{},2\n2,16,{},1\n2,32,{},2\n"
+    assert roles(rows.format("true", "false", "", "yes"))["default"] == "none"
+    assert roles(rows.format("4", "8", "4", "8"))["default"] == "parameter"
+
+
 def test_what_varies_inside_a_scenario_is_a_parameter() -> None:
     found = roles("scenario,alpha,beta,gamma,time_ms\ns,1,1,0.1,1\ns,1,2,0.2,2\nt,3,1,0.3,1\nt,3,2,0.4,2\n")
     assert found == {"alpha": "feature", "beta": "parameter", "gamma": "none"}
