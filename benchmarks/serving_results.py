@@ -71,8 +71,8 @@ def newest(rows: list[dict[str, Any]], codes: list[str], other: str) -> list[dic
 
 
 def summary(rows: list[dict[str, Any]], codes: list[str] | None = None) -> list[dict[str, Any]]:
-    """Medians of the runs, and each backend's time over ours of the same code; nothing of a value that a run lacks, or
-    that is 0.
+    """Medians of the runs, and each backend's time over ours, see `ratio_of`; nothing of a value that a run lacks, or that
+    is 0.
 
     codes: oldest first; None: as they come. `code` of a line is what its medians of ours and FlashAttention-3 are of,
     `stock_code` what stock Triton's ratio is of.
@@ -88,14 +88,28 @@ def summary(rows: list[dict[str, Any]], codes: list[str] | None = None) -> list[
             if ours is None:
                 continue
             for backend, mine in (("triton", stock), ("flash", beside)):
-                theirs, own = middle(mine, backend, value), middle(mine, "heurgen", value)
-                if theirs is not None and own is not None:
-                    medians[backend], ratios[backend] = theirs, theirs / own
+                theirs, ratio = middle(mine, backend, value), ratio_of(mine, backend, value)
+                if theirs is not None and ratio is not None:
+                    medians[backend], ratios[backend] = theirs, ratio
             line = {"mode": mode, "kind": kind, "line": name, "value": value}
             medians["heurgen"] = ours
             of = {"code": code_of(main[0]), "stock_code": code_of(stock[0]) if stock else None}
             found.append({**line, "medians": medians, "over_ours": ratios, **of})
     return found
+
+
+def ratio_of(rows: list[dict[str, Any]], backend: str, value: str) -> float | None:
+    """The backend's median over ours of each start, and of these the geometric mean: starts are on several machines, and
+    have not as many runs each.
+    """
+    ratios = []
+    for start in dict.fromkeys(row.get("start") for row in rows):
+        mine = [row for row in rows if row.get("start") == start]
+        theirs, own = middle(mine, backend, value), middle(mine, "heurgen", value)
+        if theirs is None or own is None:
+            return None
+        ratios.append(theirs / own)
+    return statistics.geometric_mean(ratios) if ratios else None
 
 
 def middle(rows: list[dict[str, Any]], backend: str, value: str) -> float | None:

@@ -116,6 +116,16 @@ def test_a_value_that_nothing_was_measured_of_has_no_ratio(tmp_path, nothing):
     assert ratios == {"seconds": {"flash": pytest.approx(1.5)}, "first_token_s": {}}
 
 
+def test_times_are_compared_within_a_start(tmp_path):
+    """One of two machines is twice as fast, and had three times as many runs of ours."""
+    row = {"mode": "default", "kind": "long", "line": "30000 + 64", "run": 1}
+    slow, fast = ({**row, "start": name} for name in "ab")
+    rows = [slow | {"backend": "flash", "seconds": 4.4}, slow | {"backend": "heurgen", "seconds": 4.0}]
+    rows += [fast | {"backend": "flash", "seconds": 2.2}, *[fast | {"backend": "heurgen", "seconds": 2.0}] * 3]
+    (found,) = results.summary(rows)
+    assert found["over_ours"] == {"flash": pytest.approx(1.1)}
+
+
 LONG = {"kind": "long", "line": "30000 + 64", "run": 1, "device": "NVIDIA H200"}
 PAGE = "before\n<!-- serving: h200 -->\nold\n<!-- serving: end -->\nafter\n"
 
