@@ -71,8 +71,8 @@ def newest(rows: list[dict[str, Any]], codes: list[str], other: str) -> list[dic
 
 
 def summary(rows: list[dict[str, Any]], codes: list[str] | None = None) -> list[dict[str, Any]]:
-    """Medians of the runs, and each backend's time over ours, see `ratio_of`; nothing of a value that a run lacks, or that
-    is 0.
+    """Medians of the runs, and each backend's time over ours, see `ratio_of`; nothing of a value that a run lacks, or
+    that is 0.
 
     codes: oldest first; None: as they come. `code` of a line is what its medians of ours and FlashAttention-3 are of,
     `stock_code` what stock Triton's ratio is of.
@@ -99,8 +99,8 @@ def summary(rows: list[dict[str, Any]], codes: list[str] | None = None) -> list[
 
 
 def ratio_of(rows: list[dict[str, Any]], backend: str, value: str) -> float | None:
-    """The backend's median over ours of each start, and of these the geometric mean: starts are on several machines, and
-    have not as many runs each.
+    """The backend's median over ours of each start, and of these the geometric mean: starts are on several machines,
+    and have not as many runs each.
     """
     ratios = []
     for start in dict.fromkeys(row.get("start") for row in rows):

@@ -121,7 +121,10 @@ def test_times_are_compared_within_a_start(tmp_path):
     row = {"mode": "default", "kind": "long", "line": "30000 + 64", "run": 1}
     slow, fast = ({**row, "start": name} for name in "ab")
     rows = [slow | {"backend": "flash", "seconds": 4.4}, slow | {"backend": "heurgen", "seconds": 4.0}]
-    rows += [fast | {"backend": "flash", "seconds": 2.2}, *[fast | {"backend": "heurgen", "seconds": 2.0}] * 3]
+    rows += [
+        fast | {"backend": "flash", "seconds": 2.2},
+        *[fast | {"backend": "heurgen", "seconds": 2.0}] * 3,
+    ]
     (found,) = results.summary(rows)
     assert found["over_ours"] == {"flash": pytest.approx(1.1)}
 
