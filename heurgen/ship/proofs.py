@@ -73,12 +73,16 @@ def lock_text(proofs: Mapping[str, Proof]) -> str:
     return "\n".join(parts)
 
 
+_PACKAGE = Path(__file__).resolve().parents[1]
 # What decides which model comes out of a log that is read: a change there is another version, whatever its number.
 _LEARNER = (
     "trees/*.py",
     "ir/*.py",
     "logs/co[ds]*.py",
     "logs/groups.py",
+    "logs/devices.py",
+    "base/figures.py",
+    "base/gpus.py",
     "ship/training.py",
     "ship/products.py",
     "ship/devices.py",
@@ -88,12 +92,16 @@ _LEARNER = (
 @cache
 def learner_hash() -> str:
     """SHA-256 over the source of the learner."""
-    package = Path(__file__).resolve().parents[1]
     whole = hashlib.sha256()
-    for path in sorted(p for pattern in _LEARNER for p in package.glob(pattern)):
+    for path in learner_files():
         text = path.read_text(encoding="utf-8")
-        whole.update(f"{path.relative_to(package).as_posix()}\0{text}\0".encode())
+        whole.update(f"{path.relative_to(_PACKAGE).as_posix()}\0{text}\0".encode())
     return whole.hexdigest()
+
+
+def learner_files() -> list[Path]:
+    """The files that decide which model comes out of a log."""
+    return sorted(path for pattern in _LEARNER for path in _PACKAGE.glob(pattern))
 
 
 def inputs_hash(log_hash: str, spec: KernelSpec, settings: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from heurgen.base.errors import SpecError
 from heurgen.ship.proofs import (
     Proof,
     inputs_hash,
+    learner_files,
     learner_hash,
     lock_path,
     lock_text,
@@ -56,3 +58,20 @@ def test_everything_that_makes_a_model_changes_its_hash() -> None:
     assert base != inputs_hash("log", SPEC, {"max_depth": 4})
     assert len({base, learner_hash(), text_hash("")}) == 3
     assert text_hash("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_what_the_learner_imports_is_of_the_learner() -> None:
+    """But for words of errors and tables, and for what reads a log and its card: the inputs have what was read."""
+    files = learner_files()
+    package = files[0].parents[1]
+    imported = {
+        node.module
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("heurgen.")
+    }
+    known = {".".join(("heurgen", *path.relative_to(package).with_suffix("").parts)) for path in files}
+    known |= {name.removesuffix(".__init__") for name in known}
+    apart = {"base.errors", "base.reading", "base.text", "spec.kernel_spec", "logs", "logs.card", "logs.cells", "logs.outcomes",
+             "logs.tuning_log", "_version"}  # fmt: skip
+    assert imported - known - {f"heurgen.{name}" for name in apart} == set()
