@@ -77,7 +77,7 @@ def observe(
     known = domain if domain is not None else _domain_of(plain)
     names = _argument_names(plain)
     log = TrafficLog(os.fspath(path), names, max_bytes)
-    return _wrapped(select, names, known, round(1.0 / sample) if sample else 0, log)
+    return _wrapped(select, names, known, round(min(1.0 / sample, 2.0**53)) if sample else 0, log)
 
 
 def _domain_of(select: Callable[..., Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -75,6 +75,10 @@ def test_what_is_no_text_is_one_clear_error(tmp_path: Path) -> None:
         heurgen.from_json(file)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="found 'PosixPath', expected text"):
         heurgen.read_module(Path("module.py"))  # type: ignore[arg-type]
+    with pytest.raises(
+        ModelError, match=r"found 'out/module.py', expected the text of a module \(read_module reads"
+    ):
+        heurgen.read_module("out/module.py")
     with pytest.raises(EmitError, match="cannot write: found 'bytes', expected text"):
         heurgen.write_atomic(tmp_path / "a", b"text")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []

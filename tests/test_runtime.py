@@ -170,6 +170,12 @@ def test_an_error_ends_the_logging_and_not_the_launch(heuristics: ModuleType, tm
     assert watched(**ROW) is heuristics.SELECTORS["nvidia"](**ROW)
 
 
+def test_a_sample_of_next_to_nothing_writes_outsiders_alone(heuristics: ModuleType, tmp_path: Path) -> None:
+    watched: Any = observe(heuristics.SELECTORS["nvidia"], sample=1e-320, path=tmp_path / "t.csv")
+    watched(**ROW)
+    assert not (tmp_path / "t.csv").exists()
+
+
 def test_bad_arguments(heuristics: ModuleType) -> None:
     with pytest.raises(ValueError, match=r"sample is 2, expected a share from 0 to 1"):
         observe(heuristics.select, sample=2)

@@ -27,9 +27,11 @@ def read_module(text: str) -> ir.HeuristicModule:
     Raises:
         ModelError: the text was edited, is no generated module, or a checksum is missing.
     """
+    hint = "read_module reads a module's text, such as Path(...).read_text()"
     if not isinstance(text, str):
-        hint = "read_module reads a module's text, such as Path(...).read_text()"
         raise ModelError(f"found {quoted(type(text).__name__)}, expected text", hint=hint)
+    if text.endswith(".py"):
+        raise ModelError(f"found {quoted(text)}, expected the text of a module", hint=hint)
     checksum.verify(text)
     try:
         return _read(allowed.parse(text.replace("\r\n", "\n")))
