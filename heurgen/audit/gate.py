@@ -203,7 +203,7 @@ def regressions(
             parts.setdefault(group, []).append(offence)
     found = []
     for group in sorted(parts):
-        worst = sorted(parts[group], key=_severity)
+        worst = sorted(parts[group], key=severity)
         found.append(Finding(group, "regression", None, None, tuple(worst)))
     note = (
         f"{counted(unknown, 'scenario')} could not be compared with the baseline (slowdown or vendor unknown)"
@@ -217,7 +217,7 @@ def is_regression(old: Choice, new: Choice) -> bool:
     return new.slowdown is None or new.slowdown > old.slowdown * (1.0 + new.noise)
 
 
-def _severity(offence: Offender) -> tuple[bool, float, str]:
+def severity(offence: Offender) -> tuple[bool, float, str]:
     ratio = (offence.slowdown or 0.0) / (offence.before or 1.0)
     return offence.slowdown is not None, -ratio, offence.scenario
 

@@ -107,18 +107,25 @@ def held_out_text(found: Summary | None) -> str:
     return ", ".join(told)
 
 
-def held_out_by_name(module: ir.HeuristicModule) -> dict[str, Summary]:
-    """The cross-validated figures of every selector that has them, under the names of `Score.groups`.
-
-    A vendor's selector whose devices all have their own answers for others alone: its figures are of none that was
-    measured.
+def answering(module: ir.HeuristicModule) -> list[ir.Selector]:
+    """The selectors that answer for what was measured. A vendor's whose devices all have their own answers for others
+    alone.
     """
-    found = {}
     own = {(s.vendor, s.device) for s in module.selectors if s.device is not None}
+    found = []
     for selector in module.selectors:
-        figures, _ = held_out(selector)
         measured = {(selector.vendor, device) for device in selector.devices}
-        if figures is None or (selector.device is None and measured and measured <= own):
+        if selector.device is not None or not measured or not measured <= own:
+            found.append(selector)
+    return found
+
+
+def held_out_by_name(module: ir.HeuristicModule) -> dict[str, Summary]:
+    """The cross-validated figures of every selector of `answering` that has them, under the names of `Score.groups`."""
+    found = {}
+    for selector in answering(module):
+        figures, _ = held_out(selector)
+        if figures is None:
             continue
         if not selector.costs_known:
             figures = Summary(figures.n_scenarios, agreement=figures.agreement)
@@ -228,9 +235,11 @@ def blocks(selector: ir.Selector) -> tuple[Block, ...]:
 
 
 def to_text(selector: ir.Selector) -> str:
-    """`blocks` for a terminal, under the selector's name."""
+    """`blocks` for a terminal, under the selector's name, but for the worst scenarios, which have names elsewhere."""
     parts = [f"{selector.vendor}{f' ({printable(selector.device)})' if selector.device else ''}"]
     for block in blocks(selector):
+        if block.title.endswith(" worst"):
+            continue
         parts.append(f"  {block.title}")
         rows = table(block.header, block.rows) if block.header else table(("", ""), block.rows).lstrip("\n")
         parts += [f"    {line}" for line in rows.splitlines()]

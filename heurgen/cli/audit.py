@@ -211,13 +211,16 @@ def _print_audit(
     from heurgen.audit.recorded import held_out_by_name, training_data
     from heurgen.audit.recorded import to_text as choice_text
     from heurgen.audit.score import to_text
+    from heurgen.audit.worst import to_text as worst_text
+    from heurgen.audit.worst import worst
 
-    held = held_out_by_name(module)
+    held, slowest = held_out_by_name(module), worst(module, result, trained)
     if as_json:
         groups = {name: asdict(s) for name, s in result.groups.items()}
         recorded = [training_data(s) for s in module.selectors]
         data = {**asdict(result.overall), "groups": groups, "training": recorded}
         data |= {"on_training_log": trained, "held_out": {name: asdict(s) for name, s in held.items()}}
+        data["worst"] = [asdict(one) for one in slowest]
         if today:
             data["defaults"] = {vendor: asdict(found) for vendor, found in today.items()}
         if findings is not None:
@@ -225,6 +228,8 @@ def _print_audit(
         print_json(data)
         return
     say(to_text(result, trained, held, today))
+    if slowest:
+        say(f"\n{worst_text(slowest, trained)}")
     for selector in module.selectors:
         if selector.choice:
             say(f"\n{choice_text(selector)}")

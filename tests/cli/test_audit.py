@@ -109,6 +109,8 @@ def test_a_model_and_its_module_score_the_same(made: Path) -> None:
     assert {s["vendor"] for s in of_model.pop("training") if s["choice"]["alternatives"]} == {"amd", "nvidia"}
     assert of_model.pop("held_out")
     assert not of_module.pop("held_out")
+    assert len(of_model.pop("worst")) == 5  # held out
+    assert of_module.pop("worst") == []
     del of_module["training"]  # a module does not carry how it was chosen
     assert of_model == of_module
 

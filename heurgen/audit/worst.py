@@ -1,0 +1,55 @@
+"""The worst choices by name: which scenario, what was chosen, and what was right there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from heurgen import ir
+from heurgen.audit.gate import Offender, offender, severity
+from heurgen.audit.recorded import HeldOut, answering, held_out_worst
+from heurgen.audit.score import Choice, Score
+from heurgen.base.errors import printable
+
+# As many as a person reads. Slowdowns below NOTICED read 1.000x.
+SHOWN = 5
+NOTICED = 1.0005
+
+
+def worst(module: ir.HeuristicModule, score: Score, trained: bool) -> list[Offender]:
+    """The worst SHOWN, worst first; none where every choice is the best one, or no slowdown is known.
+
+    trained: the log is the one that the module was trained on: as its scenarios were answered while they were held
+    out, where training recorded it.
+    """
+    choices = _held_out(module, score) if trained else score.choices
+    parameters = {selector.vendor: selector.parameters for selector in module.selectors}
+    slow = [c for c in choices if c.status != "unknown" and (c.slowdown is None or c.slowdown >= NOTICED)]
+    return sorted((offender(c, parameters[c.vendor]) for c in slow), key=severity)[:SHOWN]
+
+
+def to_text(found: list[Offender], trained: bool) -> str:
+    """A line for each, which names the device where they are of several."""
+    several = len({(one.vendor, one.device) for one in found}) > 1
+    lines = [f"  {one.to_text()}{f' ({printable(one.device)})' if several else ''}" for one in found]
+    return "\n".join([f"worst{', held out' if trained else ''}", *lines])
+
+
+def _held_out(module: ir.HeuristicModule, score: Score) -> list[Choice]:
+    """The choices that training recorded, for the scenarios of each selector's table: all of its vendor, or of its
+    device, in their order.
+    """
+    found = []
+    for selector in answering(module):
+        of = (selector.vendor, *([] if selector.device is None else [selector.device]))
+        table = sorted(
+            (c for c in score.choices if (c.vendor, c.device)[: len(of)] == of), key=lambda c: c.row
+        )
+        if len(table) == selector.n_scenarios:
+            found += [_answered(table[item.row], item) for item in held_out_worst(selector)]
+    return found
+
+
+def _answered(choice: Choice, item: HeldOut) -> Choice:
+    """The scenario with what was chosen while it was held out; a record of an invalid choice does not say why."""
+    status = "while held out" if item.slowdown is None else "ok"
+    return replace(choice, chosen=item.chosen, slowdown=item.slowdown, status=status)
