@@ -150,6 +150,15 @@ IMPORTERS = (
         "tuning.txt -o log.csv --device 'AMD Instinct MI300X'",
     ),
     Importer(
+        "tunableop",
+        "Results of PyTorch's TunableOp: winners only.",
+        "tunableop",
+        "import_tunableop",
+        (*_COMMON, "kernel"),
+        "*.csv*",
+        "tunableop_results0.csv -o log.csv --kernel Gemm",
+    ),
+    Importer(
         "helion",
         "Helion's AOT measurements and autotune logs (CSV).",
         "helion",

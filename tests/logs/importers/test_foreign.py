@@ -60,7 +60,7 @@ def test_what_is_neither_a_time_nor_stands_for_none_is_an_error(value: object) -
 
 
 # Kinds that are no JSON.
-TEXTS = ("miopen", "autoheuristic", "helion", "triton-printed", "hipblaslt", "hipblaslt-tuned")
+TEXTS = ("miopen", "autoheuristic", "helion", "triton-printed", "hipblaslt", "hipblaslt-tuned", "tunableop")
 
 
 @pytest.mark.parametrize("kind", [i.kind for i in IMPORTERS if i.kind not in TEXTS])
