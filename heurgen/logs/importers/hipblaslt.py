@@ -5,8 +5,9 @@
         N,T,0,1,4096,6144,8192,...,918371,452.429,448.965
         --Solution index: 300049
 
-With `--requested_solution -1` or `--algo_method all` the block repeats, and `Winner:` repeats the best one. What stands
-before the throughput is the problem, less how it was measured; an index is of one build of the library.
+Later versions have the index in a column, `solution_index`. With `--requested_solution -1` or `--algo_method all` the
+block repeats, and `Winner:` repeats the best one. What stands before the throughput is the problem, less how it was
+measured; an index is of one build of the library.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.foreign import Foreign, cell, csv_number, lines, time_of
+from heurgen.logs.importers.hipblaslt_tuned import recognises as is_tuning_file
 
 _HEADER = re.compile(r"\s*(?:\[[0-9]+\]:?)?(transA,transB,.*hipblaslt-Gflops,.*)")
 _DEVICE = re.compile(r"\s*Device ID ([0-9]+) : (.{1,99}?)\s{1,9}gfx[0-9a-f]+\b")
 _TARGET = re.compile(r"Target device ID is ([0-9]+)")
 _INDEX = re.compile(r"\s*--Solution index:\s*([0-9]+)\s*")
 _WINNER = re.compile(r"\s*Winner:\s*")
-_GFLOPS, _TIME = "hipblaslt-Gflops", "us"
+_GFLOPS, _TIME, _COLUMN = "hipblaslt-Gflops", "us", "solution_index"
 # How a problem was measured, among the columns that say what it is; with HIPBLASLT_BENCH_FREQ, _PERF or _EFF the clocks
 # and the granularity of every solution, too.
 _MEASURING = re.compile(
@@ -47,7 +49,7 @@ class _Row:
 
 
 def recognises(file: Foreign) -> bool:
-    return "transA,transB," in file.text and f"{_GFLOPS}," in file.text
+    return "transA,transB," in file.text and f"{_GFLOPS}," in file.text and not is_tuning_file(file)
 
 
 def import_hipblaslt(files: Sequence[Foreign], options: Options) -> Imported:
@@ -80,11 +82,20 @@ def _rows(file: Foreign) -> Iterator[_Row]:
         elif header and text.count(",") >= len(header) - 1:
             _check_indexed(file, pending)
             pending = number, _cells(file, number, text, header)
-        elif pending and (index := _INDEX.fullmatch(text)):
+        index = _index(header, pending, text)
+        if pending and index:
             if not winner:
-                yield _row(file, header, pending, devices.get(target), index[1])
+                yield _row(file, header, pending, devices.get(target), index)
             pending, winner = None, False
     _check_indexed(file, pending)
+
+
+def _index(header: Sequence[str], pending: tuple[int, list[str]] | None, text: str) -> str | None:
+    """The index of the measurement that was read last: of its own column, or of this line."""
+    if pending and _COLUMN in header:
+        text = f"--Solution index: {pending[1][header.index(_COLUMN)]}"
+    found = _INDEX.fullmatch(text)
+    return found[1] if found else None
 
 
 def _check_indexed(file: Foreign, pending: tuple[int, list[str]] | None) -> None:

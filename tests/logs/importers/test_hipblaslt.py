@@ -54,6 +54,19 @@ def test_every_solution_is_taken_once(tmp_path: Path) -> None:
     assert imported.notes[-1] == "4 rows, 1 of them failures"
 
 
+def test_an_index_in_a_column_of_its_own(tmp_path: Path) -> None:
+    """Later versions print it there, and the header once: no solution index followed the measurement."""
+    header = f"{HEADER},solution_index,kernel_name,solution_name\n"
+    first, second = (f"{row(16, us).rstrip()},{i},kernel,name\n" for us, i in (("12.5", 7), ("9.5", 8)))
+    text = f"{DEVICE}{header}[0]:\n{first}[1]:\n{second}Winner:\n{header}{second}"
+    imported = import_logs("auto", [write(tmp_path, "bench.txt", text)], Options())
+    assert imported.notes[0] == "hipblaslt files"
+    assert columns(imported, "m", "solution_index", "time_ms") == [
+        ("16", "7", "0.0125"),
+        ("16", "8", "0.0095"),
+    ]
+
+
 def test_one_solution_and_columns_of_later_versions(tmp_path: Path) -> None:
     new = (
         (DEVICE + solution(0, 16, "12.5"))

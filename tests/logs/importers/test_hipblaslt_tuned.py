@@ -37,6 +37,24 @@ def test_winners_of_a_tuning_file(tmp_path: Path) -> None:
     assert [f.name for f in spec.features] == ["m"]
 
 
+def test_later_versions_write_the_time_and_the_device(tmp_path: Path) -> None:
+    """Throughput and time became features of a winner; auto took the file for what hipblaslt-bench prints."""
+    header = HEADER.replace(
+        "solution_index", "rotating_buffer,hipblaslt-Gflops,us,solution_index,gcnArchName,CUs"
+    )
+    rows = (
+        f"N,T,1,{m},64,32,f16_r,f16_r,f16_r,f32_r,512,99.5,{m}.5,7,gfx942:sramecc+:xnack-,304"
+        for m in (8, 16)
+    )
+    text = "Git Version: 1a2b\n" + "".join(f"    {header}\n    {row}\n" for row in rows)
+    imported = import_logs("auto", [write(tmp_path, "tuning.txt", text)], Options())
+    assert imported.columns == ("vendor", "device", *HEADER.split(","), "status", "time_ms")
+    assert columns(imported, "device", "m", "solution_index", "time_ms") == [
+        ("gfx942, 304 CUs", "8", "7", "0.0085"),
+        ("gfx942, 304 CUs", "16", "7", "0.0165"),
+    ]
+
+
 def test_a_problem_that_was_tuned_again_is_another_scenario(tmp_path: Path) -> None:
     text = "Git Version: 1\n" + tuning() + "Git Version: 1\n" + tuning(index=8)
     imported = import_logs("hipblaslt-tuned", [write(tmp_path, "tuning.txt", text)], MI300X)
@@ -51,6 +69,8 @@ WRONG: Wrong = {
         ("t.txt", MI300X, HEADER + "\n" + tuning(), "FILE:1: no values follow this header (the file was cut off here)"),
         ("t.txt", MI300X, tuning(values=",x"), "FILE:2: found 12 cells, expected 11"),
         ("t.txt", MI300X, tuning(index=-1), "FILE:2: column 'solution_index': found '-1', expected an index"),
+        ("t.txt", MI300X, tuning(names=",gcnArchName,CUs", values=",gfx942,many"), "FILE:2: column 'CUs': found 'many', expected a number "
+         "of compute units"),
         ("t.txt", MI300X, tuning().replace("f32_r,7", ",7"), "FILE: column 'line 2: compute_type': found '', expected text of 1 to 4096 "
          "printable characters, without spaces around it"),
         ("t.txt", MI300X, tuning(names=",m", values=",1"), "FILE:1: two columns are named 'm'"),
