@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from heurgen.spec.kernel_spec import BOOLS
-from heurgen.spec.log_columns import is_flop_count, is_throughput
+from heurgen.spec.log_columns import is_flop_count, is_percentage, is_throughput
 
 # [log] key -> names in order of preference, lower case.
 BOOKKEEPING: Mapping[str, tuple[str, ...]] = {
@@ -81,8 +81,10 @@ _RESULT = re.compile(
     r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples(_[0-9]+)?|"
     r"err_?[0-9]?|err_?ratio|disposition|status|outcome|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
     r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|regs|shared_bytes|smem_bytes|(achieved_)?occupancy|(.*_)?util(_pct|_percent)?|energy.*|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
-    r"runtime|duration|median|mean"
+    r"runtime|duration|median|mean|registers_count|(local|private|constant)_memory_size|max(imum)?_work_?group_size"
 )
+# A hardware counter, as Nsight Compute calls them: "smsp__inst_executed.sum".
+_COUNTER = re.compile(r"[a-z0-9]+__\w+\.(sum|avg|min|max|pct|ratio)(\.\w+)?")
 _UNITS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"num_(seqs|sequences)|batch|batch_size|bs"), "sequences"),
     (re.compile(r".*(seqlen|seq_len|tokens).*"), "tokens"),
@@ -181,6 +183,14 @@ def is_problem(name: str) -> bool:
 
 def is_result(name: str) -> bool:
     return _RESULT.fullmatch(name.lower()) is not None or is_throughput(name) or is_flop_count(name)
+
+
+def is_metric(column: str) -> bool:
+    """Whether a column as the log calls it is a counter, or a percentage of anything but a problem ("sparsity (%)")."""
+    if _COUNTER.fullmatch(column) is not None:
+        return True
+    of = re.sub(r"(?i)[^a-z0-9]*(pct|percent(age)?|%)[^a-z0-9]*$", "", column)
+    return is_percentage(column) and not is_feature(of)
 
 
 def is_beside_time(name: str) -> bool:

@@ -88,7 +88,8 @@ def _by_name(table: Cells, column: str) -> Guess | None:
         return Guess("none", "guess: a label or an id, not known at launch; confirm")
     if type_ == "int" and column_names.is_problem(column) and _counts(values):
         return Guess("none", "guess: the number of a problem or a trial, not known at launch; confirm")
-    if column_names.is_result(column) or (type_ == "float" and names_time(own)):
+    result = column_names.is_result(column) or column_names.is_metric(own)
+    if result or (type_ == "float" and names_time(own)):
         return Guess("none", "guess: a result, not known at launch; confirm")
     if type_ == "category" and any(printable(v) != v or v != v.strip() for v in values):
         return Guess("none", "left out: it holds control characters or spaces around values")

@@ -87,7 +87,7 @@ def _roles(
     """The columns that are configs, those that are features, and why each other one is neither."""
     rest = [c for c in table.texts if c not in place.values()]
     named = (c for c in rest if not names_config(c))
-    results = (c for c in named if is_flop_count(plain(c)) or _OF_ALL.fullmatch(snake_case(plain(c))))
+    results = (c for c in named if _is_result(c))
     left_out = {c: "guess: a result, and of no config; confirm" for c in results if c not in features}
     candidates = [c for c in rest if c not in features and c not in left_out]
     configs = [c for c in candidates if (features or not _is_input(table, c)) and _times(table, c)]
@@ -101,6 +101,12 @@ def _roles(
     nothing = (c for c in rest if c not in (*configs, *inputs, *left_out))
     why = left_out | dict.fromkeys(nothing, "no number and no feature")
     return configs, inputs, {c: why[c] for c in rest if c in why}
+
+
+def _is_result(column: str) -> bool:
+    name = plain(column)
+    of_all = is_flop_count(name) or _OF_ALL.fullmatch(snake_case(name)) is not None
+    return of_all or column_names.is_metric(column)
 
 
 def _of_another_kind(configs: list[str]) -> dict[str, str]:

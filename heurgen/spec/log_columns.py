@@ -32,6 +32,8 @@ _THROUGHPUT = re.compile(
 )
 # A number of operations, whatever their time.
 _COUNT = re.compile(r"(?:total|num|n|nr)_?[kmgt]?flops?|flop|flops?_?count")
+# A part of something, as "elapsed" is in "avg.pct_of_peak_sustained_elapsed".
+_PERCENT = re.compile(r"%|(?:^|[^a-z])(?:pct|percent(?:age)?)(?:$|[^a-z])")
 _PAIR = re.compile(r"[A-Za-z_][\w-]*=[\w.+-]+")
 # Keys that name the column of a role.
 ROLES = ("vendor", "device", "time", "status", "scenario")
@@ -110,7 +112,7 @@ def unit_of(name: str) -> Unit | None:
 
 def names_time(name: str) -> bool:
     """Whether a name says that it is a time."""
-    return not (is_throughput(name) or names_config(name)) and (
+    return not (is_throughput(name) or is_percentage(name) or names_config(name)) and (
         bool(_TIME_WORDS.intersection(_words(name))) or unit_of(name) is not None
     )
 
@@ -119,6 +121,10 @@ def is_throughput(name: str) -> bool:
     """Whether a name says that more is better: tflops, gbps, tokens_per_s, GB/s and the like."""
     found = _THROUGHPUT.search(snake_case(name)) is not None
     return found and not (is_flop_count(name) or names_config(name))
+
+
+def is_percentage(name: str) -> bool:
+    return not names_config(name) and _PERCENT.search(snake_case(name)) is not None
 
 
 def is_flop_count(name: str) -> bool:

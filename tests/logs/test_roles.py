@@ -7,6 +7,7 @@ import json
 import pytest
 
 from heurgen.logs.cells import parse_cells
+from heurgen.logs.draft import drafted_spec
 from heurgen.logs.roles import guesses_of, whole_config
 from heurgen.spec.log_columns import LogColumns
 
@@ -211,3 +212,19 @@ def test_the_column_of_a_whole_config() -> None:
     assert found("M,name,time_ms\n1,a,1\n1,,2\n") is None
     assert found("M,name,time_ms\n1,a,1\n2,b,2\n") is None
     assert found("name,time_ms\na,1\nb,2\n") is None
+
+
+COUNTERS = """kernel,time (us),Local size,TILE,M,l.avg.pct_elapsed,dram__read.sum,Registers count,gain%,sparsity (%)
+k,9.5,32,1,64,21.25,262299,12,1.5,50
+k,8.5,64,2,64,32.5,262231,14,2.5,50
+k,19.5,32,1,128,22.25,524299,12,3.5,75
+k,17.5,64,2,128,33.5,524231,14,4.5,75
+"""
+
+
+def test_counters_and_percentages_are_results() -> None:
+    """KTT's CSV: a percentage of the time that elapsed was taken for the time, for its "avg", counters for features."""
+    spec, _ = drafted_spec(parse_cells([("ktt.csv", COUNTERS)]))
+    assert spec.log.time == "time (us)"
+    assert [f.column or f.name for f in spec.features] == ["M", "sparsity (%)"]
+    assert [p.column or p.name for p in spec.parameters] == ["Local size", "TILE"]

@@ -236,3 +236,12 @@ def test_one_config_is_no_choice(tmp_path: Path) -> None:
         f"{tmp_path / 'wide.csv'}: fewer than two columns look like configs (say which columns are the features: "
         "--features NAME,...)"
     )
+
+
+def test_a_percentage_is_no_feature_and_no_config(tmp_path: Path) -> None:
+    _, text, spec = drafted(
+        tmp_path, "gpu,M,old_us,new_us,delta%\nNVIDIA H200,1,2.5,4.5,80.0\nNVIDIA H200,64,8.5,5.5,-35.3\n"
+    )
+    assert [f.name for f in spec.features] == ["M"]
+    assert [column for column, _ in spec.log.wide] == ["old_us", "new_us"]
+    assert "#   delta%: guess: a result, and of no config; confirm" in text
