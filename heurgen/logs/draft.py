@@ -148,7 +148,8 @@ def _hint(table: Cells, what: str) -> str:
     if any(text != text.strip() for texts in table.texts.values() for text in texts):
         return "remove the spaces around the values"
     if what != "feature":
-        option = "--time NAME" if what == "time" else "--parameters NAME,..."
+        winners = "--time NAME; of a table of winners --parameters NAME,..."
+        option = winners if what == "time" else "--parameters NAME,..."
         return f"say which: {option}; or --wide, where every config has a column of its own"
     if sizes:
         return f"{quoted(sizes[0])} holds sizes in a text: write each into a column of its own"
@@ -191,7 +192,7 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         log = replace(log, success=success)
         remarks["success"] = "guess: texts of the status column; any other is a failure. confirm"
     if "time" not in found:
-        log = _of_winners(table, path, log)
+        log = _of_winners(table, path, log, said)
         remarks["winners_only"] = _NO_TIMES
     elif words := _failure_words(table, log):
         log = replace(log, failures=words)
@@ -293,19 +294,19 @@ def _holds_times(texts: list[str]) -> bool:
     return any(texts) and 2 * (len(_timed(texts)) + said) >= len(texts)
 
 
-def _of_winners(table: Cells, path: str, log: LogColumns) -> LogColumns:
+def _of_winners(table: Cells, path: str, log: LogColumns, said: Said) -> LogColumns:
     """[log] of a table without times: each row must be the only one of its scenario, a winner.
 
     Raises:
         LogError: scenarios have several rows, or nothing else looks like a tuning log.
     """
-    guesses = guesses_of(table, log)
-    roles = {role: [c for c, g in guesses.items() if g.role == role] for role in ("feature", "parameter")}
-    keys = [c for c in (log.vendor, log.device, *roles["feature"]) if c in table.texts]
+    roles = {c: g.role for c, g in guesses_of(table, log).items() if c not in said.parameters}
+    features = said.features or tuple(c for c, role in roles.items() if role == "feature")
+    keys = [c for c in (log.vendor, log.device, *features) if c in table.texts]
     rows = set(zip(*(table.codes[c].tolist() for c in keys), strict=True))
-    if not roles["feature"] or not roles["parameter"] or len(rows) < table.n:
-        said = "no column looks like the time of a measurement"
-        raise LogError(said, file=path, row=1, hint=_hint(table, "time"))
+    if not features or not (said.parameters or "parameter" in roles.values()) or len(rows) < table.n:
+        what = "no column looks like the time of a measurement"
+        raise LogError(what, file=path, row=1, hint=_hint(table, "time"))
     return replace(log, winners_only=True)
 
 

@@ -345,6 +345,17 @@ def test_winners_without_times(tmp_path: Path) -> None:
     assert log.to_frame()["time_ms"].isna().all()
 
 
+def test_winners_without_times_whose_columns_are_named(tmp_path: Path) -> None:
+    """Without guesses for them the table was refused for want of a time, whatever was named."""
+    path = tmp_path / "a.csv"
+    path.write_text("gpu,m,scatter_grid,gather_grid\nH200,1,92,91\nH200,64,128,98\n")
+    with pytest.raises(LogError, match=r"of a table of winners --parameters NAME,\.\.\.; or --wide"):
+        draft_spec(path)
+    spec = parse_spec(draft_spec(path, Said(parameters=("scatter_grid", "gather_grid"))))
+    assert spec.log.winners_only
+    assert [f.name for f in spec.features] == ["m"]
+
+
 def test_the_text_of_a_whole_config(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [f'H200,{m},"BLOCK: {b}",{m * b}.5' for m in (1, 2) for b in (16, 32)]

@@ -62,7 +62,8 @@ def test_hostile_values_stay_inert(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("M,BLOCK_M,vendor\n1,2,amd\n1,4,amd\n", ":1: no column looks like the time of a measurement "
-             "(say which: --time NAME; or --wide, where every config has a column of its own)"),
+             "(say which: --time NAME; of a table of winners --parameters NAME,...; or --wide, where every config has "
+             "a column of its own)"),
         ("M,N,time_ms\n1,2,1.0\n", ": no column looks like a launch parameter (say which: --parameters NAME,...; "
              "or --wide, where every config has a column of its own)"),
         ("BLOCK_M,num_warps,time_ms\n1,2,1.0\n", ": no column looks like a feature (say which: --features NAME,...)"),
