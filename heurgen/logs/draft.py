@@ -270,7 +270,7 @@ def _time_column(table: Cells) -> str | None:
         found,
         key=lambda c: (
             bool(_HOST.search(c.lower())),
-            not re.search("median|p50", c.lower()),
+            not re.search("median|p50|(^|_)med(_|$)", c.lower()),
             not re.search("mean|avg", c.lower()),
         ),
         default=None,

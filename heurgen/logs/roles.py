@@ -39,7 +39,8 @@ class Guess:
 
 def guesses_of(table: Cells, log: LogColumns) -> dict[str, Guess]:
     """What every other column is, in the order of the file."""
-    guesses = {c: _by_name(table, c) for c in table.texts if c not in log.names}
+    others = [c for c in table.texts if c not in log.names]
+    guesses = {c: _beside_time(table, c, log.time) or _by_name(table, c) for c in others}
     undecided = [c for c, g in guesses.items() if g is None]
     decided = {c: g for c, g in guesses.items() if g is not None}
     if any(table.texts.get(log.scenario, ())):  # one that is blank throughout names none
@@ -106,6 +107,14 @@ def _by_name(table: Cells, column: str) -> Guess | None:
     if column_names.looks_like_parameter(column):
         return _parameter_guess(own, "guess: named like a parameter; confirm")
     return None
+
+
+def _beside_time(table: Cells, column: str, time: str) -> Guess | None:
+    """ "y_value_20" beside "y_value_50", whatever these are called: another figure of the same times."""
+    same = re.sub("[0-9]+", "0", column) == re.sub("[0-9]+", "0", time)
+    if not same or column_type(table.texts[column]) != "float":
+        return None
+    return Guess("none", f"guess: another figure of {printable(time)}; confirm")
 
 
 # A power as nvbench writes it: "2^10".

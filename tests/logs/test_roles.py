@@ -7,7 +7,7 @@ import json
 import pytest
 
 from heurgen.logs.cells import parse_cells
-from heurgen.logs.draft import drafted_spec
+from heurgen.logs.draft import Said, draft, drafted_spec
 from heurgen.logs.roles import guesses_of, whole_config
 from heurgen.spec.log_columns import LogColumns
 
@@ -228,3 +228,19 @@ def test_counters_and_percentages_are_results() -> None:
     assert spec.log.time == "time (us)"
     assert [f.column or f.name for f in spec.features] == ["M", "sparsity (%)"]
     assert [p.column or p.name for p in spec.parameters] == ["Local size", "TILE"]
+
+
+def test_percentiles_of_the_time_are_no_features() -> None:
+    """Liger's tables: y_value_20 and y_value_80, which tell a config from its time, became features."""
+    rows = "".join(
+        f"H200,{m},{p},{m * b}.5,{m * b}.25,{m * b}.75\n" for m in (1, 64) for p, b in (("x", 2), ("y", 3))
+    )
+    table = parse_cells([("t", "gpu,M,provider,value_50,value_20,value_80\n" + rows)])
+    said = Said(time="value_50", parameters=("provider",))
+    assert [f.column.name for f in draft(table, "t", said).features] == ["M"]
+
+
+def test_the_median_is_the_time_beside_the_best() -> None:
+    rows = "".join(f"H200,{m},{b},{m * b}.5,{m * b}.75\n" for m in (1, 64) for b in (16, 32))
+    spec, _ = drafted_spec(parse_cells([("t", "gpu,M,BLOCK,best_us,med_us\n" + rows)]))
+    assert spec.log.time == "med_us"
