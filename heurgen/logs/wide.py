@@ -91,6 +91,7 @@ def _roles(
     left_out = {c: "guess: a result, and of no config; confirm" for c in results if c not in features}
     candidates = [c for c in rest if c not in features and c not in left_out]
     configs = [c for c in candidates if (features or not _is_input(table, c)) and _times(table, c)]
+    configs = configs if features else _without_sizes(table, configs)
     left_out |= (other := _of_another_kind(configs))
     configs = [c for c in configs if c not in other]
     inputs = list(features) or [
@@ -107,6 +108,15 @@ def _is_result(column: str) -> bool:
     name = plain(column)
     of_all = is_flop_count(name) or _OF_ALL.fullmatch(snake_case(name)) is not None
     return of_all or column_names.is_metric(column)
+
+
+def _without_sizes(table: Cells, configs: list[str]) -> list[str]:
+    """Where columns are called times or throughputs ("hip_us", "old_us"), other whole numbers ("tp") are no configs."""
+    told = [c for c in configs if names_time(c) or is_throughput(c)]
+    if len(told) < 2:
+        return configs
+    whole = {c for c in configs if column_type(table.texts[c]) == "int" and not names_config(c)}
+    return [c for c in configs if c in told or c not in whole]
 
 
 def _of_another_kind(configs: list[str]) -> dict[str, str]:

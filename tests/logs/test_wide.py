@@ -245,3 +245,12 @@ def test_a_percentage_is_no_feature_and_no_config(tmp_path: Path) -> None:
     assert [f.name for f in spec.features] == ["M"]
     assert [column for column, _ in spec.log.wide] == ["old_us", "new_us"]
     assert "#   delta%: guess: a result, and of no config; confirm" in text
+
+
+def test_whole_numbers_beside_times_are_of_the_problem(tmp_path: Path) -> None:
+    """ "tp" and "G" became configs that take 8 us."""
+    text = "gpu,tp,G,M,hip_us,triton_us\nMI300X,1,128,16,2481,1215.13\nMI300X,8,64,256,3238,5299.67\n"
+    _, _, spec = drafted(tmp_path, text)
+    assert [f.name for f in spec.features] == ["tp", "G", "M"]
+    assert [column for column, _ in spec.log.wide] == ["hip_us", "triton_us"]
+    assert spec.log.unit == "us"
