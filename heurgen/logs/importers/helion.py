@@ -105,7 +105,7 @@ def _measurements(file: Foreign, rows: Any, options: Options, found: Collected) 
         if status in _NOT_RUN:
             continue
         given = parse_json(file, row["shape_features"], row=line)
-        shape = _flat(file, line, a(file, given, dict, f"line {line}: shape_features"))
+        shape = flat(file, f"line {line}", a(file, given, dict, f"line {line}: shape_features"), line)
         features = {k: v for k, v in shape.items() if not _IMPLIED.fullmatch(k)}
         time = None
         if good := status in (*_GOOD, _ALIKE):
@@ -197,7 +197,7 @@ def _config(file: Foreign, line: int, row: dict[str, str]) -> dict[str, str]:
     data = _called(text) if re.match(r"(helion\.)?Config\(", text) else parse_json(file, text, row=line)
     if data is None:
         raise file.error(f"found {quoted(text)}, expected Config(name=value, ...)", row=line, path="config")
-    config = _flat(file, line, a(file, data, dict, f"line {line}: config"))
+    config = flat(file, f"line {line}", a(file, data, dict, f"line {line}: config"), line)
     if not config:
         raise file.error("the config is empty", row=line, path="config")
     return config
@@ -214,11 +214,11 @@ def _called(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _flat(file: Foreign, line: int, data: dict[str, Any]) -> dict[str, str]:
+def flat(file: Foreign, where: str, data: dict[str, Any], row: int | None = None) -> dict[str, str]:
     """Lists of scalars one cell an entry (null and "" are blank); lists of lists and objects as JSON text."""
     flat: dict[str, str] = {}
     for name, value in data.items():
-        path = f"line {line}: {name}"
+        path = f"{where}: {name}"
         if isinstance(value, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in value):
             flat |= {f"{name}_{i}": setting(file, v, path) for i, v in enumerate(value)}
         elif isinstance(value, list | tuple | dict):
@@ -226,7 +226,7 @@ def _flat(file: Foreign, line: int, data: dict[str, Any]) -> dict[str, str]:
                 text = json.dumps(value, separators=(",", ":"), sort_keys=True)
             except (TypeError, ValueError) as error:
                 raise file.error(
-                    f"found {quoted(value)}, expected plain values", row=line, path=name
+                    f"found {quoted(value)}, expected plain values", row=row, path=name
                 ) from error
             flat[name] = cell(file, text, path)
         else:

@@ -200,6 +200,17 @@ IMPORTERS = (
         named=True,
     ),
     Importer(
+        "vllm-helion",
+        "Configs of vLLM's Helion kernels: winners only.",
+        "vllm_helion",
+        "import_vllm_helion",
+        (*_COMMON, "kernel"),
+        "*.json",
+        "vllm/kernels/helion/configs/silu_mul_fp8 -o log.csv",
+        named=True,
+        told="folders_say",
+    ),
+    Importer(
         "sglang",
         "SGLang's tuned JSON (fused MoE, block fp8, LoRA): winners only.",
         "vllm",
