@@ -101,7 +101,7 @@ FAILURES = frozenset(
     "incorrect unsupported skipped exception abort aborted mismatch unfit not - --".split()
 )
 # Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
-_SUCCEEDED = re.compile(r"(is_)?(ok|success|successful|succeeded|pass|passed|valid|correct|result)")
+_SUCCEEDED = re.compile(r"(is_)?(success|successful|succeeded|pass|passed|valid|correct|result)|([a-z]+_)*ok")
 _REASON = re.compile(r"err|errors?|error_(message|msg|type)|exception|failure(_reason)?|reason")
 
 

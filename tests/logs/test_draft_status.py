@@ -19,6 +19,7 @@ from tests.support.drafts import draft_spec, drafted, matmul, write
         ("outcome", ("SUCCESS", "Timeout", "success"), ["SUCCESS", "success"]),
         ("valid", ("True", "False"), ["True"]),
         ("correct", ("1", "0"), ["1"]),
+        ("exit_ok", ("1", "0"), ["1"]),
         ("error", ("", "out of resources: shared memory"), [""]),
     ],
 )
