@@ -153,8 +153,11 @@ def _hint(table: Cells, what: str) -> str:
         return f"say which: {option}; or --wide, where every config has a column of its own"
     if sizes:
         return f"{quoted(sizes[0])} holds sizes in a text: write each into a column of its own"
-    named = "; what a file's name says must be a column" if len(table.files) > 1 else ""
-    return f"say which: --features NAME,...{named}"
+    several = len(table.files) > 1
+    missing = (
+        "what a file's name says must be a column" if several else "of one problem add a column of its size"
+    )
+    return f"say which: --features NAME,...; {missing}"
 
 
 # --- columns that are neither feature nor parameter -------------------------------------------------------

@@ -66,7 +66,8 @@ def test_hostile_values_stay_inert(tmp_path: Path) -> None:
              "a column of its own)"),
         ("M,N,time_ms\n1,2,1.0\n", ": no column looks like a launch parameter (say which: --parameters NAME,...; "
              "or --wide, where every config has a column of its own)"),
-        ("BLOCK_M,num_warps,time_ms\n1,2,1.0\n", ": no column looks like a feature (say which: --features NAME,...)"),
+        ("BLOCK_M,num_warps,time_ms\n1,2,1.0\n", ": no column looks like a feature (say which: --features NAME,...; "
+             "of one problem add a column of its size)"),
     ],
 )  # fmt: skip
 def test_logs_that_give_no_draft(tmp_path: Path, text: str, message: str) -> None:
