@@ -3,7 +3,8 @@
 A cache may lack its last brackets: Kernel Tuner appends to it while it runs. `problem_size` is the only thing
 that is known of the problem; `--feature` names its numbers. Where a function computed it ("callable") the file's
 name tells the problem. A failure is the name of its kind, in place of a time or as `__error__`. Whatever a tuning
-optimised, its times are read.
+optimised, its times are read; but where it was a throughput and configs do different amounts of work (steps a launch,
+as in temporal tiling), times do not compare: 1 / the throughput does.
 
 T4 holds neither kernel nor problem nor device. Its device is what a file's name tells (`convolution_A100_T4.json`), or
 `--device`; its problem that of the caches beside it, where they agree in one, else the rest of the name, as a
@@ -12,6 +13,7 @@ feature `problem`, or `--const`. A T4 file that holds the measurements of a cach
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -38,8 +40,13 @@ _MS |= {"microseconds": 1e-3, "nanoseconds": 1e-6}
 _ERRORS = ("ErrorConfig", "InvalidConfig", "CompilationFailedConfig", "RuntimeFailedConfig")
 # What old versions gave a config that failed for a time.
 _FAILED = 1e20
+# Beyond rounding: one config does this many times the work of another.
+_WORK = 1.01
 # T4's word for a measurement that counts.
 _CORRECT = "correct"
+
+
+_Measured = list[tuple[dict[str, str], float | None, str]]
 
 
 def recognises(file: Foreign) -> bool:
@@ -57,7 +64,7 @@ class _Run:
     device: str | None
     kernel: str | None
     problem: dict[str, str] | None
-    measured: list[tuple[dict[str, str], float | None, str]]
+    measured: _Measured
 
     @property
     def times(self) -> dict[tuple[tuple[str, str], ...], float | None]:
@@ -97,22 +104,28 @@ def _run(file: Foreign, options: Options, notes: list[str]) -> _Run:
         given = a(file, data.get("tune_params_keys"), list, "tune_params_keys")
         names = [a(file, n, str, f"tune_params_keys[{i}]", "tune_params_keys") for i, n in enumerate(given)]
         objective = data.get("objective", "time")
-        if objective not in ("time", ["time"]):
-            said = ", ".join(map(str, objective)) if isinstance(objective, list) else str(objective)
+        said = ", ".join(map(str, objective)) if isinstance(objective, list) else str(objective)
+        entries = a(file, data["cache"], dict, "cache")
+        measured = list(_cached(file, entries, names))
+        by_work = _by_work(file, measured, [entry.get(said) for entry in entries.values()], said, notes)
+        if said != "time" and by_work is measured:
             notes.append(f"{printable(file.file)}: tuned for {printable(said)}; its times are read")
         return _Run(
             file,
             cell(file, data.get("device_name"), "device_name", "device_name"),
             cell(file, data.get("kernel_name") or "kernel", "kernel_name", "kernel_name"),
             _problem(file, data.get("problem_size"), options),
-            list(_cached(file, data, names)),
+            by_work,
         )
     if "results" not in data:
         raise file.error("found neither 'cache' nor 'results'", hint="expected Kernel Tuner's cache or T4")
     device = device_in(_stem(file))[0]
     if device is not None and options.device is None:
         notes.append(f"{printable(file.file)}: of the device {device}, by its name")
-    return _Run(file, device, None, None, list(_results(file, data)))
+    measured = list(_results(file, data))
+    objective = _objective(data["results"][0]) if measured else "time"
+    rates = [_value(row, objective) for row in data["results"]]
+    return _Run(file, device, None, None, _by_work(file, measured, rates, objective, notes))
 
 
 def _without_copies(results: list[_Run], caches: list[_Run], notes: list[str]) -> list[_Run]:
@@ -205,10 +218,34 @@ def _parsed(file: Foreign, notes: list[str]) -> Any:
         raise
 
 
+def _by_work(
+    file: Foreign, measured: _Measured, rates: Sequence[Any], objective: str, notes: list[str]
+) -> _Measured:
+    """What was measured; where the objective is a throughput ("GFLOP/s") that says, times the time, that some configs
+    do more work than others, its inverse is there for the time."""
+    known = [r if isinstance(r, int | float) and 0 < r < math.inf else None for r in rates]
+    pairs = [(time, rate) for (_, time, _), rate in zip(measured, known, strict=True) if time is not None]
+    work = [time * rate for time, rate in pairs if rate is not None]
+    if (
+        not objective.endswith("/s")
+        or len(work) < len(pairs)
+        or max(work, default=0) <= _WORK * min(work, default=0)
+    ):
+        return measured
+    why = "configs do different amounts of work"
+    notes.append(
+        f"{printable(file.file)}: {why}: 1 / {printable(objective)}, which it was tuned for, is read"
+    )
+    return [
+        (config, 1 / rate if time is not None and rate is not None else None, status)
+        for (config, time, status), rate in zip(measured, known, strict=True)
+    ]
+
+
 def _cached(
-    file: Foreign, data: dict[str, Any], names: list[str]
+    file: Foreign, entries: dict[str, Any], names: list[str]
 ) -> Iterator[tuple[dict[str, str], float | None, str]]:
-    for key, entry in a(file, data["cache"], dict, "cache").items():
+    for key, entry in entries.items():
         row = a(file, entry, dict, f"cache[{key}]", key)
         config = {}
         for name in names:
@@ -260,6 +297,20 @@ def _results(file: Foreign, data: dict[str, Any]) -> Iterator[tuple[dict[str, st
             yield config, None, why
         else:
             yield config, *_or_failure(_t4_time(file, row, path, _factor(file, unit, "metadata.timeunit")))
+
+
+def _objective(row: dict[str, Any]) -> str:
+    """What a T4 result was measured for, where that is one thing."""
+    given = row.get("objectives", ["time"])
+    said = given if isinstance(given, list) else [given]
+    return str(said[0]) if len(said) == 1 else "time"
+
+
+def _value(row: dict[str, Any], name: str) -> Any:
+    """The measurement of that name in a T4 result."""
+    given = row.get("measurements")
+    known = [m for m in given if isinstance(m, dict)] if isinstance(given, list) else []
+    return next((m.get("value") for m in known if m.get("name") == name), None)
 
 
 def _factor(file: Foreign, unit: Any, path: str) -> float:

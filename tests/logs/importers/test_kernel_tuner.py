@@ -280,3 +280,32 @@ def test_a_problem_size_that_a_function_computed_is_the_name_of_the_file(tmp_pat
 def test_parameters_that_are_lists(tmp_path: Path) -> None:
     file = write(tmp_path, "c.json", tuner(cache={"(16, 2)": {"b": [16, 2], "time": 1.5}}))
     assert columns(import_logs("auto", [file], Options()), "b") == [("[16,2]",)]
+
+
+@pytest.mark.parametrize(
+    ("rate", "times", "note"),
+    [
+        (
+            500.0,
+            ["0.0025", "0.002"],
+            "configs do different amounts of work: 1 / GFLOP/s, which it was tuned for, is read",
+        ),
+        (200.0, ["2.0", "4.0"], "tuned for GFLOP/s; its times are read"),
+    ],
+)
+def test_configs_that_do_different_amounts_of_work(
+    tmp_path: Path, rate: float, times: list[str], note: str
+) -> None:
+    """Temporal tiling: a config that does several steps a launch lost by its time, though its throughput won."""
+    rows = {"1": {"b": 1, "time": 2.0, "GFLOP/s": 400.0}, "2": {"b": 2, "time": 4.0, "GFLOP/s": rate}}
+    file = write(tmp_path, "c.json", tuner(objective="GFLOP/s", cache=rows))
+    imported = import_logs("kernel-tuner", [file], H)
+    assert [time for _, time in sorted(columns(imported, "b", "time_ms"))] == times
+    assert f"{file}: {note}" in imported.notes
+    results = [
+        {"configuration": {"b": row["b"]}, "times": {"runtimes": [row["time"]]}, "invalidity": "correct", "objectives": ["GFLOP/s"],
+         "measurements": [{"name": "GFLOP/s", "value": row["GFLOP/s"], "unit": ""}]} for row in rows.values()
+    ]  # fmt: skip
+    write(tmp_path, "c_T4.json", json.dumps({"results": results}))
+    both = import_logs("kernel-tuner", [file, str(tmp_path / "c_T4.json")], H)
+    assert [time for _, time in sorted(columns(both, "b", "time_ms"))] == times
