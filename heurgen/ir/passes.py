@@ -189,9 +189,9 @@ def _decided(node: Split | Membership, fact: _Known) -> bool | None:
         return True if fact.high <= node.threshold else False if fact.low >= node.threshold else None
     values, others = frozenset(node.values), frozenset(node.others)
     if fact.only is not None:
-        if fact.only <= values:
-            return True
-        return False if fact.only <= others else None
+        # A category that the test does not list goes where unknown ones go.
+        left = fact.only - others if node.unknown_left else fact.only & values
+        return True if left == fact.only else None if left else False
     if node.unknown_left and others <= fact.excluded:
         return True
     return False if not node.unknown_left and values <= fact.excluded else None
@@ -205,9 +205,9 @@ def _after(node: Split | Membership, fact: _Known) -> tuple[_Known, _Known]:
         )
     values, others = frozenset(node.values), frozenset(node.others)
     if node.unknown_left:
-        inside = others if fact.only is None else fact.only & others
+        inside = others - fact.excluded if fact.only is None else fact.only & others
         return _without(fact, others), replace(fact, only=inside)
-    inside = values if fact.only is None else fact.only & values
+    inside = values - fact.excluded if fact.only is None else fact.only & values
     return replace(fact, only=inside), _without(fact, values)
 
 

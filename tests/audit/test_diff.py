@@ -37,6 +37,15 @@ def test_equal_models_differ_nowhere() -> None:
     assert (found.changes, found.to_text()) == ((), "no region changes config")
 
 
+def test_a_model_is_its_own_equal_where_a_test_does_not_list_all_categories_that_reach_it() -> None:
+    old = two_vendors()
+    inner = ir.Membership("dtype", ("bfloat16",), ("fp8",), False, ir.Leaf(0, 1), ir.Leaf(1, 1))
+    split = ir.Split("num_seqs", 8, inner, ir.Leaf(0, 2))
+    tree = ir.Membership("dtype", ("bfloat16", "float16", "fp8"), ("int8",), False, split, ir.Leaf(1, 1))
+    same = changed(old, "nvidia", tree=tree)
+    assert diff(same, same).changes == ()
+
+
 def test_a_moved_threshold_changes_the_strip_between() -> None:
     old = two_vendors()
     new = changed(old, "amd", tree=ir.Split("num_seqs", 12, ir.Leaf(0, 2), ir.Leaf(1, 2)))

@@ -201,6 +201,24 @@ A, B, C, D = (Leaf(i) for i in range(4))
             member("abe", "d", False, member("a", "be", False, A, member("be", "d", False, B, C)), D),
             member("abe", "d", False, member("a", "be", False, A, B), D),
         ),
+        # b and f, of which f went right with the unknown ones: no a, and not only what the test lists.
+        (
+            member("abf", "d", False, member("a", "b", False, A, member("a", "b", False, B, C)), D),
+            member("abf", "d", False, member("a", "b", False, A, C), D),
+        ),
+        (
+            member("abf", "d", False, member("a", "b", True, member("a", "b", True, A, B), C), D),
+            member("abf", "d", False, member("a", "b", True, A, C), D),
+        ),
+        # c, since a was left behind.
+        (
+            member("ab", "d", False, A, member("ac", "d", False, member("c", "a", False, B, C), D)),
+            member("ab", "d", False, A, member("ac", "d", False, B, D)),
+        ),
+        (
+            member("d", "ab", True, member("d", "ac", True, A, member("c", "a", True, B, C)), D),
+            member("d", "ab", True, member("d", "ac", True, A, B), D),
+        ),
     ],
 )
 def test_memberships_that_the_path_decides_are_dropped(tree: Node, expected: Node) -> None:
