@@ -145,15 +145,12 @@ class _Route:
         return numbered_leaf(self.selector.tree, ir.with_derived(self.module, row), self.counts)
 
 
-def numbered_leaf(
-    tree: ir.Node, row: Mapping[str, Any], counts: Mapping[int, int] | None = None
-) -> tuple[ir.Leaf, int]:
+def numbered_leaf(tree: ir.Node, row: Mapping[str, Any], counts: Mapping[int, int]) -> tuple[ir.Leaf, int]:
     """The leaf that a full row ends in, and its place in `ir.leaves`; `counts` are the tree's `leaf_counts`."""
-    sizes = leaf_counts(tree) if counts is None else counts
     node, index = tree, 0
     while not isinstance(node, ir.Leaf):
         left = ir.goes_left(node, row[node.feature])
-        index += 0 if left else sizes[id(node.left)]
+        index += 0 if left else counts[id(node.left)]
         node = node.left if left else node.right
     return node, index
 

@@ -15,7 +15,7 @@ from heurgen.audit.advise.rank import NEIGHBOURS, SOFT, Measured, order, priced,
 from heurgen.audit.advise.scale import FeatureScale, as_matrix, base_columns, scale_over
 from heurgen.audit.explain import explain
 from heurgen.audit.recorded import is_counted
-from heurgen.audit.score import config_columns, numbered_leaf, replay
+from heurgen.audit.score import config_columns, leaf_counts, numbered_leaf, replay
 from heurgen.base.text import counted, share_text
 from heurgen.logs import frame
 
@@ -158,7 +158,9 @@ def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) ->
     keep = np.flatnonzero(far).tolist()
     if not keep:
         return []
-    leaves = [_leaf(work, candidates[i].features) for i in keep]
+    tree, counts = work.selector.tree, leaf_counts(work.selector.tree)
+    rows = (ir.with_derived(work.module, candidates[i].features) for i in keep)
+    leaves = [numbered_leaf(tree, row, counts) for row in rows]
     chosen = np.array([work.columns[leaf.config] for leaf, _ in leaves], dtype=np.int64)
     weight = np.array([candidates[i].weight for i in keep]) * work.serves(points[keep])
     known = Measured(work.points, priced(work.table.log_slowdown, work.table.costs_known))
@@ -169,10 +171,6 @@ def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) ->
         reasons = _reasons(work, candidate, leaf, number, distance, regret)
         found.append(Advice(candidate.features, _configs(work, near), score, tuple(reasons)))
     return found
-
-
-def _leaf(work: _Work, features: Mapping[str, Any]) -> tuple[ir.Leaf, int]:
-    return numbered_leaf(work.selector.tree, ir.with_derived(work.module, features))
 
 
 def _reasons(

@@ -67,7 +67,9 @@ def test_the_nearest_are_the_earlier_ones_on_a_tie_and_never_a_point_itself() ->
 
 def test_neighbours_are_found_without_all_distances_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.integers(0, 30, 100), rng.integers(0, 2, 100)]).astype(np.float64)
+    X = np.column_stack([rng.integers(0, 30, 100), np.arange(100) // 4]).astype(
+        np.float64
+    )  # kinds of too few
     space = scale_over(COLUMNS, X)
     points, most, real = space.points(X), [0], FeatureScale.distances
     whole = space.neighbours(points, points, 4)
@@ -81,3 +83,26 @@ def test_neighbours_are_found_without_all_distances_at_once(monkeypatch: pytest.
     parts = space.neighbours(points, points, 4)
     assert max(most) == 700
     assert all(np.array_equal(x, y) for x, y in zip(whole, parts, strict=True))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_few_distances_are_taken_of_many_points(monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 900, 1500), rng.integers(0, 3, 1500)]).astype(np.float64)
+    X[:2, 1] = 3.0  # a kind of too few
+    space = scale_over(COLUMNS[: 1 + named], X)
+    points, taken, real = space.points(X[:, : 1 + named]), [0], FeatureScale.distances
+    others = points[::3].copy()
+    whole = [space.neighbours(points, b, 4) for b in (points, others)]
+
+    def counted(self: FeatureScale, a: Floats, b: Floats) -> Floats:
+        taken[0] += len(a) * len(b)
+        return real(self, a, b)
+
+    monkeypatch.setattr(FeatureScale, "distances", counted)
+    monkeypatch.setattr(scale, "_CELLS", 100_000)
+    found = [space.neighbours(points, b, 4) for b in (points, others)]
+    assert taken[0] < 0.1 * len(points) ** 2
+    assert all(
+        np.array_equal(x, y) for w, f in zip(whole, found, strict=True) for x, y in zip(w, f, strict=True)
+    )
