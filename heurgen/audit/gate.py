@@ -118,13 +118,10 @@ def parse_limits(text: str) -> dict[str, float]:
     return limits
 
 
-def check_limits(
-    score: Score, limits: Mapping[str, float], parameters: Mapping[str, Sequence[str]]
-) -> tuple[list[Finding], list[str]]:
+def check_limits(score: Score, limits: Mapping[str, float]) -> tuple[list[Finding], list[str]]:
     """The limits that do not hold, and notes on groups with figures that the log cannot tell.
 
-    `parameters` names the config's fields per vendor. A limit on a figure that is unknown everywhere fails:
-    a gate that checks nothing must not pass.
+    A limit on a figure that is unknown everywhere fails: a gate that checks nothing must not pass.
     """
     found: list[Finding] = []
     notes: list[str] = []
@@ -135,7 +132,7 @@ def check_limits(
                 f"{group}: slowdown is unknown (winners only), not checked there: {', '.join(unknown)}"
             )
         members = [c for c in score.choices if group in (c.vendor, f"{c.vendor} / {c.device}")]
-        found += _broken(group, summary, members, limits, parameters)
+        found += _broken(group, summary, members, limits)
     for name, limit in limits.items():
         if all(_value(summary, name) is None for summary in score.groups.values()):
             found.append(Finding("all", name, limit, None, ()))
@@ -149,11 +146,7 @@ def _value(summary: Summary, name: str) -> float | None:
 
 
 def _broken(
-    group: str,
-    summary: Summary,
-    members: Sequence[Choice],
-    limits: Mapping[str, float],
-    parameters: Mapping[str, Sequence[str]],
+    group: str, summary: Summary, members: Sequence[Choice], limits: Mapping[str, float]
 ) -> list[Finding]:
     found = []
     for name, limit in limits.items():
@@ -162,7 +155,7 @@ def _broken(
             continue
         guilty = [c for c in members if _is_guilty(c, name, limit)]
         guilty.sort(key=lambda c: (c.slowdown is not None, -(c.slowdown or 0.0), c.name))
-        offenders = tuple(offender(c, parameters[c.vendor]) for c in guilty)
+        offenders = tuple(map(offender, guilty))
         found.append(Finding(group, name, limit, None if math.isinf(value) else value, offenders))
     return found
 
@@ -183,9 +176,7 @@ def _without_repeats(found: list[Finding]) -> list[Finding]:
     return kept
 
 
-def regressions(
-    old: Score, new: Score, parameters: Mapping[str, Sequence[str]]
-) -> tuple[list[Finding], list[str]]:
+def regressions(old: Score, new: Score) -> tuple[list[Finding], list[str]]:
     """Scenarios in which `new` is slower than `old` beyond the noise, per vendor and device.
 
     Both scores are over the same cost tables. Scenarios that the older model does not know are left out.
@@ -199,8 +190,7 @@ def regressions(
             unknown += 1
         elif is_regression(earlier, choice):
             group = f"{choice.vendor} / {choice.device}"
-            offence = offender(choice, parameters[choice.vendor], earlier.slowdown)
-            parts.setdefault(group, []).append(offence)
+            parts.setdefault(group, []).append(offender(choice, earlier.slowdown))
     found = []
     for group in sorted(parts):
         worst = sorted(parts[group], key=severity)
@@ -222,14 +212,14 @@ def severity(offence: Offender) -> tuple[bool, float, str]:
     return offence.slowdown is not None, -ratio, offence.scenario
 
 
-def offender(choice: Choice, parameters: Sequence[str], before: float | None = None) -> Offender:
+def offender(choice: Choice, before: float | None = None) -> Offender:
     return Offender(
         choice.scenario,
         choice.vendor,
         choice.device,
         choice.features,
-        dict(zip(parameters, choice.chosen, strict=True)),
-        dict(zip(parameters, choice.best, strict=True)),
+        dict(zip(choice.parameters, choice.chosen, strict=True)),
+        dict(zip(choice.parameters, choice.best, strict=True)),
         choice.slowdown,
         choice.status,
         before,

@@ -45,7 +45,7 @@ class Choice:
     leaf_index: int
     column: int | None
     noise: float
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -198,7 +198,7 @@ def _choice(table: CostTable, s: int, route: _Route) -> Choice:
         leaf_index,
         config,
         float(table.noise[s]),
-        tuple(route.selector.parameters),
+        route.selector.parameters,
     )
 
 

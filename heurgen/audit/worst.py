@@ -22,9 +22,8 @@ def worst(module: ir.HeuristicModule, score: Score, trained: bool) -> list[Offen
     out, where training recorded it.
     """
     choices = _held_out(module, score) if trained else score.choices
-    parameters = {selector.vendor: selector.parameters for selector in module.selectors}
     slow = [c for c in choices if c.status != "unknown" and (c.slowdown is None or c.slowdown >= NOTICED)]
-    return sorted((offender(c, parameters[c.vendor]) for c in slow), key=severity)[:SHOWN]
+    return sorted(map(offender, slow), key=severity)[:SHOWN]
 
 
 def to_text(found: list[Offender], trained: bool) -> str:

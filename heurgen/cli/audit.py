@@ -141,7 +141,7 @@ def audit(
     today = None if (html, defaults) == (None, None) else read_defaults(defaults, logs, log, kernel, tables)
     if html is not None:
         _write_html(html, module, (log, tables), result, today, old, before)
-    findings = _findings(module, result, limits, before)
+    findings = _findings(result, limits, before)
     beside = {} if today is None else summaries(today, [t for t in tables if t.vendor in module.vendors])
     told, trained = None if limits is None and before is None else findings, is_training_log(module, log)
     note(
@@ -183,16 +183,13 @@ def _write_html(
     note([f"wrote {path}"])
 
 
-def _findings(
-    module: HeuristicModule, result: Score, limits: dict[str, float] | None, before: Score | None
-) -> list[Finding]:
+def _findings(result: Score, limits: dict[str, float] | None, before: Score | None) -> list[Finding]:
     from heurgen.audit.gate import check_limits, regressions
 
-    parameters = {s.vendor: s.parameters for s in module.selectors}
     found: list[Finding] = []
     for findings, notes in (
-        check_limits(result, limits, parameters) if limits is not None else ([], []),
-        regressions(before, result, parameters) if before is not None else ([], []),
+        check_limits(result, limits) if limits is not None else ([], []),
+        regressions(before, result) if before is not None else ([], []),
     ):
         note(notes)
         found += findings

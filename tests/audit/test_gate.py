@@ -16,8 +16,6 @@ from heurgen.ir.schema import to_json
 from tests.audit.learner import LOG, SPEC, load, module_of
 from tests.support.commands import run
 
-PARAMETERS = {"nvidia": ("BLOCK_M",), "amd": ("BLOCK_M",)}
-
 
 def choice(
     slowdown: float | None, row: int = 0, vendor: str = "nvidia", noise: float = 0.02, **more: str
@@ -27,7 +25,20 @@ def choice(
     device = more.get("device", "H200")
     best = (16,) if slowdown == 1.0 else (64,)
     return Choice(
-        f"s{row}", vendor, device, {"m": row}, (16,), best, slowdown, status, leaf, row, 0, 0, noise
+        f"s{row}",
+        vendor,
+        device,
+        {"m": row},
+        (16,),
+        best,
+        slowdown,
+        status,
+        leaf,
+        row,
+        0,
+        0,
+        noise,
+        ("BLOCK_M",),
     )
 
 
@@ -81,8 +92,8 @@ def test_limits_that_are_no_ratio_or_share_are_refused(text: str, expected: str)
 
 def test_a_figure_at_its_limit_passes_and_above_it_fails() -> None:
     one = score_of(choice(1.0), choice(1.5, 1))
-    assert check_limits(one, {"max": 1.5}, PARAMETERS) == ([], [])
-    (found,), _ = check_limits(one, {"max": 1.49}, PARAMETERS)
+    assert check_limits(one, {"max": 1.5}) == ([], [])
+    (found,), _ = check_limits(one, {"max": 1.49})
     assert (found.group, found.what, found.value) == ("nvidia", "max", 1.5)
     assert [o.scenario for o in found.scenarios] == ["s1"]
     assert found.to_text() == (
@@ -91,9 +102,7 @@ def test_a_figure_at_its_limit_passes_and_above_it_fails() -> None:
 
 
 def test_of_many_offenders_the_worst_are_named_and_the_rest_counted() -> None:
-    (found,), _ = check_limits(
-        score_of(*(choice(1.1 + i / 100, i) for i in range(30))), {"max": 1.05}, PARAMETERS
-    )
+    (found,), _ = check_limits(score_of(*(choice(1.1 + i / 100, i) for i in range(30))), {"max": 1.05})
     lines = found.to_text().splitlines()
     assert lines[1].startswith("  1.390x  scenario s29: ")
     assert lines[-1] == f"  and {30 - SHOWN} more"
@@ -103,48 +112,48 @@ def test_of_many_offenders_the_worst_are_named_and_the_rest_counted() -> None:
 
 def test_a_good_device_does_not_hide_a_bad_one() -> None:
     both = score_of(*(choice(1.0, i) for i in range(99)), choice(1.4, 100, device="A100"))
-    found, _ = check_limits(both, {"geomean": 1.1}, PARAMETERS)
+    found, _ = check_limits(both, {"geomean": 1.1})
     assert [f.group for f in found] == ["nvidia / A100"]
 
 
 def test_invalid_choices_are_offenders_even_where_nothing_else_is_measured() -> None:
-    found, _ = check_limits(score_of(choice(None)), {"invalid": 0.0, "max": 1.5}, PARAMETERS)
+    found, _ = check_limits(score_of(choice(None)), {"invalid": 0.0, "max": 1.5})
     assert [(f.what, f.value) for f in found] == [("invalid", 1.0), ("max", None)]
     assert "invalid (failed)" in found[0].to_text()
 
 
 def test_a_gate_that_can_check_nothing_fails() -> None:
     winners = score_of(choice(None, status="unknown", vendor="amd"))
-    found, notes = check_limits(winners, {"max": 1.5}, PARAMETERS)
+    found, notes = check_limits(winners, {"max": 1.5})
     assert [f.to_text() for f in found] == ["all: max is unknown, the limit is 1.5"]
     assert notes[0] == "amd: slowdown is unknown (winners only), not checked there: max"
     mixed = score_of(choice(None, status="unknown", vendor="amd"), choice(1.0, 1))
-    assert check_limits(mixed, {"max": 1.5}, PARAMETERS)[0] == []
+    assert check_limits(mixed, {"max": 1.5})[0] == []
 
 
 def test_choices_of_unknown_cost_are_not_invalid() -> None:
     winners = score_of(*(choice(None, i, status="unknown") for i in range(9)), choice(None, 9))
-    found, notes = check_limits(winners, {"invalid": 0.05, "max": 1.5}, PARAMETERS)
+    found, notes = check_limits(winners, {"invalid": 0.05, "max": 1.5})
     assert [f.to_text() for f in found] == [
         "nvidia: invalid 0.1000 is above 0.05\n  invalid (failed)  scenario s9: m=9; chose BLOCK_M=16 where "
         "BLOCK_M=64 won",
         "all: max is unknown, the limit is 1.5",
     ]
     assert notes[0] == "nvidia: slowdown is unknown (winners only), not checked there: max"
-    assert check_limits(winners, {"invalid": 0.1}, PARAMETERS) == ([], [])
+    assert check_limits(winners, {"invalid": 0.1}) == ([], [])
 
 
 def test_regressions_beyond_the_noise_of_their_scenario() -> None:
     old = score_of(choice(1.0), choice(1.0, 1), choice(1.0, 2), choice(None, 3))
     new = score_of(choice(1.019), choice(1.021, 1), choice(None, 2), choice(1.9, 3))
-    (found,), notes = regressions(old, new, PARAMETERS)
+    (found,), notes = regressions(old, new)
     assert notes == []
     assert [(o.scenario, o.slowdown, o.before) for o in found.scenarios] == [
         ("s2", None, 1.0),
         ("s1", 1.021, 1.0),
     ]
     noisy = score_of(choice(1.0), choice(1.021, 1, noise=0.05))
-    assert regressions(old, noisy, PARAMETERS)[0] == []
+    assert regressions(old, noisy)[0] == []
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +189,7 @@ def test_the_baseline_finds_the_worse_model_and_passes_the_same(models: Path) ->
     assert run("audit", small, LOG, *words, small).exit_code == 0
     spec, log, tables = load()
     old, new = score(module_of(spec, log, tables, 4), tables), score(module_of(spec, log, tables, 1), tables)
-    found, _ = regressions(old, new, {"nvidia": tables[0].parameters})
+    found, _ = regressions(old, new)
     before = {c.row: c.slowdown for c in old.choices}
     expected = sum(
         c.slowdown is None or c.slowdown > (before[c.row] or 9.9) * (1 + c.noise) for c in new.choices
