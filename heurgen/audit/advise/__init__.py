@@ -209,7 +209,7 @@ def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
         winners = _could_win(work, s, near[s], far[s])
         tied = _tied(work, s, chosen[s])
         gain = max([g for _, g in winners], default=0.0)
-        columns = [c for c, _ in winners] + ([c for c in tied if c is not None] if tied else [])
+        columns = [c for c, _ in winners] + tied
         if not columns:
             continue
         reasons = []
@@ -239,7 +239,7 @@ def _could_win(work: _Work, s: int, near: Ints, far: Floats) -> list[tuple[int, 
     best = int(np.where(np.isfinite(costs[s]), costs[s], np.inf).argmin())
     block = costs[near]
     finite = np.isfinite(block) & np.isfinite(block[:, best])[:, None]
-    weights = np.where(finite, 1.0 / (far + 0.05)[:, None] ** 2, 0.0)
+    weights = np.where(finite, 1.0 / (far + SOFT)[:, None] ** 2, 0.0)
     lead = np.where(finite, block[:, best][:, None] - np.where(np.isfinite(block), block, 0.0), 0.0)
     total = weights.sum(axis=0)
     enough = missing & (2 * finite.sum(axis=0) >= len(near)) & (total > 0)
