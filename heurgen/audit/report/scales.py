@@ -49,12 +49,9 @@ def _warp(kind: str, value: float) -> float:
     return math.log1p(max(value, 0.0)) if kind == "log1p" else value
 
 
-def number_scale(values: Sequence[float], extra: Sequence[float] = ()) -> Scale:
-    """An axis for numbers: logarithmic where they span more than a factor of 20, linear otherwise.
-
-    `extra` are values that the axis shows too, such as thresholds within the range.
-    """
-    finite = [_drawn(v) for v in (*values, *extra) if math.isfinite(v)]
+def number_scale(values: Sequence[float]) -> Scale:
+    """An axis for numbers: logarithmic where they span more than a factor of 20, linear otherwise."""
+    finite = [_drawn(v) for v in values if math.isfinite(v)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     if low == high:
         low, high = (low - 0.5, high + 0.5) if low < 1 else (low * 0.9, high * 1.1)
