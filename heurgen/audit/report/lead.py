@@ -12,6 +12,7 @@ from heurgen.audit import recorded
 from heurgen.audit.report.explorer import held_out_slowdowns, told, training_rows
 from heurgen.audit.report.headline import others
 from heurgen.audit.report.words import config_pairs, differing, pairs_text, share, shorten, times
+from heurgen.audit.worst import NOTICED
 from heurgen.base.errors import printable
 from heurgen.base.text import counted
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from heurgen.base.figures import Summary
 
 WORST = 6
-# Slowdowns below this read 1.000×.
-NOTICED = 1.0005
 Figures = tuple[tuple[str, str], ...]
 
 
