@@ -119,7 +119,9 @@ def device_forms(selector: Selector) -> list[str]:
     ]
     for form in found["compared"]:
         mark = " <- ships" if form["form"] == found["chosen"] else ""
-        lines.append(f"    {form['form']:{width}s}  {_figures(form)}, {_leaves(form['leaves'])}{mark}")
+        lines.append(
+            f"    {form['form']:{width}s}  {_figures(form)}, {counted(form['leaves'], 'leaf')}{mark}"
+        )
     if names := found["device_features"]:
         lines.append(f"    device features: {', '.join(names)}")
     each = "; ".join(
@@ -137,10 +139,6 @@ def _figures(record: Mapping[str, Any], brief: bool = False) -> str:
     text = f"geomean {mean:.4f}, p95 {record['p95_slowdown']:.3f}, max {record['max_slowdown']:.2f}"
     bad = record.get("invalid_share")
     return f"{text}, {share_text(bad)} invalid" if bad else text
-
-
-def _leaves(n: int) -> str:
-    return f"{n} {'leaf' if n == 1 else 'leaves'}"
 
 
 def passed_over(table: CostTable) -> list[str]:
