@@ -40,6 +40,7 @@ from heurgen.audit.report.words import (
     pretty,
     share,
     times,
+    value_text,
 )
 from heurgen.audit.score import Choice, Score, figures
 from heurgen.base.errors import printable
@@ -183,8 +184,8 @@ def report(given: Given, detail: Detail) -> Page:
     same = recorded.is_training_log(module, given.log)
     found = views(module, given.tables, given.score)
     largest = sorted(found, key=lambda v: -len(v.rows))[: detail.sections]
-    drawn = [v for v in found if any(v is w for w in largest)]
-    sections = tuple(_section(given, view, f"s{i}", detail, same) for i, view in enumerate(drawn))
+    kept = [v for v in found if any(v is w for w in largest)]
+    sections = tuple(_section(given, view, f"s{i}", detail, same) for i, view in enumerate(kept))
     keys = {(s.vendor, s.device): s.key for s in sections}
     known = any(v.known for v in found)
     return Page(
@@ -228,10 +229,10 @@ def _overview(
         shared = others(view)
         if shared and id(view.selector) not in told:
             told.add(id(view.selector))
-            views = [v for v in found if v.selector is view.selector]
+            alike = [v for v in found if v.selector is view.selector]
             name = f"{view.vendor}: the selector{shared}"
             yield OverviewRow(
-                name, "", cells(held, known), _on_log([c for v in views for c in v.choices], known)
+                name, "", cells(held, known), _on_log([c for v in alike for c in v.choices], known)
             )
         key = keys.get((view.vendor, view.device), "")
         own = cells(_of_one_device(view, same) if shared else held, known)
@@ -363,7 +364,7 @@ def _uses(view: View, summary: Summary) -> list[UseRow]:
 
 def change_row(change: Change) -> ChangeRow:
     """A change as the page tells it."""
-    arrows = ", ".join(f"{n} {_word(a)} → {_word(b)}" for n, (a, b) in change.differing.items())
+    arrows = ", ".join(f"{n} {value_text(a)} → {value_text(b)}" for n, (a, b) in change.differing.items())
     where = change.vendor if change.device is None else f"{change.vendor} / {change.device}"
     region = " and ".join(map(pretty, change.region)) or "every launch"
     gain = change.gain
@@ -392,7 +393,3 @@ def _gain(gain: float | None) -> str:
     if 0.9995 <= gain < 1.0005:
         return "equal"
     return f"{gain:.3f}× faster" if gain > 1 else f"{1 / gain:.3f}× slower"
-
-
-def _word(value: ir.Value) -> str:
-    return "none" if value is None else str(value)

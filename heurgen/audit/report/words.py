@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
 
 from heurgen import ir
 from heurgen.audit.regions import Region, region_texts
@@ -37,7 +37,7 @@ def short(value: ir.Value) -> str:
     return shorten(value_text(value))
 
 
-def pairs_text(values: dict[str, Any] | Any) -> str:
+def pairs_text(values: Mapping[str, ir.Value]) -> str:
     return " ".join(f"{k}={short(v)}" for k, v in values.items())
 
 
