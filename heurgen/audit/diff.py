@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from heurgen import ir
 from heurgen.audit.regions import flags_of, leaf_regions, region_texts
-from heurgen.audit.score import Choice, leaf_counts, numbered_leaf, score
+from heurgen.audit.score import Choice, group_name, leaf_counts, numbered_leaf, score
 from heurgen.base.errors import ModelError, printable, quoted
 from heurgen.base.text import counted, ratio
 from heurgen.ir import passes
@@ -107,8 +107,7 @@ class Diff:
         if not self.changes:
             return "\n".join([*lines, "no region changes config"])
         for (vendor, device), group in _grouped(self.changes).items():
-            name = vendor if device is None else f"{vendor} / {device}"
-            head = f"{printable(name)}: {counted(len(group), 'region')} with another config"
+            head = f"{printable(group_name(vendor, device))}: {counted(len(group), 'region')} with another config"
             if self.with_log and vendor in self.gains:
                 scenarios = [s for c in self.changes if c.vendor == vendor for s in c.scenarios]
                 head += f"; over all scenarios of the log {_gain_text(self.gains[vendor])}"

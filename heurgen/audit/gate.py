@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heurgen.audit.score import INVALID, Choice, Score
+from heurgen.audit.score import INVALID, Choice, Score, group_name
 from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.base.figures import Summary
 from heurgen.base.text import counted
@@ -131,7 +131,7 @@ def check_limits(score: Score, limits: Mapping[str, float]) -> tuple[list[Findin
             notes.append(
                 f"{group}: slowdown is unknown (winners only), not checked there: {', '.join(unknown)}"
             )
-        members = [c for c in score.choices if group in (c.vendor, f"{c.vendor} / {c.device}")]
+        members = [c for c in score.choices if group in (c.vendor, group_name(c.vendor, c.device))]
         found += _broken(group, summary, members, limits)
     for name, limit in limits.items():
         if all(_value(summary, name) is None for summary in score.groups.values()):
@@ -189,7 +189,7 @@ def regressions(old: Score, new: Score) -> tuple[list[Finding], list[str]]:
         if earlier is None or "unknown" in (choice.status, earlier.status):
             unknown += 1
         elif is_regression(earlier, choice):
-            group = f"{choice.vendor} / {choice.device}"
+            group = group_name(choice.vendor, choice.device)
             parts.setdefault(group, []).append(offender(choice, earlier.slowdown))
     found = []
     for group in sorted(parts):

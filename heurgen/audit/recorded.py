@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from heurgen import ir
+from heurgen.audit.score import group_name
 from heurgen.base.errors import printable
 from heurgen.base.figures import Summary
 from heurgen.base.text import percent, slowdown_text, table
@@ -131,8 +132,7 @@ def held_out_by_name(module: ir.HeuristicModule) -> dict[str, Summary]:
             figures = Summary(figures.n_scenarios, agreement=figures.agreement)
         told_of = figures.invalid_share if selector.costs_known else figures.agreement
         if told_of is not None:  # a record of the mean alone is no row of figures
-            name = selector.vendor if selector.device is None else f"{selector.vendor} / {selector.device}"
-            found[name] = figures
+            found[group_name(selector.vendor, selector.device)] = figures
     return found
 
 

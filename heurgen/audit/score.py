@@ -241,11 +241,16 @@ def _check_columns(module: ir.HeuristicModule, table: CostTable) -> None:
         )
 
 
+def group_name(vendor: str, device: str | None) -> str:
+    """What `Score.groups` calls a device, or (None) all of a vendor's."""
+    return vendor if device is None else f"{vendor} / {device}"
+
+
 def _groups(choices: list[Choice]) -> dict[str, Summary]:
     parts: dict[str, list[Choice]] = {}
     for choice in choices:
         parts.setdefault(choice.vendor, []).append(choice)
-        parts.setdefault(f"{choice.vendor} / {choice.device}", []).append(choice)
+        parts.setdefault(group_name(choice.vendor, choice.device), []).append(choice)
     return {name: figures(parts[name]) for name in sorted(parts)}
 
 

@@ -42,7 +42,7 @@ from heurgen.audit.report.words import (
     times,
     value_text,
 )
-from heurgen.audit.score import Choice, Score, figures
+from heurgen.audit.score import Choice, Score, figures, group_name
 from heurgen.base.errors import printable
 from heurgen.base.figures import Summary
 
@@ -196,7 +196,7 @@ def report(given: Given, detail: Detail) -> Page:
         overview=tuple(_overview(found, keys, known, same)),
         overall=overall(found, same),
         sections=sections,
-        left_out=tuple(f"{v.vendor} / {v.device}" for v in found if (v.vendor, v.device) not in keys),
+        left_out=tuple(group_name(v.vendor, v.device) for v in found if (v.vendor, v.device) not in keys),
         provenance=model_facts(module),
         log=log_facts(given.log, same),
         n_scenarios=given.log.n_scenarios - n_dropped(given.log),
@@ -365,13 +365,19 @@ def _uses(view: View, summary: Summary) -> list[UseRow]:
 def change_row(change: Change) -> ChangeRow:
     """A change as the page tells it."""
     arrows = ", ".join(f"{n} {value_text(a)} → {value_text(b)}" for n, (a, b) in change.differing.items())
-    where = change.vendor if change.device is None else f"{change.vendor} / {change.device}"
     region = " and ".join(map(pretty, change.region)) or "every launch"
     gain = change.gain
     lost = any(s.old is not None and s.new is None for s in change.scenarios)
     worse = lost or (gain is not None and gain < 0.9995)
     told = f"{_gain(gain)}{but_for(gain, change.scenarios)}"
-    return ChangeRow(where, region, printable(arrows), len(change.scenarios), told, worse)
+    return ChangeRow(
+        group_name(change.vendor, change.device),
+        region,
+        printable(arrows),
+        len(change.scenarios),
+        told,
+        worse,
+    )
 
 
 def gain_lines(diff: Diff | None, trained: bool) -> tuple[str, ...]:

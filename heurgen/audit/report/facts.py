@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from heurgen import ir
+from heurgen.audit.score import group_name
 from heurgen.base.errors import printable
 from heurgen.base.text import counted
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def model_facts(module: ir.HeuristicModule) -> tuple[tuple[str, str], ...]:
     rows = [(printable(k).replace("_", " "), _flat(v)) for k, v in module.provenance.items()]
     for selector in module.selectors:
-        name = selector.vendor if selector.device is None else f"{selector.vendor} / {selector.device}"
+        name = group_name(selector.vendor, selector.device)
         n_leaves = sum(1 for _ in ir.leaves(selector.tree))
         size = f"{counted(n_leaves, 'leaf')}, depth {ir.depth(selector.tree)}"
         seen = (counted(selector.n_scenarios, "scenario"), counted(selector.n_measurements, "measurement"))
