@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heurgen.audit.score import typed
 from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.figures import Summary, summarise
 from heurgen.ir import Value
@@ -88,13 +89,13 @@ def _of_rows(rows: Codes, log: TuningLog, spec: KernelSpec, tables: Sequence[Cos
     marked = {_log_key(log, scenario): _log_config(log, spec, config) for scenario, config in own.items()}
     found = {}
     for table in _whole(tables):
-        where = {_key(c): i for i, c in enumerate(table.configs)}
+        where = {typed(c): i for i, c in enumerate(table.configs)}
         places = []
         for s in range(table.n_scenarios):
             values = tuple(table.features_of(s).values())
             config_values = marked.get((table.vendor, table.device[s], table.scenario[s], values), {})
             wanted = tuple(config_values.get(p) for p in table.parameters)
-            places.append(where.get(_key(wanted), -1) if config_values else -1)
+            places.append(where.get(typed(wanted), -1) if config_values else -1)
         found[table.vendor] = np.array(places, dtype=np.int64)
     return found
 
@@ -143,10 +144,6 @@ def _parsed(text: str, spec: KernelSpec) -> dict[str, Value]:
 
 def _whole(tables: Sequence[CostTable]) -> list[CostTable]:
     return [t for t in tables if t.device_name is None]
-
-
-def _key(config: Sequence[Value]) -> tuple[tuple[str, Value], ...]:
-    return tuple((type(v).__name__, v) for v in config)
 
 
 def _same(a: Value, b: Value) -> bool:

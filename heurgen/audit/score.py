@@ -167,8 +167,8 @@ def leaf_counts(tree: ir.Node) -> dict[int, int]:
 def config_columns(selector: ir.Selector, table: CostTable) -> list[int | None]:
     """The column of the table that holds each of the selector's configs; None where none does."""
     order = [selector.parameters.index(p) for p in table.parameters]
-    index = {_key(c): i for i, c in enumerate(table.configs)}
-    return [index.get(_key([config[i] for i in order])) for config in selector.configs]
+    index = {typed(c): i for i, c in enumerate(table.configs)}
+    return [index.get(typed([config[i] for i in order])) for config in selector.configs]
 
 
 def _choice(table: CostTable, s: int, route: _Route) -> Choice:
@@ -207,7 +207,8 @@ def _first_min(times: Any) -> int:
     return min((t, i) for i, t in enumerate(times.tolist()) if t == t)[1]
 
 
-def _key(config: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
+def typed(config: Sequence[ir.Value]) -> tuple[tuple[str, ir.Value], ...]:
+    """A config to compare and to look up: 1, 1.0 and True are three values."""
     return tuple((type(v).__name__, v) for v in config)
 
 

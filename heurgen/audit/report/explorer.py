@@ -25,6 +25,7 @@ from heurgen.audit.report.heat import heat
 from heurgen.audit.report.parameters import parameter_trees
 from heurgen.audit.report.scales import Scale, compact, shortened
 from heurgen.audit.report.words import value_text
+from heurgen.audit.score import typed
 from heurgen.base.errors import printable
 from heurgen.base.text import rounded
 from heurgen.ir import expr
@@ -183,10 +184,7 @@ def _values(view: View, name: str) -> list[float | int]:
 
 def _shipped(view: View, best: ir.Config) -> int:
     """The selector's number of the winning config; -1 where it does not ship."""
-    configs = view.selector.configs
-    return next(
-        (i for i, c in enumerate(configs) if [(type(v), v) for v in c] == [(type(v), v) for v in best]), -1
-    )
+    return next((i for i, c in enumerate(view.selector.configs) if typed(c) == typed(best)), -1)
 
 
 def _median(view: View, rows: Sequence[int]) -> int:
