@@ -378,8 +378,8 @@ def _with_limits(column: Column, values: list[str]) -> Column:
     """Units and limits that the name of a well-known feature implies, where the data agree."""
     unit = column_names.unit(column.name) or column.unit
     if column.type in ("int", "float") and column_names.is_share(column.name):
-        numbers = [float(v) for v in values]
-        if min(numbers) >= 0 and max(numbers) <= 1:
+        shares = [float(v) for v in values]
+        if min(shares) >= 0 and max(shares) <= 1:
             return replace(column, type="float", min=0, max=1)
     if column.type == "int" and column_names.unit(column.name) and min(map(int, values)) >= 1:
         return replace(column, min=1, unit=unit)

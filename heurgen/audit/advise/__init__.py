@@ -190,11 +190,7 @@ def _reasons(
 def _configs(work: _Work, near: Sequence[int]) -> tuple[Mapping[str, ir.Value], ...]:
     """The configs that ship, and those near the best in the nearest scenarios; the rest is not worth a launch."""
     columns = [c for c in work.columns if c >= 0] + promising(work.table.log_slowdown, near)
-    return tuple(_settings(work, c) for c in list(dict.fromkeys(columns))[:_MAX_CONFIGS])
-
-
-def _settings(work: _Work, column: int) -> dict[str, ir.Value]:
-    return dict(zip(work.table.parameters, work.table.configs[column], strict=True))
+    return tuple(work.table.config_of(c) for c in list(dict.fromkeys(columns))[:_MAX_CONFIGS])
 
 
 # --- measured scenarios -----------------------------------------------------------------------------------
@@ -220,7 +216,7 @@ def _revisits(work: _Work, chosen: Sequence[int | None]) -> list[Advice]:
         if tied:
             reasons.append("the choice and the best are a tie within the noise: measure both again")
         features = work.table.features_of(s)
-        settings = tuple(_settings(work, c) for c in dict.fromkeys(columns))
+        settings = tuple(work.table.config_of(c) for c in dict.fromkeys(columns))
         score = max(gain, 0.1 * float(work.table.noise[s]) if tied else 0.0) * float(serves[s])
         found.append(Advice(features, settings, score, tuple(reasons), work.table.scenario[s]))
     return sorted(found, key=lambda a: -a.score)
