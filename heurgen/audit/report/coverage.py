@@ -18,7 +18,7 @@ from heurgen.base.errors import literal
 from heurgen.base.text import counted, number_text
 
 if TYPE_CHECKING:
-    from heurgen.logs.costs import Floats
+    from heurgen.logs.costs import Floats, TableColumn
 
 WIDTH = 340
 _EDGE, _TALL = 6, 34
@@ -54,9 +54,8 @@ class Coverage:
 def coverage(module: ir.HeuristicModule, view: View, flags: tuple[str, ...]) -> Coverage:
     strips, holes = [], []
     for column in view.table.columns:
-        values = column_values(view, column.name)
         feature = next((f for f in module.columns if f.name == column.name), None)
-        strip, found = _strip(view, feature, column.name, values)
+        strip, found = _strip(view, feature, column)
         strips.append(strip)
         holes += found
     holes += _thin_leaves(view, flags)
@@ -64,9 +63,9 @@ def coverage(module: ir.HeuristicModule, view: View, flags: tuple[str, ...]) -> 
 
 
 def _strip(
-    view: View, feature: ir.Feature | ir.Derived | None, name: str, values: Floats
+    view: View, feature: ir.Feature | ir.Derived | None, column: TableColumn
 ) -> tuple[Strip, list[str]]:
-    column = next(c for c in view.table.columns if c.name == name)
+    name, values = column.name, column_values(view, column.name)
     flags = ("false", "true") if column.type == "bool" else ()
     labels = column.values if column.type == "category" else flags
     scale = category_scale(labels) if labels else number_scale(values.tolist())
