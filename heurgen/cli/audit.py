@@ -14,12 +14,12 @@ import click
 from heurgen.base.errors import UsageError, printable
 from heurgen.base.text import counted
 from heurgen.cli.common import (
-    Command,
     examples,
     finish,
     json_option,
     logs_argument,
     note,
+    option_group,
     path_argument,
     print_json,
     say,
@@ -76,29 +76,25 @@ def _read_log(
     return kernel, log, tables
 
 
-def _audit_options(command: Command) -> Command:
-    options = (
-        click.option("--html", metavar="REPORT.html", help="Write the report: one page that loads nothing."),
-        click.option(
-            "--fail-above",
-            metavar="LIMITS",
-            help="Exit 1 above geomean=, p95=, max= (slowdowns) or invalid= (a share), for any vendor or device.",
-        ),
-        click.option(
-            "--baseline",
-            metavar="OLD.json",
-            help="Exit 1 where a scenario is slower than with this model, beyond the measured noise.",
-        ),
-        click.option(
-            "--default",
-            "defaults",
-            metavar="CONFIG",
-            help="Today's defaults: name=value,... or a log column that is true for them (if absent: 'default').",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_audit_options = option_group(
+    click.option("--html", metavar="REPORT.html", help="Write the report: one page that loads nothing."),
+    click.option(
+        "--fail-above",
+        metavar="LIMITS",
+        help="Exit 1 above geomean=, p95=, max= (slowdowns) or invalid= (a share), for any vendor or device.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="OLD.json",
+        help="Exit 1 where a scenario is slower than with this model, beyond the measured noise.",
+    ),
+    click.option(
+        "--default",
+        "defaults",
+        metavar="CONFIG",
+        help="Today's defaults: name=value,... or a log column that is true for them (if absent: 'default').",
+    ),
+)
 
 
 @click.command(

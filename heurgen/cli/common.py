@@ -212,6 +212,17 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+def option_group(*given: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Options of a command in one, shown in their order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return add
+
+
 def path_argument(name: str) -> Callable[[Command], Command]:
     return click.argument(name.lower(), metavar=name)
 

@@ -8,12 +8,12 @@ import click
 
 from heurgen.base.errors import EmitError
 from heurgen.cli.common import (
-    Command,
     examples,
     files_data,
     json_option,
     logs_argument,
     note,
+    option_group,
     output_option,
     print_json,
     progress,
@@ -26,54 +26,50 @@ if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable
 
 
-def _fit_options(command: Command) -> Command:
-    options = (
-        click.option(
-            "--strategy",
-            type=click.Choice(("auto", "joint", "per-parameter", "optimal")),
-            default="auto",
-            show_default=True,
-            help="How trees are learnt.",
-        ),
-        click.option(
-            "--max-depth",
-            type=click.IntRange(1, 16),
-            help="Most tests on a path, but for what answers unknown categories.",
-        ),
-        click.option(
-            "--max-leaves",
-            type=click.IntRange(1),
-            help="Most leaves of a tree, but for what answers unknown categories.",
-        ),
-        click.option(
-            "--max-configs",
-            type=click.IntRange(1),
-            help="Most distinct configs, but for what answers unknown categories: each is a compiled kernel. "
-            "Default: auto chooses, up to 64.",
-        ),
-        click.option(
-            "--prefer",
-            type=click.Choice(("accuracy", "small")),
-            default="accuracy",
-            show_default=True,
-            help="What auto trades for what.",
-        ),
-        click.option(
-            "--tail",
-            type=click.FloatRange(0, 100),
-            help="What a slowdown beyond 1.1x counts extra. Default: auto takes 1 where p95 gains and the mean holds.",
-        ),
-        click.option(
-            "--shortlist",
-            type=click.IntRange(0, 64),
-            default=0,
-            metavar="K",
-            help="Also learn the K configs to try in every region.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_fit_options = option_group(
+    click.option(
+        "--strategy",
+        type=click.Choice(("auto", "joint", "per-parameter", "optimal")),
+        default="auto",
+        show_default=True,
+        help="How trees are learnt.",
+    ),
+    click.option(
+        "--max-depth",
+        type=click.IntRange(1, 16),
+        help="Most tests on a path, but for what answers unknown categories.",
+    ),
+    click.option(
+        "--max-leaves",
+        type=click.IntRange(1),
+        help="Most leaves of a tree, but for what answers unknown categories.",
+    ),
+    click.option(
+        "--max-configs",
+        type=click.IntRange(1),
+        help="Most distinct configs, but for what answers unknown categories: each is a compiled kernel. "
+        "Default: auto chooses, up to 64.",
+    ),
+    click.option(
+        "--prefer",
+        type=click.Choice(("accuracy", "small")),
+        default="accuracy",
+        show_default=True,
+        help="What auto trades for what.",
+    ),
+    click.option(
+        "--tail",
+        type=click.FloatRange(0, 100),
+        help="What a slowdown beyond 1.1x counts extra. Default: auto takes 1 where p95 gains and the mean holds.",
+    ),
+    click.option(
+        "--shortlist",
+        type=click.IntRange(0, 64),
+        default=0,
+        metavar="K",
+        help="Also learn the K configs to try in every region.",
+    ),
+)
 
 
 @click.command(epilog=examples("heurgen train log.csv --spec kernel.toml -o model.json"))
