@@ -19,8 +19,8 @@ from heurgen.trees.guards import limits
 from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.learn import one_thread
 from heurgen.trees.options import FitOptions
-from heurgen.trees.problem import Floats, column_order, device_of, groups, problem
-from heurgen.trees.regime import regime
+from heurgen.trees.problem import UNIT, Floats, Problem, column_order, device_of, groups, problem
+from heurgen.trees.regime import Regime, regime, ruled
 
 # Splits into folds: the finalists' are not those that made them finalists.
 SCREEN, FINAL = range(1), range(1, 4)
@@ -139,22 +139,32 @@ def with_derived(table: CostTable, found: Mapping[str, Floats]) -> CostTable:
 def held_out(table: CostTable, repeats: range) -> Floats:
     """Held-out costs of every scenario, one block a repeat."""
     p = problem(table)
-    r, group = regime(p, FitOptions(), device_of(table, p)), groups(p)
-    limit = constants.LEARNER.invalid
+    r = regime(p, FitOptions(), device_of(table, p))
+    if r.by_chance or r.searched:
+        p = ruled(table, p.index, r, p.configs)
+    return np.concatenate([_held_out(table, p, r, repeat) for repeat in repeats])
+
+
+def _held_out(table: CostTable, p: Problem, r: Regime, repeat: int) -> Floats:
+    """Of one division into folds. Where a log is learnt from estimates of what was not measured, they judge, too: one
+    half of the choices would count as invalid by chance, and that hides what a column gains.
+    """
+    limit, group = constants.LEARNER.invalid, groups(p)
     settings = Settings(min(CONFIGS, r.counts[-1]), constants.LEARNER.price, r.max_depth, r.max_leaves)
-    found = []
-    for repeat in repeats:
-        fold = (np.random.RandomState(repeat).permutation(int(group.max()) + 1) % FOLDS)[group]
-        loss = np.zeros(table.n_scenarios)
-        for k in range(FOLDS):
-            part, test = problem(table, p.index[fold != k], p.configs), p.index[fold == k]
-            small = joint.prepared(part, joint.pool(part, r).best(settings), r, settings)
-            tree = joint.finish(small, joint.grown(small, settings), settings, limits(small))
-            chosen = held_out_choices(table, Fitted(small, tree), test)
-            cost = table.log_slowdown[test, chosen]
-            loss[test] = np.where(np.isfinite(cost), np.minimum(cost, limit), limit)
-        found.append(loss)
-    return np.concatenate(found)
+    truth = p.cost / UNIT if p.guessed else table.log_slowdown[np.ix_(p.index, p.configs)]
+    column = np.argsort(p.configs)
+    fold = (np.random.RandomState(repeat).permutation(int(group.max()) + 1) % FOLDS)[group]
+    loss = np.zeros(table.n_scenarios)
+    for k in range(FOLDS):
+        rows, test = p.index[fold != k], p.index[fold == k]
+        part = ruled(table, rows, r, p.configs) if p.guessed else problem(table, rows, p.configs)
+        small = joint.prepared(part, joint.pool(part, r).best(settings), r, settings)
+        tree = joint.finish(small, joint.grown(small, settings), settings, limits(small))
+        chosen = held_out_choices(table, Fitted(small, tree), test)
+        at = column[np.searchsorted(p.configs, chosen, sorter=column)]
+        cost = truth[np.flatnonzero(fold == k), at]
+        loss[test] = np.where(np.isfinite(cost), np.minimum(cost, limit), limit)
+    return loss
 
 
 def mean_of(x: Floats) -> float:

@@ -116,6 +116,18 @@ def test_they_are_taken_where_they_pay() -> None:
     assert found["with"] < 0.7 * found["without"]
 
 
+def test_a_random_search_is_asked_by_estimates() -> None:
+    """Three choices of ten were not measured, each 20x if it counted so."""
+    whole = tiles(300)
+    gaps = np.random.RandomState(0).rand(*whole.times.shape) < 0.3
+    gaps[gaps.all(axis=1), 0] = False
+    table = made([M, N], whole.X, np.where(gaps, np.nan, whole.times))
+    trial = products.tried(table, products.products(table))
+    assert trial is not None
+    assert trial.pays
+    assert trial.with_them < trial.without < 1.3
+
+
 def test_zeros_beyond_the_scenarios_that_decide_are_as_generated_code_has_them() -> None:
     many = tiles(400)
     X = many.X.copy()
