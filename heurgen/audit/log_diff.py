@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from heurgen.base.errors import LogError, printable
 from heurgen.base.text import counted
 from heurgen.ir import Value
-from heurgen.logs.costs import CostTable, Floats
+from heurgen.logs.costs import CostTable
 
 _SHOWN = 20
 
@@ -88,8 +86,8 @@ def diff_logs(
                 continue
             common += 1
             was, row = found
-            winner = was.configs[_best(was.times[row])]
-            column, best = number.get(winner), _best(table.times[s])
+            winner = was.configs[was.best(row)]
+            column, best = number.get(winner), table.best(s)
             known = table.costs_known and column is not None
             log = float(table.log_slowdown[s, column]) if known else math.inf
             loss = math.exp(log) if math.isfinite(log) else None
@@ -120,7 +118,3 @@ def diff_logs(
 
 def _place(table: CostTable, row: int) -> tuple[object, ...]:
     return table.vendor, table.device[row], tuple(table.features_of(row).items())
-
-
-def _best(times: Floats) -> int:
-    return int(np.where(np.isfinite(times), times, np.inf).argmin())

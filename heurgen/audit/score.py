@@ -175,7 +175,7 @@ def _choice(table: CostTable, s: int, route: _Route) -> Choice:
     row = table.features_of(s)
     leaf, leaf_index = route.leaf(row)
     chosen, config = route.selector.configs[leaf.config], route.columns[leaf.config]
-    best = table.configs[int(_first_min(table.times[s]))]
+    best = table.configs[table.best(s)]
     slowdown, status = None, "unmeasured"
     time = math.nan if config is None else float(table.times[s, config])
     if math.isinf(time):
@@ -200,11 +200,6 @@ def _choice(table: CostTable, s: int, route: _Route) -> Choice:
         float(table.noise[s]),
         route.selector.parameters,
     )
-
-
-def _first_min(times: Any) -> int:
-    """Index of the smallest time, NaN left out; ties go to the first config."""
-    return min((t, i) for i, t in enumerate(times.tolist()) if t == t)[1]
 
 
 def typed(config: Sequence[ir.Value]) -> tuple[tuple[str, ir.Value], ...]:

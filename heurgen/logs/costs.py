@@ -116,6 +116,10 @@ class CostTable:
             }
         )
 
+    def best(self, row: int) -> int:
+        """The column of a scenario's fastest config; of equal ones the first."""
+        return int(np.where(np.isfinite(self.times[row]), self.times[row], np.inf).argmin())
+
     def config_of(self, column: int) -> dict[str, Value]:
         return dict(zip(self.parameters, self.configs[column], strict=True))
 

@@ -79,8 +79,7 @@ def _apart(table: CostTable, row: int, other: int) -> bool:
 
 def _lost(table: CostTable, row: int, other: int) -> float:
     """Log-slowdown on `row` of what is best on `other`; infinite where it failed there, 0 where it was not measured."""
-    best = np.where(np.isfinite(table.times[other]), table.times[other], np.inf)
-    found = float(table.log_slowdown[row, int(best.argmin())])
+    found = float(table.log_slowdown[row, table.best(other)])
     return 0.0 if math.isnan(found) else found
 
 

@@ -232,7 +232,7 @@ def _could_win(work: _Work, s: int, near: Ints, far: Floats) -> list[tuple[int, 
     missing = np.isnan(costs[s])
     if not missing.any():
         return []
-    best = int(np.where(np.isfinite(costs[s]), costs[s], np.inf).argmin())
+    best = work.table.best(s)
     block = costs[near]
     finite = np.isfinite(block) & np.isfinite(block[:, best])[:, None]
     weights = np.where(finite, 1.0 / (far + SOFT)[:, None] ** 2, 0.0)
@@ -248,7 +248,5 @@ def _tied(work: _Work, s: int, column: int | None) -> list[int]:
     """The choice and the best config where they differ by less than the noise, but not by nothing."""
     if column is None:
         return []
-    costs = work.table.log_slowdown[s]
-    best = int(np.where(np.isfinite(costs), costs, np.inf).argmin())
-    lead = costs[column]
+    best, lead = work.table.best(s), work.table.log_slowdown[s, column]
     return [column, best] if best != column and 0 < lead <= work.table.noise[s] else []
