@@ -32,14 +32,12 @@ def successes(cells: Cells, spec: KernelSpec) -> Bools:
 
     A time that is a word of [log] failures is a failure whatever the status; a winner needs no time.
     """
-    column, good = (
-        _rows_with(cells, spec.log.time, [""]),
-        _rows_with(cells, spec.log.status, spec.log.success),
-    )
+    timeless = _rows_with(cells, spec.log.time, [""])
+    good = _rows_with(cells, spec.log.status, spec.log.success)
     absent = (
         cells.codes[spec.log.status] == ABSENT if spec.log.status in cells.codes else np.ones(cells.n, bool)
     )
-    ok = np.where(absent, spec.log.winners_only | ~column, good)
+    ok = np.where(absent, spec.log.winners_only | ~timeless, good)
     return np.asarray(ok & ~_failure_words(cells, spec))
 
 

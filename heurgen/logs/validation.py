@@ -328,15 +328,13 @@ def report(found: Validation) -> str:
     lines = [f"{found.kernel}: {found.measurements} measurements, {found.failures} of them failures"]
     lines += _table_lines([*found.vendors, *found.devices])
     lines += _spread_lines(found)
-    lines += [f"failures: {_shown(s) or '(blank status)'} {n}" for s, n in found.failures_by_status.items()]
+    lines += [
+        f"failures: {printable(s) or '(blank status)'} {n}" for s, n in found.failures_by_status.items()
+    ]
     lines += [f"{v}: one config a scenario (winners only): slowdowns are unknown" for v in found.winners_only]
     lines.append(f"conflicts: {len(found.conflicts) or 'none'}")
     lines += [line for c in found.conflicts for line in _conflict_lines(c)]
     return "\n".join(lines)
-
-
-def _shown(text: object) -> str:
-    return printable(text)
 
 
 def _table_lines(groups: Sequence[GroupCounts]) -> list[str]:
@@ -344,7 +342,7 @@ def _table_lines(groups: Sequence[GroupCounts]) -> list[str]:
     head += ["near ties", "noise"]
     rows = []
     for g in groups:
-        name = g.vendor if g.device is None else f"  {g.vendor}, {_shown(g.device)}"
+        name = g.vendor if g.device is None else f"  {g.vendor}, {printable(g.device)}"
         share = f"{g.missing} ({g.missing_share:.1%})"
         counts = [
             g.scenarios,
@@ -381,17 +379,17 @@ def _spread(counts: list[int], noun: str) -> str:
 def _conflict_lines(conflict: Conflict) -> list[str]:
     features = _pairs(conflict.features)
     lines = [
-        f"  {conflict.vendor}, {_shown(conflict.device)}: {conflict.n_scenarios} scenarios with {features}"
+        f"  {conflict.vendor}, {printable(conflict.device)}: {conflict.n_scenarios} scenarios with {features}"
     ]
     for i in (0, 1):
         loss = conflict.losses[i]
         other = "fails" if loss is None else f"is {loss:.1%} slower"
         lines.append(
-            f"    scenario {_shown(conflict.scenarios[i])}: {_pairs(conflict.winners[i])} wins, "
+            f"    scenario {printable(conflict.scenarios[i])}: {_pairs(conflict.winners[i])} wins, "
             f"the other's winner {other} (noise {conflict.noise[i]:.1%})"
         )
     return lines
 
 
 def _pairs(values: Mapping[str, Value]) -> str:
-    return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+    return ", ".join(f"{name}={printable(value)}" for name, value in values.items())
