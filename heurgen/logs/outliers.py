@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from heurgen.base.errors import printable
 from heurgen.ir import Config
-from heurgen.logs.costs import repeats
+from heurgen.logs.costs import Floats, repeats
 from heurgen.logs.outcomes import UNTIMED
 from heurgen.logs.tuning_log import TuningLog
 
@@ -30,7 +30,6 @@ _SAME = 1.05
 # Less is no yardstick: a median of two is as far off as either, nine of ten are not to be had of fewer.
 _NEIGHBOURS = 3
 _SCENARIOS = 10
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,12 @@ from numpy.typing import NDArray
 from heurgen.audit.advise.rank import next_scenarios
 from heurgen.audit.advise.scale import scale_over
 from heurgen.ir import ColumnType
-from heurgen.logs.costs import TableColumn
+from heurgen.logs.costs import Floats, Ints, TableColumn
 from heurgen.trees import quick
 from heurgen.trees.configs import choose as choose_configs
 from heurgen.tune.matrix import Matrix
 from heurgen.tune.protocol import Scenario
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 # Scenarios of the first step, and of the first two: this share of all at least or at most, at least so many.

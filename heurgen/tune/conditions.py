@@ -55,7 +55,7 @@ def nvml_reader(uuid: str) -> Callable[[], Reading | None]:
     return read
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Conditions:
     """The readings of one kind of device over a sweep: one after every scenario, while its clocks are up."""
 
@@ -67,15 +67,18 @@ class Conditions:
         for name in ("sm_mhz", "memory_mhz", "celsius"):
             values = [getattr(r, name) for r in self.readings] + list(before.get(name, []))
             table[name] = [min(values), max(values)]
-        counts = Counter(throttle for r in self.readings for throttle in r.throttles)
-        earlier = before.get("throttled", {})
+        counts, earlier = self._throttles(), before.get("throttled", {})
         names = sorted({*counts, *earlier})
         table["throttled"] = {name: counts[name] + int(earlier.get(name, 0)) for name in names}
         return table
 
+    def _throttles(self) -> Counter[str]:
+        """How many readings have each reason."""
+        return Counter(throttle for r in self.readings for throttle in r.throttles)
+
     def note(self, device: str) -> str | None:
         """What a run that throttled says of itself."""
-        counts = Counter(throttle for r in self.readings for throttle in r.throttles)
+        counts = self._throttles()
         if not counts:
             return None
         reasons = ", ".join(f"{name} in {n}" for name, n in sorted(counts.items()))

@@ -10,7 +10,7 @@ not the sweep. Tests use executors without processes; both engines pass one set 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from heurgen.base.errors import UsageError, quoted
 from heurgen.tune.compilers import Compiled, CompileJob
@@ -100,7 +100,7 @@ class LocalEngine:
         self._executor.close()
 
 
-def engine_named(name: str, target: str, kind: str) -> Any:
+def engine_named(name: str, target: str, kind: str) -> Engine:
     """The engine that `--engine` asks for: "local", "ray" or "ray://ADDRESS".
 
     Raises:
