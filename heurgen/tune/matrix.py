@@ -7,7 +7,6 @@ come first: a good best-so-far is what ends the losers early.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import statistics
 from bisect import insort
@@ -21,7 +20,7 @@ from heurgen.tune.conditions import Conditions
 from heurgen.tune.launches import Launch, Tally, launches_of, left_out
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.resume import LoggedRow, RowFormat
-from heurgen.tune.space import ConfigSpace, config_key
+from heurgen.tune.space import ConfigSpace, config_key, spread_key
 from heurgen.tune.target import Target, bounded
 from heurgen.tune.timing import Failure, Method, best_few
 
@@ -56,7 +55,7 @@ class Matrix:
         self._target, self._method, self._plan = target, method, plan
         self.space, self.device, self.lanes, self.busy = space, device, 0, 0
         self.conditions = Conditions()
-        self.everything = sorted(scenarios, key=lambda s: _spread(s.id))
+        self.everything = sorted(scenarios, key=lambda s: spread_key(s.id))
         self.configs = {config_key(c): c for c in space.configs}
         self.class_of = {s.id: target.scenario_class(s) for s in scenarios}
         full = {s.id: Tally(self._launches(s)) for s in self.everything}
@@ -99,7 +98,7 @@ class Matrix:
             self.total += tally.total
             self.missing += tally.missing
             self.scenarios.append(scenario)
-            insort(self._queue, scenario, key=lambda s: _spread(s.id))
+            insort(self._queue, scenario, key=lambda s: spread_key(s.id))
         return bool(more)
 
     def take(self, ready: Callable[[Scenario], bool]) -> Scenario | None:
@@ -114,7 +113,7 @@ class Matrix:
         """The lane is done with it, or lost."""
         self.busy -= 1
         if not done:
-            insort(self._queue, scenario, key=lambda s: _spread(s.id))
+            insort(self._queue, scenario, key=lambda s: spread_key(s.id))
 
     def strike(self, scenario: Scenario, at: str) -> bool:
         """A lane was lost in this scenario at a launch (or "open"): whether that is the cause, by now."""
@@ -179,7 +178,7 @@ class Matrix:
         scores = self._scores[name] or self._scores[""]
         means = {key: total / count for key, (total, count) in scores.items()}
         alive = [k for k in tally.pending() if self.verdict.get((name, k)) is None]
-        return sorted(alive, key=lambda k: (means.get(k, math.inf), _spread(k)))
+        return sorted(alive, key=lambda k: (means.get(k, math.inf), spread_key(k)))
 
     def learn(self, scenario: Scenario) -> None:
         """Let a scenario's times count in the ranking of the next ones."""
@@ -268,8 +267,3 @@ class Matrix:
 
     def _launches(self, scenario: Scenario) -> dict[str, Launch]:
         return launches_of(self.configs, self.space, self._target, scenario, self.device)
-
-
-def _spread(text: str) -> str:
-    """A sort key that has nothing to do with the order of the text."""
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -31,7 +31,15 @@ from heurgen.tune.matrix import Matrix
 from heurgen.tune.protocol import DeviceInfo, Scenario, Space
 from heurgen.tune.resume import Journal, RowFormat, cell, csv_text
 from heurgen.tune.samples import Samples
-from heurgen.tune.space import ConfigSpace, checked, config_key, enumerate_configs, read_space, spread
+from heurgen.tune.space import (
+    ConfigSpace,
+    checked,
+    config_key,
+    enumerate_configs,
+    read_space,
+    spread,
+    spread_key,
+)
 from heurgen.tune.sweep import OutOfTime, Progress, State, Sweep
 from heurgen.tune.target import Target, check_columns, load_target
 from heurgen.tune.timing import Method, Mode
@@ -243,7 +251,7 @@ def shard_of(scenarios: Sequence[Scenario], shard: tuple[int, int]) -> tuple[Sce
     k, n = shard
     if not 1 <= k <= n:
         raise UsageError(f"there is no shard {k}/{n}", hint="the first of eight is 1/8, the last 8/8")
-    order = sorted(scenarios, key=lambda s: hashlib.sha256(s.id.encode()).hexdigest())
+    order = sorted(scenarios, key=lambda s: spread_key(s.id))
     mine = {s.id for s in order[k - 1 :: n]}
     if not mine:
         raise UsageError(f"shard {k}/{n} of {len(order)} scenarios holds none", hint="make fewer shards")

@@ -167,7 +167,7 @@ def spread(
     configs: Sequence[Settings], limit: int, worth: Callable[[str], int] = lambda key: 0
 ) -> list[Settings]:
     """At most so many of them, in their order: those worth most by their key, of equals a spread by hash."""
-    order = sorted(map(config_key, configs), key=lambda key: (-worth(key), _hashed(key)))
+    order = sorted(map(config_key, configs), key=lambda key: (-worth(key), spread_key(key)))
     kept = set(order[:limit])
     return [c for c in configs if config_key(c) in kept]
 
@@ -192,7 +192,8 @@ def config_key(config: Settings) -> str:
     return json.dumps(settings, sort_keys=True, separators=(",", ":"))
 
 
-def _hashed(text: str) -> str:
+def spread_key(text: str) -> str:
+    """A sort key that has nothing to do with the order of the text, and is the same on every machine."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -10,7 +10,6 @@ a loss that one scenario in ten has may be missed by a dozen of them.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import math
 import statistics
@@ -29,7 +28,7 @@ from heurgen.tune.cards import Card, cards_of
 from heurgen.tune.protocol import Scenario, Settings
 from heurgen.tune.resume import RowFormat
 from heurgen.tune.run import TuneOptions, run_tune, scenarios_of, target_of
-from heurgen.tune.space import config_key, enumerate_configs, read_space
+from heurgen.tune.space import config_key, enumerate_configs, read_space, spread_key
 from heurgen.tune.sweep import Progress
 
 # Of the scenarios that can be measured again: this share, and at least so many.
@@ -170,7 +169,7 @@ def tenth(
     if not found:
         hint = "give the workload, the space and the model that belong to the log"
         raise UsageError("no scenario of the workload is in the log with the selector's choice", hint=hint)
-    order = sorted(found, key=lambda s: hashlib.sha256(s.id.encode()).hexdigest())
+    order = sorted(found, key=lambda s: spread_key(s.id))
     return tuple(order[: max(AT_LEAST, math.ceil(SHARE * len(order)))])
 
 
