@@ -130,9 +130,7 @@ def _median(times: Sequence[float | None]) -> float | None:
 
 def choice(module: ir.HeuristicModule, device: Device, scenario: Scenario) -> dict[str, ir.Value]:
     """What the shipped selector answers."""
-    selector = module.selector(*device)
-    leaf = ir.find_leaf(selector.tree, ir.with_derived(module, scenario.features))
-    return dict(zip(selector.parameters, selector.configs[leaf.config], strict=True))
+    return ir.select(module, device[0], scenario.features, device[1])
 
 
 def tenth(
