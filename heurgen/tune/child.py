@@ -24,6 +24,11 @@ MAX_WORDS = 1 << 20
 _STARTER = ThreadPoolExecutor(1, thread_name_prefix="heurgen-start")
 
 
+def is_dead(answer: object) -> bool:
+    """Whether what `Child.receive` gave is the failure after which the child is gone."""
+    return isinstance(answer, Failure) and answer.status in ("crash", "timeout")
+
+
 class Child:
     """One worker. `environment` is added to ours.
 

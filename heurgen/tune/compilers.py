@@ -7,7 +7,7 @@ from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
 from heurgen.base.errors import UsageError
-from heurgen.tune.child import Child
+from heurgen.tune.child import Child, is_dead
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.timing import Failure
 
@@ -52,7 +52,7 @@ def compile_all(start: Callable[[int], Child], jobs: Sequence[CompileJob], count
             for connection in wait(list(busy), COMPILE_LIMIT) or list(busy):
                 child, job = busy.pop(connection)
                 answer = child.receive(0.0)
-                dead = isinstance(answer, Failure) and answer.status in ("crash", "timeout")
+                dead = is_dead(answer)
                 if job is None and not isinstance(answer, DeviceInfo):
                     raise UsageError(f"cannot compile here: {getattr(answer, 'reason', answer)}")
                 if job is not None:

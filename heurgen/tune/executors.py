@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from heurgen.base.errors import UsageError, printable, quoted
-from heurgen.tune.child import Child
+from heurgen.tune.child import Child, is_dead
 from heurgen.tune.compilers import Compiled, CompileJob, compile_all
 from heurgen.tune.conditions import Reading
 from heurgen.tune.engines import Aborted
@@ -45,7 +45,7 @@ class ProcessLane:
         self._scenario = scenario
         self._child.send("open", scenario)
         answer = self._child.receive(OPEN_LIMIT)
-        if _dead(answer):
+        if is_dead(answer):
             self._restart()
         return answer if isinstance(answer, Failure) else None
 
@@ -58,7 +58,7 @@ class ProcessLane:
     def reading(self) -> Reading | None:
         self._child.send("reading")
         answer = self._child.receive(LAUNCH_LIMIT)
-        if _dead(answer):
+        if is_dead(answer):
             self._restart()
         return answer if isinstance(answer, Reading) else None
 
@@ -77,10 +77,10 @@ class ProcessLane:
             for position in range(start, len(configs)):
                 answer = self._child.receive(LAUNCH_LIMIT)
                 start = position + 1
-                if _dead(answer):
+                if is_dead(answer):
                     self._restart()  # where the device is gone, the config is not to blame
                 yield answer
-                if _dead(answer):
+                if is_dead(answer):
                     self._reopen()
                     break
 
@@ -104,7 +104,7 @@ class ProcessLane:
             answer = self._child.receive(OPEN_LIMIT)
             if not isinstance(answer, Failure):
                 return
-            if _dead(answer):
+            if is_dead(answer):
                 self._restart()
         raise UsageError(
             f"cannot open scenario {quoted(self._scenario.id)} again after a crash: {answer.reason}",
@@ -177,7 +177,3 @@ def _check_alike(first: DeviceInfo, other: DeviceInfo) -> None:
             f"cannot tune here: the visible GPUs differ: {printable(first.name)}, {printable(other.name)}",
             hint="choose those of one kind with CUDA_VISIBLE_DEVICES",
         )
-
-
-def _dead(answer: object) -> bool:
-    return isinstance(answer, Failure) and answer.status in ("crash", "timeout")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -120,13 +120,16 @@ class Sweep:
             except OutOfTime:
                 raise
             except BaseException:
-                with self._changed:
-                    self._stopped = True
-                    self._changed.notify_all()
-                for machine in machines:
-                    for lane in machine.lanes:
-                        lane.abort()
+                self._stop(lane for machine in machines for lane in machine.lanes)
                 raise
+
+    def _stop(self, lanes: Iterable[Lane]) -> None:
+        """An error or Ctrl-C: no lane goes on."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        for lane in lanes:
+            lane.abort()
 
     # --- machines
 
@@ -254,11 +257,7 @@ class Sweep:
                     else:
                         alive.append(served[ended])
             except BaseException:
-                with self._changed:
-                    self._stopped = True
-                    self._changed.notify_all()
-                for lane in lanes:
-                    lane.abort()
+                self._stop(lanes)
                 raise
         if late:
             raise OutOfTime
