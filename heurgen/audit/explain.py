@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from heurgen import ir
-from heurgen.audit.recorded import held_out, held_out_text
+from heurgen.audit.recorded import expected, held_out, held_out_text
 from heurgen.audit.regions import flags_of
 from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.figures import Summary
@@ -260,14 +260,7 @@ def _walk(node: ir.Node, row: Mapping[str, Any], flags: Sequence[str]) -> tuple[
 def evidence(node: ir.Node) -> Evidence:
     """Counts and the geometric mean of the expected slowdowns of the leaves under a node."""
     leaves = list(ir.leaves(node))
-    n = sum(leaf.n_scenarios for leaf in leaves)
-    known = [leaf for leaf in leaves if leaf.n_scenarios]
-    slowdown = None
-    if n and all(leaf.slowdown is not None for leaf in known):
-        slowdown = math.exp(
-            math.fsum(leaf.n_scenarios * math.log(leaf.slowdown or 1.0) for leaf in known) / n
-        )
-    return Evidence(n, slowdown, len(leaves))
+    return Evidence(sum(leaf.n_scenarios for leaf in leaves), expected(node), len(leaves))
 
 
 def test_text(node: ir.Split | ir.Membership, flags: Sequence[str]) -> str:

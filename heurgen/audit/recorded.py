@@ -26,14 +26,19 @@ class Block:
     rows: tuple[tuple[str, ...], ...]
 
 
-def training(selector: ir.Selector) -> Summary | None:
-    """The figures that the leaves carry: the geometric mean alone. None where costs are unknown."""
-    leaves = [leaf for leaf in ir.leaves(selector.tree) if leaf.n_scenarios]
-    n = sum(leaf.n_scenarios for leaf in leaves)
-    if not n or any(leaf.slowdown is None for leaf in leaves):
+def expected(tree: ir.Node) -> float | None:
+    """Geometric mean of the slowdowns that training expects in the leaves under a node; None where it is not known."""
+    leaves = [leaf for leaf in ir.leaves(tree) if leaf.n_scenarios]
+    if not leaves or any(leaf.slowdown is None for leaf in leaves):
         return None
     total = math.fsum(leaf.n_scenarios * math.log(leaf.slowdown or 1.0) for leaf in leaves)
-    return Summary(n, math.exp(total / n))
+    return math.exp(total / sum(leaf.n_scenarios for leaf in leaves))
+
+
+def training(selector: ir.Selector) -> Summary | None:
+    """The figures that the leaves carry: the geometric mean alone. None where costs are unknown."""
+    mean = expected(selector.tree)
+    return None if mean is None else Summary(sum(x.n_scenarios for x in ir.leaves(selector.tree)), mean)
 
 
 def is_counted(tree: ir.Node) -> bool:
