@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from heurgen.base.errors import printable, quoted
 
@@ -48,27 +49,45 @@ def share_text(value: float) -> str:
     return percent(value) if value >= 0.0005 else "under 0.1 %"
 
 
+class Figures(Protocol):
+    """What is printed of anything with the fields of `base.figures.Summary`."""
+
+    @property
+    def n_scenarios(self) -> int: ...
+    @property
+    def geomean_slowdown(self) -> float | None: ...
+    @property
+    def p95_slowdown(self) -> float | None: ...
+    @property
+    def max_slowdown(self) -> float | None: ...
+    @property
+    def within_1_1(self) -> float | None: ...
+    @property
+    def invalid_share(self) -> float | None: ...
+    @property
+    def agreement(self) -> float | None: ...
+
+
 SUMMARY_HEADER = ("geomean", "p95", "max", "within 1.1x", "invalid", "scenarios")
 
 
-def summary_cells(summary: object) -> list[str]:
-    """The cells under SUMMARY_HEADER of anything with the fields of `base.figures.Summary`."""
-    ratios = [ratio(getattr(summary, f"{name}_slowdown")) for name in ("geomean", "p95", "max")]
-    shares = [percent(getattr(summary, name)) for name in ("within_1_1", "invalid_share")]
-    return [*ratios, *shares, str(getattr(summary, "n_scenarios"))]  # noqa: B009
+def summary_cells(summary: Figures) -> list[str]:
+    """The cells under SUMMARY_HEADER."""
+    ratios = map(ratio, (summary.geomean_slowdown, summary.p95_slowdown, summary.max_slowdown))
+    return [*ratios, percent(summary.within_1_1), percent(summary.invalid_share), str(summary.n_scenarios)]
 
 
 WINNER_HEADER = ("agrees with the winner", "scenarios")
 
 
-def winner_cells(summary: object) -> list[str]:
+def winner_cells(summary: Figures) -> list[str]:
     """The cells under WINNER_HEADER: what is known of a choice where the log holds winners alone."""
-    return [percent(getattr(summary, "agreement")), str(getattr(summary, "n_scenarios"))]  # noqa: B009
+    return [percent(summary.agreement), str(summary.n_scenarios)]
 
 
-def summary_tables(title: str, groups: Mapping[str, object]) -> str:
+def summary_tables(title: str, groups: Mapping[str, Figures]) -> str:
     """Slowdowns by group; and agreement with the winner for groups whose logs hold winners alone."""
-    unknown = {n for n, s in groups.items() if getattr(s, "invalid_share") is None}  # noqa: B009
+    unknown = {n for n, s in groups.items() if s.invalid_share is None}
     known = [[printable(n), *summary_cells(s)] for n, s in groups.items() if n not in unknown]
     winners = [[printable(n), *winner_cells(s)] for n, s in groups.items() if n in unknown]
     found = [table((title, *SUMMARY_HEADER), known)] if known else []

@@ -26,6 +26,7 @@ from heurgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from heurgen.base.figures import Summary
     from heurgen.ship.project import Made
 
 
@@ -155,7 +156,7 @@ def build(project: str, as_json: bool) -> None:
     from heurgen.base.text import summary_tables
     from heurgen.ship.project import build as run
 
-    groups: dict[str, object] = {}
+    groups: dict[str, Summary] = {}
     built = run(project)
     if as_json:
         note(text for made, _ in built for text in made.notes)

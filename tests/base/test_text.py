@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
+from heurgen.base.figures import Summary
 from heurgen.base.text import (
     counted,
     did_you_mean,
@@ -20,11 +21,11 @@ from heurgen.base.text import (
     winner_cells,
 )
 
-KNOWN = SimpleNamespace(
+KNOWN = Summary(
     geomean_slowdown=1.05, p95_slowdown=1.25, max_slowdown=None, within_1_1=0.875, invalid_share=0.0,
     agreement=0.5, n_scenarios=8,
 )  # fmt: skip
-WINNERS = SimpleNamespace(**{**vars(KNOWN), "invalid_share": None})
+WINNERS = replace(KNOWN, invalid_share=None)
 
 
 def test_the_first_column_is_flush_left_and_the_others_right() -> None:
