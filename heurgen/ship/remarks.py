@@ -14,6 +14,7 @@ from heurgen.audit.show import config_text, selector_title
 from heurgen.base.errors import printable
 from heurgen.base.text import counted, percent, share_text
 from heurgen.ir import Selector
+from heurgen.render.describe import owner
 from heurgen.trees import constants
 from heurgen.trees.passed_over import measured_throughout
 
@@ -28,7 +29,7 @@ NAMED = 3
 def warnings(selector: Selector) -> Iterator[str]:
     """What is wrong with what ships, one line each."""
     if "note" in selector.choice:  # nothing was held out
-        yield f"{_owner(selector)}: {selector.choice['note']}"
+        yield f"{owner(selector)}: {selector.choice['note']}"
     bad = [
         leaf for leaf in ir.leaves(selector.tree) if leaf.n_ok is not None and leaf.n_ok < leaf.n_scenarios
     ]
@@ -36,11 +37,11 @@ def warnings(selector: Selector) -> Iterator[str]:
         missing = sum(leaf.n_scenarios - (leaf.n_ok or 0) for leaf in bad)
         regions = f"{counted(len(bad), 'region')} of {sum(1 for _ in ir.leaves(selector.tree))}"
         yield (
-            f"{_owner(selector)}: in {regions} what ships failed or was never measured in {missing} of "
+            f"{owner(selector)}: in {regions} what ships failed or was never measured in {missing} of "
             f"{counted(sum(leaf.n_scenarios for leaf in bad), 'scenario')}"
         )
     for line in selector.choice.get("devices", ()):
-        yield f"{_owner(selector)}: {line}"
+        yield f"{owner(selector)}: {line}"
     if (line := beyond(selector)) is not None:
         yield line
 
@@ -272,10 +273,6 @@ def beyond(selector: Selector) -> str | None:
     better = math.exp(found["mean_log_slowdown"])
     now = math.exp(selector.choice["held_out"]["mean_log_slowdown"])
     return (
-        f"{_owner(selector)}: the limits bind: depth {found['max_depth']} and {found['leaves']:.0f} leaves would give "
+        f"{owner(selector)}: the limits bind: depth {found['max_depth']} and {found['leaves']:.0f} leaves would give "
         f"{better:.4f} held out, not {now:.4f} (--max-depth, --max-leaves)"
     )
-
-
-def _owner(selector: Selector) -> str:
-    return selector.vendor if selector.device is None else f"{selector.vendor}, {selector.device}"
