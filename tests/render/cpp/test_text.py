@@ -45,7 +45,9 @@ def test_macros_that_are_told_by_their_form_get_an_underscore(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", "M_PAD M_PI_BLOCKS SEQ_MAX INT8 USE_INT8 FP_MODE PRI64 NUM_C SIZE M_E2".split()
+    "name",
+    "M_PAD M_PI_BLOCKS SEQ_MAX INT8 USE_INT8 FP_MODE PRI64 NUM_C SIZE M_E2".split()
+    + ["DBL_BUF", "FLT_ACC", "FP_FAST_MATH", "INT_TILE"],
 )
 def test_names_that_only_begin_like_macros_stay(name: str) -> None:
     assert identifier(name) == name
@@ -105,8 +107,3 @@ def test_floats_that_have_no_literal(found: float) -> None:
 def test_values_of_a_config() -> None:
     assert [value(v) for v in (None, True, False)] == ["::std::nullopt", "true", "false"]
     assert value("2d") == '::std::string_view("2d", 2)'
-
-
-@pytest.mark.parametrize("name", ["DBL_BUF", "FLT_ACC", "FP_FAST_MATH", "INT_TILE"])
-def test_names_like_those_of_macros_are_kept(name: str) -> None:
-    assert identifier(name) == name
