@@ -20,7 +20,7 @@ from heurgen.logs.outliers import StandOut, stand_out_notes, stand_outs
 from heurgen.logs.tuning_log import TuningLog
 from heurgen.spec.kernel_spec import KernelSpec
 
-# A winner that leads by less than this is a near-tie (issue 2 sets two percent).
+# A winner that leads by less than this is a near-tie.
 NEAR_TIE = 0.02
 SCHEMA_VERSION = 1
 
