@@ -46,7 +46,8 @@ def test_macros_that_are_told_by_their_form_get_an_underscore(name: str) -> None
 
 @pytest.mark.parametrize(
     "name",
-    "M_PAD M_PI_BLOCKS SEQ_MAX INT8 USE_INT8 FP_MODE PRI64 NUM_C SIZE M_E2 DBL_BUF FLT_ACC FP_FAST_MATH INT_TILE".split(),
+    "M_PAD M_PI_BLOCKS SEQ_MAX INT8 USE_INT8 FP_MODE PRI64 NUM_C SIZE M_E2 DBL_BUF FLT_ACC FP_FAST_MATH "
+    "INT_TILE".split(),
 )
 def test_names_that_only_begin_like_macros_stay(name: str) -> None:
     assert identifier(name) == name
