@@ -193,6 +193,11 @@ def is_metric(column: str) -> bool:
     return is_percentage(column) and not is_feature(of)
 
 
+def differ_in_numbers(column: str, other: str) -> bool:
+    """Whether two columns are called alike but for a number: "run2_ms" and "run1_ms"."""
+    return column != other and re.sub("[0-9]+", "0", column) == re.sub("[0-9]+", "0", other)
+
+
 def is_beside_time(name: str) -> bool:
     """Whether a column tells how well a time was measured: nobody reads it."""
     return name.lower() in ("noise", "samples")

@@ -282,8 +282,7 @@ def _time_column(table: Cells) -> str | None:
 
 def _is_repeat(column: str, time: str) -> bool:
     """Whether the names are those of numbered runs ("run2_ms" beside "run1_ms"), and none of a percentile."""
-    same = re.sub("[0-9]+", "0", column) == re.sub("[0-9]+", "0", time)
-    return same and column != time and re.search(r"(^|[^a-z])[pq][0-9]", column.lower()) is None
+    return column_names.differ_in_numbers(column, time) and re.search(r"(^|[^a-z])[pq][0-9]", column.lower()) is None
 
 
 def _timed(texts: list[str]) -> list[str]:

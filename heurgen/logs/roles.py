@@ -111,8 +111,7 @@ def _by_name(table: Cells, column: str) -> Guess | None:
 
 def _beside_time(table: Cells, column: str, time: str) -> Guess | None:
     """ "y_value_20" beside "y_value_50", whatever these are called: another figure of the same times."""
-    same = re.sub("[0-9]+", "0", column) == re.sub("[0-9]+", "0", time)
-    if not same or column_type(table.texts[column]) != "float":
+    if not column_names.differ_in_numbers(column, time) or column_type(table.texts[column]) != "float":
         return None
     return Guess("none", f"guess: another figure of {printable(time)}; confirm")
 
