@@ -282,7 +282,10 @@ def _time_column(table: Cells) -> str | None:
 
 def _is_repeat(column: str, time: str) -> bool:
     """Whether the names are those of numbered runs ("run2_ms" beside "run1_ms"), and none of a percentile."""
-    return column_names.differ_in_numbers(column, time) and re.search(r"(^|[^a-z])[pq][0-9]", column.lower()) is None
+    return (
+        column_names.differ_in_numbers(column, time)
+        and re.search(r"(^|[^a-z])[pq][0-9]", column.lower()) is None
+    )
 
 
 def _timed(texts: list[str]) -> list[str]:
