@@ -46,6 +46,8 @@ def is_counted(tree: ir.Node) -> bool:
     return any(leaf.n_scenarios for leaf in ir.leaves(tree))
 
 
+# No two times have a quotient whose logarithm is larger (`kernel_spec.is_time`), and `exp` overflows at 710.
+_MOST_LOG = 500
 # Names under which a selector's record may give the figures of its cross-validation.
 _HELD_OUT = ("held_out", "heldout", "cross_validation", "cv")
 _HELD_OUT_NAMES = tuple(name.replace("_", " ") for name in _HELD_OUT)
@@ -92,12 +94,14 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
         for name, keys in _FIGURES.items()
     }
     # Of old models; where choices were invalid their price is in the mean, which is no slowdown then.
+    mean = found.get("mean_log_slowdown")
     if (
         not figures["geomean_slowdown"]
         and not figures["invalid_share"]
-        and _is_number(found.get("mean_log_slowdown"))
+        and _is_number(mean)
+        and mean < _MOST_LOG
     ):
-        figures["geomean_slowdown"] = math.exp(found["mean_log_slowdown"])
+        figures["geomean_slowdown"] = math.exp(mean)
     agreement = float(found["agreement"]) if _is_number(found.get("agreement")) else None
     # The record counts answers: a scenario is one in every repeat.
     return Summary(selector.n_scenarios, agreement=agreement, **figures), _how({**choice, **found})
@@ -178,13 +182,15 @@ def held_out_worst(selector: ir.Selector) -> list[HeldOut]:
     found = []
     worst = _record(selector).get("worst")
     for item in worst if isinstance(worst, list | tuple) else ():
-        if not isinstance(item, Mapping) or type(item.get("scenario")) is not int:
+        if not isinstance(item, Mapping):
             continue
-        chosen, slowdown = item.get("chosen"), item.get("slowdown")
+        row, chosen, slowdown = item.get("scenario"), item.get("chosen"), item.get("slowdown")
+        if type(row) is not int or not 0 <= row < selector.n_scenarios:
+            continue
         if isinstance(chosen, list | tuple) and len(chosen) == len(selector.parameters):
             slow = float(slowdown) if _is_number(slowdown) else None
             slow = most if most is not None and slow == round(most, 4) else slow
-            found.append(HeldOut(item["scenario"], slow, tuple(chosen)))
+            found.append(HeldOut(row, slow, tuple(chosen)))
     return found
 
 

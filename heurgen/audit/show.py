@@ -36,9 +36,9 @@ def evidence_text(leaf: ir.Leaf) -> str:
 def selector_title(selector: ir.Selector) -> str:
     where = selector.device or ", ".join(selector.devices)
     unknown = "" if selector.costs_known else "; winners only, slowdown unknown"
-    agreement = (selector.choice.get("held_out") or {}).get("agreement") if unknown else None
-    if isinstance(agreement, float):
-        unknown += f", the winner on {percent(agreement)} of held-out scenarios"
+    found = held_out(selector)[0] if unknown else None
+    if found is not None and found.agreement is not None:
+        unknown += f", the winner on {percent(found.agreement)} of held-out scenarios"
     n_leaves = sum(1 for _ in ir.leaves(selector.tree))
     size = f"depth {ir.depth(selector.tree)}, {counted(n_leaves, 'leaf')}, {counted(len(selector.configs), 'config')}"
     name = f"{selector.vendor} ({where})" if where else selector.vendor

@@ -21,6 +21,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 FINDINGS = 1
 BAD_INPUT = 2
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
+UNREAD = 141  # as it says it of a program whose reader has left (`heurgen show model.json | head -1`): SIGPIPE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,18 +49,20 @@ class Group(click.Group):
             return super().make_context(*arguments, **options)
         except click.UsageError as error:
             _refuse_usage(error)
-        except BrokenPipeError as error:  # click would end with 1, which means findings
-            _unwritable(error)
+        except BrokenPipeError:  # click would end with 1, which means findings
+            _end_unread()
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except HeurgenError as error:
+            if isinstance(error.__cause__, BrokenPipeError):
+                _end_unread()
             _complain(str(error), error.message, type(error), ctx.invoked_subcommand)
         except click.UsageError as error:
             _refuse_usage(error)
-        except BrokenPipeError as error:
-            _unwritable(error)
+        except BrokenPipeError:
+            _end_unread()
         except RecursionError:
             _complain("the input nests too deeply")
         except MemoryError:
@@ -84,6 +87,12 @@ class _Closed(io.TextIOBase):
 
     def write(self, _: str) -> int:
         raise OSError("it is closed")
+
+
+def _end_unread() -> NoReturn:
+    """Whoever reads a pipe (`| head`) has what it wanted and is gone: nothing is wrong, and nothing is said."""
+    _abandon_stdout()
+    sys.exit(UNREAD)
 
 
 def _unwritable(error: OSError) -> NoReturn:

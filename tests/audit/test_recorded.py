@@ -96,6 +96,13 @@ def test_of_winners_alone_no_figure_looks_like_a_slowdown() -> None:
     assert held_out(selector({"cv": 1.2}, known=False))[0] is None
 
 
+def test_a_mean_beyond_all_measure_is_none() -> None:
+    """Of a model that was edited; `exp` of it is no float."""
+    found, _ = held_out(selector({"cv": {"mean_log_slowdown": 1e308}}))
+    assert found is not None
+    assert found.geomean_slowdown is None
+
+
 def test_scenarios_and_the_worst_are_read_where_they_are_whole() -> None:
     worst = [{"scenario": 2, "slowdown": 3, "chosen": [1]}, {"scenario": 0, "slowdown": None, "chosen": [2]}]
     bad = [
@@ -103,6 +110,8 @@ def test_scenarios_and_the_worst_are_read_where_they_are_whole() -> None:
         {"scenario": 1.0, "chosen": [1]},
         {"scenario": 1, "chosen": [1, 2]},
         {"scenario": 1, "chosen": 1},
+        {"scenario": 4, "chosen": [1]},
+        {"scenario": -1, "chosen": [1]},
     ]
     record = {"held_out": {"scenarios": [1.0, None, 2], "worst": [*worst, *bad]}}
     found = held_out_scenarios(selector(record))

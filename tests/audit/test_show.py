@@ -65,6 +65,8 @@ def test_a_selector_is_titled_by_its_device_else_by_those_it_was_trained_on() ->
     assert selector_title(replace(nvidia, devices=())).startswith("nvidia: 36 scenarios")
     agreed = selector_title(replace(amd, choice={"held_out": {"agreement": 0.75}}))
     assert agreed.endswith("slowdown unknown, the winner on 75.0 % of held-out scenarios")
+    edited = replace(two_vendors().selectors[0], costs_known=False, choice={"held_out": 1.2})
+    assert selector_title(edited).endswith("slowdown unknown")
 
 
 def test_values_are_bare_where_they_are_plain_words() -> None:
