@@ -21,7 +21,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 FINDINGS = 1
 BAD_INPUT = 2
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
-UNREAD = 141  # as it says it of a program whose reader has left (`heurgen show model.json | head -1`): SIGPIPE
+UNREAD = 141  # as it says it where the reader of a pipe has left (`| head -1`): SIGPIPE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
