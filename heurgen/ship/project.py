@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from heurgen.base.errors import HeurgenError, LogError, ModelError, SpecError, UsageError, quoted
 from heurgen.base.reading import read_utf8
 from heurgen.base.toml import Table, read_toml
-from heurgen.base.writing import check_outputs, check_parents, write_all
+from heurgen.base.writing import check_outputs, check_parents, is_special, write_all
 from heurgen.ir import HeuristicModule, schema
 from heurgen.logs.importers.declared import Declared, import_declared, read_declared
 from heurgen.ship.proofs import Proof, inputs_hash, lock_path, lock_text, model_key, read_proofs, text_hash
@@ -117,8 +117,8 @@ def _read_heuristic(entry: Table, folder: Path) -> Heuristic:
     return Heuristic(
         logs=_paths(entry, "logs", folder, needed=True),
         spec=folder / _path(entry, "spec"),
-        model=folder / _path(entry, "model"),
-        module=folder / _path(entry, "module"),
+        model=_output(entry, "model", folder),
+        module=_output(entry, "module", folder),
         external=entry.flag("external", False),
         cards=_paths(entry, "cards", folder),
         group_by=group_by,  # type: ignore[arg-type]
@@ -165,6 +165,14 @@ def _path(entry: Table, key: str) -> str:
     if not found or not found.isprintable():
         raise entry.wrong(key, "a path")
     return found
+
+
+def _output(entry: Table, key: str, folder: Path) -> Path:
+    """`check` reads it: a device never ends, and a pipe waits."""
+    path = folder / _path(entry, key)
+    if is_special(path):
+        raise entry.wrong(key, "a file, no device or pipe")
+    return path
 
 
 def _paths(entry: Table, key: str, folder: Path, needed: bool = False) -> tuple[Path, ...]:

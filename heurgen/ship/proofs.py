@@ -17,6 +17,7 @@ from typing import Any
 
 from heurgen._version import __version__
 from heurgen.base import toml
+from heurgen.base.errors import SpecError
 from heurgen.spec.kernel_spec import KernelSpec
 
 _HEADER = """\
@@ -52,7 +53,14 @@ def read_proofs(project: Path) -> dict[str, Proof]:
     path = lock_path(project)
     if not path.exists():
         return {}
-    top = toml.read_toml(path)
+    try:
+        return _proofs(toml.read_toml(path))
+    except SpecError as error:  # a merge that left its marks, for one
+        error.hint = "delete it: heurgen build writes it anew"
+        raise
+
+
+def _proofs(top: toml.Table) -> dict[str, Proof]:
     top.only("model")
     models = top.table("model")
     found = {}

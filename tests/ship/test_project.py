@@ -275,6 +275,14 @@ def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
             PROJECT.replace("out/module.py", "out/model.json"),
             ": {folder}/out/model.json: two outputs are the same file",
         ),
+        (
+            PROJECT.replace("out/model.json", "/dev/zero"),
+            ":4: column 'heuristic 1.model': found '/dev/zero', expected a file, no device or pipe",
+        ),
+        (
+            PROJECT.replace("out/module.py", "/dev/stdout"),
+            ":5: column 'heuristic 1.module': found '/dev/stdout', expected a file, no device or pipe",
+        ),
         ("[[heuristic]\n", ":1: this is no TOML"),
         (
             PROJECT + 'target = "c"\n',
@@ -372,6 +380,5 @@ def test_what_makes_another_model_trains_again(
     monkeypatch.undo()
     lock.write_text("model = 3")
     result = run("check", project)
-    assert (result.exit_code, result.stderr.splitlines()[0]) == (
-        2, f"error: {lock}:1: column 'model': found 3, expected a table",
-    )  # fmt: skip
+    told = "column 'model': found 3, expected a table (delete it: heurgen build writes it anew)"
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, f"error: {lock}:1: {told}")

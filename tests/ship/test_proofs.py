@@ -75,3 +75,12 @@ def test_what_the_learner_imports_is_of_the_learner() -> None:
     apart = {"base.errors", "base.reading", "base.text", "spec.kernel_spec", "logs", "logs.card", "logs.cells",
              "logs.outcomes", "logs.tuning_log", "_version"}  # fmt: skip
     assert imported - known - {f"heurgen.{name}" for name in apart} == set()
+
+
+def test_a_merge_that_left_its_marks_is_told_how_to_end(tmp_path: Path) -> None:
+    lock = tmp_path / "heurgen.lock"
+    lock.write_text(f"{lock_text({})}<<<<<<< HEAD\n")
+    with pytest.raises(SpecError) as caught:
+        read_proofs(tmp_path / "heurgen.toml")
+    told = "this is no TOML: Invalid statement, at character 1 (delete it: heurgen build writes it anew)"
+    assert str(caught.value) == f"{lock}:3: {told}"
