@@ -54,22 +54,9 @@ def read_bytes(path: str | os.PathLike[str], error: type[HeurgenError], limit: i
     return data
 
 
-def read_utf8(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> str:
-    """The text of a UTF-8 file, as it is or compressed, of at most `limit` bytes, without a byte order mark.
-
-    Raises:
-        error: as `read_bytes` and `unpacked`, or the file is no UTF-8.
-    """
-    file = path_of(path, error)
-    data = unpacked(file, read_bytes(file, error, limit), error, limit)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as caught:
-        raise error(f"byte {caught.start} is no UTF-8", file=file, hint="save the file as UTF-8") from caught
-
-
 def read_text(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> str:
-    """The text of a UTF-8 file, or of what a gzip or bzip2 file holds, of at most `limit` bytes.
+    """The text of a UTF-8 file, or of what a gzip or bzip2 file holds, of at most `limit` bytes, without a byte order
+    mark.
 
     Raises:
         error: as `read_bytes`, `unpacked` and `decoded`.

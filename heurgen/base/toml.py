@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from heurgen.base.errors import SpecError, printable, quoted
-from heurgen.base.reading import path_of, read_utf8
+from heurgen.base.reading import path_of, read_text
 from heurgen.base.text import did_you_mean
 
 MAX_BYTES = 64 * 2**20
@@ -44,7 +44,7 @@ def read_toml(path: str | os.PathLike[str]) -> Table:
     Raises:
         SpecError: the file cannot be read, is too large, or is no TOML; names the file, and the line if known.
     """
-    return parse_toml(read_utf8(path, SpecError, MAX_BYTES), path_of(path, SpecError))
+    return parse_toml(read_text(path, SpecError, MAX_BYTES), path_of(path, SpecError))
 
 
 def parse_toml(text: str, file: str | None = None) -> Table:

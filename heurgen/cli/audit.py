@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def _read_any(path: str) -> HeuristicModule:
     """A model, or a generated module, which is parsed and never imported."""
     from heurgen.base.errors import HeurgenError, ModelError
-    from heurgen.base.reading import read_utf8
+    from heurgen.base.reading import read_text
     from heurgen.ir.schema import MAX_BYTES, read_model
 
     if Path(path).suffix != ".py":
@@ -49,7 +49,7 @@ def _read_any(path: str) -> HeuristicModule:
     from heurgen.render.reader import read_module
 
     try:
-        return read_module(read_utf8(path, ModelError, MAX_BYTES))
+        return read_module(read_text(path, ModelError, MAX_BYTES))
     except HeurgenError as error:
         raise ModelError(error.message, file=path, row=error.row, hint=error.hint) from error
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heurgen.base.errors import HeurgenError, LogError, ModelError, SpecError, UsageError, quoted
-from heurgen.base.reading import read_utf8
+from heurgen.base.reading import read_text
 from heurgen.base.toml import Table, read_toml
 from heurgen.base.writing import check_outputs, check_parents, is_special, write_all
 from heurgen.ir import HeuristicModule, schema
@@ -255,7 +255,7 @@ def _proved(heuristic: Heuristic, proof: Proof) -> HeuristicModule | None:
 
 def _model_text(heuristic: Heuristic) -> str:
     """The shipped model, with the line ends that heurgen wrote: git may have given it Windows' own."""
-    return _unix(read_utf8(heuristic.model, ModelError, schema.MAX_BYTES))
+    return _unix(read_text(heuristic.model, ModelError, schema.MAX_BYTES))
 
 
 def _unix(text: str) -> str:

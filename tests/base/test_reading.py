@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from heurgen.base.errors import LogError, SpecError
-from heurgen.base.reading import check_lines, decoded, line_at, read_bytes, read_utf8, unpacked
+from heurgen.base.reading import check_lines, decoded, line_at, read_bytes, read_text, unpacked
 from heurgen.base.writing import write_atomic
 
 
@@ -56,18 +56,18 @@ def test_a_pipe_is_read_in_parts_to_its_limit(limit: int) -> None:
 def test_a_byte_order_mark_is_left_out_and_other_encodings_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_bytes(b"\xef\xbb\xbfcaf\xc3\xa9")
-    assert read_utf8(path, SpecError, 99) == "caf\xe9"
+    assert read_text(path, SpecError, 99) == "caf\xe9"
     path.write_bytes(b"caf\xe9")
     with pytest.raises(SpecError) as caught:
-        read_utf8(path, SpecError, 99)
-    assert str(caught.value) == f"{path}: byte 3 is no UTF-8 (save the file as UTF-8)"
+        read_text(path, SpecError, 99)
+    assert str(caught.value) == f"{path}:1: byte 3 (0xe9) is no UTF-8 (save the file as UTF-8)"
 
 
 def test_what_is_written_compressed_for_its_name_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "workload.toml.gz"
     write_atomic(path, "caf\xe9 = 1\n")
     assert path.read_bytes().startswith(b"\x1f\x8b")
-    assert read_utf8(path, SpecError, 99) == "caf\xe9 = 1\n"
+    assert read_text(path, SpecError, 99) == "caf\xe9 = 1\n"
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,11 @@ def test_a_bool_is_no_number_and_a_table_made_in_code_has_no_place() -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.toml"
-    cases = {b"a = \xff": "byte 4 is no UTF-8", b"a = = 1": "this is no TOML: Invalid value, at character 5"}
+    cases = {
+        b"a = 1\nb = \xff": r":2: byte 10 \(0xff\) is no UTF-8",
+        b"a = 1\nb\0": ":2: byte 7 is NUL, expected text",
+        b"a = = 1": "this is no TOML: Invalid value, at character 5",
+    }
     for content, message in cases.items():
         path.write_bytes(content)
         with pytest.raises(SpecError, match=message):

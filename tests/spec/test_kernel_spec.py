@@ -84,7 +84,7 @@ ARITHMETIC = "(allowed: + - * / // % min max, parentheses, numbers and feature n
 COLUMN_KEYS = "type, min, max, values, unit, doc, column, aliases, unknown"
 BAD = {
     "no toml": (GOOD + "x = = 3", ":10: this is no TOML: Invalid value, at character 5"),
-    "no utf-8": (b"ab\xff", ": byte 2 is no UTF-8 (save the file as UTF-8)"),
+    "no utf-8": (b"ab\xff", ":1: byte 2 (0xff) is no UTF-8 (save the file as UTF-8)"),
     "empty": (
         "",
         ": the table [kernel] is missing (a spec needs [kernel], [features], [parameters])",
