@@ -14,6 +14,7 @@ import click
 from heurgen.base.errors import UsageError, printable
 from heurgen.base.text import counted
 from heurgen.cli.common import (
+    capability_option,
     examples,
     finish,
     json_option,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable
     from heurgen.logs.tuning_log import TuningLog
     from heurgen.spec.kernel_spec import KernelSpec
+
+
+# How the files end that `diff` takes as logs; what it compares else are models.
+_LOGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def _read_any(path: str) -> HeuristicModule:
@@ -265,7 +270,7 @@ def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -
     help="Vendor to explain; needed where the model knows several and no --device tells it.",
 )
 @click.option("--device", metavar="NAME", help="Device, for a model that has selectors of devices.")
-@click.option("--capability", metavar="C", help="Its compute capability, where the model lacks the device.")
+@capability_option
 @json_option
 def explain(
     model: str,
@@ -320,7 +325,7 @@ def diff(
     from heurgen.audit.recorded import is_training_log
     from heurgen.base.writing import check_outputs, check_parents, write_atomic
 
-    of_logs = all(path.endswith((".csv", ".csv.gz")) for path in (old, new))
+    of_logs = all(path.removesuffix(".gz").endswith(_LOGS) for path in (old, new))
     if not of_logs and bool(logs) != (spec is not None):
         raise UsageError("logs and --spec go together", hint="give both, or neither")
     check_outputs([html], [old, new, *logs, spec])

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,13 +14,15 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from heurgen.base.errors import HeurgenError, UsageError, printable
+from heurgen.base.errors import HeurgenError, UsageError, printable, quoted
 from heurgen.base.reading import reason
 from heurgen.base.writing import open_file
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 FINDINGS = 1
 BAD_INPUT = 2
+# As `heurgen.machine` finds it: no other text is that of any device, and would choose what is for unknown ones.
+_CAPABILITY = re.compile(r"[0-9]+\.[0-9]+|gfx[0-9a-f]+")
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 UNREAD = 141  # as it says it where the reader of a pipe has left (`| head -1`): SIGPIPE
 
@@ -246,5 +249,17 @@ def output_option(metavar: str) -> Callable[[Command], Command]:
     return click.option("-o", "--output", required=True, metavar=metavar, help="File to write.")
 
 
+def _checked_capability(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    if text is None or _CAPABILITY.fullmatch(text):
+        return text
+    raise click.BadParameter(f"found {quoted(text)}, expected one such as 9.0 (NVIDIA) or gfx942 (AMD)")
+
+
+capability_option = click.option(
+    "--capability",
+    metavar="C",
+    callback=_checked_capability,
+    help="Its compute capability (9.0, gfx942), where the model lacks the device.",
+)
 logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOG...")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

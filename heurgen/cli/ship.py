@@ -13,6 +13,7 @@ import click
 from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.cli.common import (
     Command,
+    capability_option,
     examples,
     files_data,
     finish,
@@ -49,11 +50,7 @@ if TYPE_CHECKING:
 )
 @click.option("--vendor", metavar="V", help="Vendor of a target for one; needed where the model has several.")
 @click.option("--device", metavar="D", help="Device whose selector to take, and that files are named after.")
-@click.option(
-    "--capability",
-    metavar="C",
-    help="Its compute capability (9.0, gfx942), where the model lacks the device.",
-)
+@capability_option
 @click.option(
     "--parameter",
     "parameters",

@@ -100,7 +100,9 @@ def read_devices(paths: Iterable[str | Path]) -> dict[str, DeviceFacts]:
         if "name" not in device:
             continue
         name = device.text("name")
-        facts = DeviceFacts(device.text("capability", None, expected='text such as "9.0"'), _numbers(device))
+        # torch's `gcnArchName` goes on with what is switched on: gfx942:sramecc+:xnack-.
+        capability = device.text("capability", "", expected='text such as "9.0"').partition(":")[0]
+        facts = DeviceFacts(capability or None, _numbers(device))
         found[name] = _agreed(found[name], facts) if name in found else facts
     return found
 

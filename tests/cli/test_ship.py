@@ -130,6 +130,17 @@ def test_wrong_words(folder: Path, words: tuple[str, ...], message: str) -> None
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize("command", [("emit", "model.json", "-o", "out"), ("explain", "model.json", "m=1")])
+@pytest.mark.parametrize("text", ["9", "sm_90", "", "gfx942:sramecc+"])
+def test_what_is_no_capability_chooses_nothing(folder: Path, command: tuple[str, ...], text: str) -> None:
+    """It chose what is for devices that nobody knows."""
+    result = run(*command, "--capability", text)
+    told = f"found '{text}', expected one such as 9.0 (NVIDIA) or gfx942 (AMD)"
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Error: Invalid value for '--capability': {told}" in result.stderr.splitlines()
+    assert not (folder / "out").exists()
+
+
 def test_an_output_that_is_the_model(folder: Path) -> None:
     before = (folder / "model.json").read_bytes()
     result = run("emit", "model.json", "-o", "./model.json", "--target", "json")

@@ -64,6 +64,12 @@ def test_what_cards_of_one_device_agree_on(tmp_path: Path) -> None:
     assert read_devices(cards(tmp_path, first, first.replace("9.0", "10.0")))["H200"].capability is None
 
 
+def test_the_capability_of_amds_devices_is_theirs_whatever_is_switched_on(tmp_path: Path) -> None:
+    """As torch says it, and so `heurgen tune`; a launcher asks for gfx942, and no selector answered for it."""
+    card = '[device]\nname = "MI300X"\ncapability = "gfx942:sramecc+:xnack-"\n'
+    assert read_devices(cards(tmp_path, card))["MI300X"].capability == "gfx942"
+
+
 @pytest.mark.parametrize(
     "text", ["device = 3\n", "[device]\nname = 3\n", '[device]\nname = "a"\ncapability = 9.0\n']
 )
