@@ -16,6 +16,7 @@ from heurgen.audit.score import INVALID, Choice, Score, group_name
 from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.base.figures import Summary
 from heurgen.base.text import counted
+from heurgen.spec.kernel_spec import number
 
 # Name on the command line -> field of `Summary`.
 LIMITS: Mapping[str, str] = {
@@ -94,7 +95,7 @@ def parse_limits(text: str) -> dict[str, float]:
     """
     limits: dict[str, float] = {}
     for part in text.split(","):
-        name, _, number = part.partition("=")
+        name, _, found = part.partition("=")
         name = name.strip()
         if name not in LIMITS:
             raise UsageError(
@@ -103,16 +104,14 @@ def parse_limits(text: str) -> dict[str, float]:
             )
         if name in limits:
             raise UsageError(f"--fail-above: {name} is given twice")
-        try:
-            limits[name] = float(number)
-        except ValueError:
-            limits[name] = math.nan
+        limit = number(found.strip())
+        limits[name] = math.nan if limit is None else limit
         # geomean=0.05, meant as 5 % above the best, would never hold, and invalid=5, meant as 5 %, always.
         expected = "a share from 0 to 1" if name == "invalid" else "a ratio from 1 on"
         fits = 0 <= limits[name] <= 1 if name == "invalid" else 1 <= limits[name] < math.inf
         if not fits:
             raise UsageError(
-                f"--fail-above: {name} is {quoted(number)}, expected {expected}",
+                f"--fail-above: {name} is {quoted(found)}, expected {expected}",
                 hint="slowdowns are ratios such as 1.05, invalid is a share such as 0.01",
             )
     return limits

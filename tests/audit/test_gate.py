@@ -73,7 +73,7 @@ def test_bad_limits_are_refused(text: str, message: str) -> None:
     [
         *(
             (text, "a ratio from 1 on")
-            for text in ("max=fast", "max=nan", "max=inf", "geomean=0.05", "p95=-1")
+            for text in ("max=fast", "max=nan", "max=1_0", "max=inf", "geomean=0.05", "p95=-1")
         ),
         *(
             (text, "a share from 0 to 1")

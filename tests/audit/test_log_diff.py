@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas
 import pytest
 from click.testing import CliRunner
 
@@ -80,6 +81,18 @@ def test_logs_that_share_nothing(tmp_path: Path, spec: str) -> None:
     assert (result.exit_code, "share no scenario" in result.stderr) == (2, True)
     result = CliRunner().invoke(main, ["diff", *files])
     assert (result.exit_code, "two logs are compared with --spec alone" in result.stderr) == (2, True)
+
+
+def test_a_log_is_one_in_every_format_that_is_read(tmp_path: Path, spec: str) -> None:
+    """They were taken for models: "logs and --spec go together"."""
+    csv = written(tmp_path / "a.csv", {(1, 16): 1.0, (1, 32): 2.0})
+    frame = pandas.read_csv(csv)
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    frame.to_csv(tmp_path / "a.tsv.gz", sep="\t", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.tsv.gz", "a.parquet"):
+        result = CliRunner().invoke(main, ["diff", csv, str(tmp_path / name), "--spec", spec])
+        assert (result.exit_code, "1 scenario in both logs" in result.stdout) == (0, True), result.output
 
 
 def test_winners_alone_tell_no_loss(tmp_path: Path) -> None:
