@@ -25,6 +25,7 @@ from heurgen.cli.common import (
     print_json,
     say,
     spec_option,
+    write,
     write_file,
 )
 
@@ -255,8 +256,10 @@ def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -
 
         # rich drops colours alone under NO_COLOR and keeps bold and dim: drop all escapes.
         console = Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
-        for tree in draw(module, vendor, parameter):
-            console.print(tree)
+        with console.capture() as drawn:
+            for tree in draw(module, vendor, parameter):
+                console.print(tree)
+        write(drawn.get())
     else:
         say(trees.show(module, vendor, parameter))
 

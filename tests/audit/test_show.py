@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -122,3 +123,14 @@ def test_show_draws_on_a_terminal_and_respects_no_color(tmp_path: Path) -> None:
     piped = subprocess.run([sys.executable, "-m", "heurgen", *words], capture_output=True, check=True).stdout
     assert piped.isascii()
     assert b"if num_seqs <= 8:" in piped
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a Unix thing")
+def test_a_terminal_of_ascii_gets_escapes(tmp_path: Path) -> None:
+    """It was a traceback: Python encodes what rich draws."""
+    path = tmp_path / "model.json"
+    data = json.loads(to_json(two_vendors()).replace('"2d"', '"caf\\u00e9"'))
+    del data["checksum"]
+    path.write_text(json.dumps(data))
+    drawn = on_terminal(["show", str(path)], PYTHONIOENCODING="ascii", NO_COLOR="1")
+    assert rb"caf\xe9" in drawn
