@@ -190,11 +190,11 @@ def _line(entry: Table, key: str) -> str:
 
 
 def _check_outputs(heuristics: tuple[Heuristic, ...], file: Path) -> None:
-    """No model and no module is an input of any heuristic, nor another output."""
+    """No model and no module is an input of any heuristic, nor another output, nor a folder."""
     inputs = [file, *(p for h in heuristics for p in (*h.logs, h.spec, *h.cards))]
     try:
         check_outputs([lock_path(file), *(p for h in heuristics for p in (h.model, h.module))], inputs)
-    except UsageError as error:
+    except HeurgenError as error:
         raise SpecError(f"{error.file}: {error.message}", file=file, hint=error.hint) from error
 
 

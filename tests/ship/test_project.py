@@ -276,6 +276,10 @@ def test_absent_logs_that_are_not_external_are_an_error(built: Path) -> None:
             ": {folder}/out/model.json: two outputs are the same file",
         ),
         (
+            PROJECT.replace("out/model.json", "/"),
+            ": /: cannot write: Is a directory (the path is a folder, name a file in it)",
+        ),
+        (
             PROJECT.replace("out/model.json", "/dev/zero"),
             ":4: column 'heuristic 1.model': found '/dev/zero', expected a file, no device or pipe",
         ),
