@@ -45,7 +45,7 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     """Columns that are features (or bookkeeping) by name, or as said; each other column of numbers is a config.
 
     A config column's name is read as its parameters (`BLOCK_M=64,num_warps=4`); any other name is the value of one
-    parameter, `config`.
+    parameter, `config` (`config_2` where the table has such a column).
 
     Raises:
         LogError: fewer than two columns can be configs, or none a feature.
@@ -57,8 +57,8 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     if len(configs) < 2 or not inputs:
         what = "fewer than two columns look like configs" if inputs else "no column looks like a feature"
         raise LogError(what, file=path, hint="say which columns are the features: --features NAME,...")
-    wide = _columns(configs)
     names_of = names_for(inputs, table.texts)
+    wide = _columns(configs, safe_name("config", {*names_of.values(), *table.texts}))
     parameters = list(dict.fromkeys(name for _, values in wide for name, _ in values))
     values = {p: {dict(v).get(p, "") for _, v in wide} for p in parameters}
     words = sorted({t for c in configs for t in _words(table.texts[c])})
@@ -211,9 +211,10 @@ def _words(texts: list[str]) -> list[str]:
     return [t for t, n in zip(texts, numbers(texts), strict=True) if t and (n is None or n in (0.0, -1.0))]
 
 
-def _columns(configs: list[str]) -> tuple[WideColumn, ...]:
+def _columns(configs: list[str], parameter: str) -> tuple[WideColumn, ...]:
+    """What each config column stands for: the parameters in its name, else its name as a value of `parameter`."""
     read = {c: tuple((safe_name(n), v) for n, v in _PAIR.findall(c)) for c in configs}
     distinct = {tuple(sorted(v)) for v in read.values()}
     if all(read.values()) and len(distinct) == len(configs):
         return tuple(read.items())
-    return tuple((c, (("config", c),)) for c in configs)
+    return tuple((c, ((parameter, c),)) for c in configs)

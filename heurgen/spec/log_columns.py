@@ -157,7 +157,7 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
             'the name of a column, or { const = "nvidia" }' if key in _CONSTANTS else "the name of a column"
         )
         names[key] = table.text(key, getattr(default, key), expected=expected)
-        if not names[key] or names[key] != names[key].strip():
+        if not names[key]:
             raise table.wrong(key, expected)
     expected = "a finite number that is not negative, such as 0.02"
     found = LogColumns(

@@ -151,6 +151,14 @@ def test_names_that_do_not_are_the_values_of_one_parameter(tmp_path: Path) -> No
         assert "guess; confirm" in text
 
 
+def test_a_column_called_config_leaves_the_parameter_another_name(tmp_path: Path) -> None:
+    """The draft named both alike, and was refused as a spec."""
+    path, _, spec = drafted(tmp_path, "gpu,config,n,old,new\nMI300X,a,8,1,2\nMI300X,b,9,2,1\n")
+    assert [f.name for f in spec.features] == ["config", "n"]
+    assert [p.name for p in spec.parameters] == ["config_2"]
+    assert read_logs([path], spec).n_configs == 2
+
+
 def test_what_is_said_comes_first(tmp_path: Path) -> None:
     text = "maker,alpha,beta,gamma,word\nnvidia,1,2,3,x\nnvidia,2,3,4,y\n"
     path, _, spec = drafted(tmp_path, text, features=("alpha",), vendor="maker")
