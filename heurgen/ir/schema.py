@@ -167,7 +167,8 @@ def from_json(text: str | bytes) -> HeuristicModule:
             parse_int=_int,
         )
     except json.JSONDecodeError as error:
-        raise ModelError(f"is no JSON: {error.msg}", row=error.lineno) from error
+        hint = "a model is the JSON that heurgen train writes"
+        raise ModelError(f"is no JSON: {error.msg}", row=error.lineno, hint=hint) from error
     except RecursionError as error:
         raise ModelError(f"is no JSON of a model: it nests deeper than {MAX_NESTING}") from error
     except (UnicodeDecodeError, ValueError) as error:

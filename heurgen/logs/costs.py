@@ -274,17 +274,20 @@ def _feature_matrix(log: TuningLog, spec: KernelSpec) -> Floats:
         columns.append(np.array(values)[coded.codes[log.scenario_row]])
     names = [f.name for f in spec.features]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*(c.tolist() for c in columns), strict=True)]
-    columns += (_derived(d, rows) for d in spec.derived)
+    columns += (_derived(d, rows, log) for d in spec.derived)
     return np.column_stack(columns)
 
 
-def _derived(column: DerivedColumn, rows: list[dict[str, float]]) -> Floats:
+def _derived(column: DerivedColumn, rows: list[dict[str, float]], log: TuningLog) -> Floats:
     """A derived feature by `expr.evaluate`, row by row, so that training sees the bits of generated code."""
     values = [expr.evaluate(column.expression, row) for row in rows]
-    for value, row in zip(values, rows, strict=True):
+    for scenario, (value, row) in enumerate(zip(values, rows, strict=True)):
         if not math.isfinite(value):
             given = ", ".join(f"{n} = {row[n]!r}" for n in sorted(expr.names(column.expression)))
-            raise LogError(f"the derived feature is {value} where {given}", column=column.name)
+            message = f"the derived feature is {value} where {given}"
+            file, line = log.cells.place(int(log.scenario_row[scenario]))
+            hint = "change it in the spec, or leave the row out"
+            raise LogError(message, file=file, row=line, column=column.name, hint=hint)
     return np.array(values) + 0.0
 
 

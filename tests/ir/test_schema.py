@@ -63,7 +63,7 @@ def changed(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: is no JSON: Expecting value"),
+        ("", "line 1: is no JSON: Expecting value (a model is the JSON that heurgen train writes)"),
         ("[1]", "$ is list '[1]', expected an object"),
         ('{"a": 1, "a": 2}', "is no JSON of a model: an object has the same key twice"),
         ('{"kernel": NaN}', "is no JSON of a model: NaN is no JSON number"),

@@ -271,7 +271,9 @@ def test_a_derived_feature_that_is_not_finite_is_an_error(tmp_path: Path) -> Non
     )
     with pytest.raises(LogError) as error:
         small(tmp_path, "nvidia,A,s,1e200,16,ok,2\n", spec)
-    assert str(error.value) == "column 'square': the derived feature is inf where n = 1e+200"
+    said = "column 'square': the derived feature is inf where n = 1e+200"
+    hint = "change it in the spec, or leave the row out"
+    assert str(error.value) == f"{tmp_path}/log.csv:2: {said} ({hint})"
 
 
 def test_what_a_derived_feature_is_made_of_is_told(tmp_path: Path) -> None:
@@ -282,7 +284,7 @@ def test_what_a_derived_feature_is_made_of_is_told(tmp_path: Path) -> None:
     with pytest.raises(LogError) as error:
         cost_tables(read_logs([path], spec), spec)
     said = "column 'product': the derived feature is inf where m = 1e+300, n = 1e+200"
-    assert str(error.value) == said
+    assert str(error.value) == f"{path}:2: {said} (change it in the spec, or leave the row out)"
 
 
 def test_a_derived_feature_is_a_float_that_is_not_given(tmp_path: Path) -> None:
