@@ -11,10 +11,11 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from heurgen.base.errors import LogError, UsageError
+from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.ir import Value
 from heurgen.logs.cells import read_text
+from heurgen.logs.delimited import checked_header
 from heurgen.spec.kernel_spec import KernelSpec, cell_value, number
 
 
@@ -35,22 +36,24 @@ def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic
     """
     found: dict[tuple[Value, ...], float] = {}
     notes: list[str] = []
+    why: str | None = None
     for path in paths:
         skipped = 0
         for row in _records(path, spec):
             # `observe` calls the column "vendor", whatever the tuning log does
             if row.get(spec.log.vendor, row.get("vendor", vendor)) != vendor:
                 continue
-            read = _read_row(row, spec)
-            if read is None:
+            try:
+                key, count = _read_row(row, spec)
+            except UsageError as error:
                 skipped += 1
+                why = why or f"of the first row: {error}"
                 continue
-            key, count = read
             found[key] = found.get(key, 0.0) + count
         if skipped:
             notes.append(f"{path}: {counted(skipped, 'row')} skipped, torn or not within the spec")
     if not found:
-        raise LogError(f"holds no scenario of {vendor} that fits the spec", file=", ".join(paths))
+        raise LogError(f"holds no scenario of {vendor} that fits the spec", file=", ".join(paths), hint=why)
     names = [f.name for f in spec.features]
     keys = sorted(found, key=lambda k: tuple((str(type(v)), v) for v in k))
     return Traffic(
@@ -64,7 +67,7 @@ def _records(path: str, spec: KernelSpec) -> list[dict[str, str]]:
         records = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
         raise LogError(f"this is no CSV: {error}", file=path) from error
-    header = records[0] if records else []
+    header = list(checked_header(path, records[0])) if records else []
     for feature in spec.features:
         if feature.name not in header:
             raise LogError(
@@ -79,14 +82,19 @@ def _records(path: str, spec: KernelSpec) -> list[dict[str, str]]:
     return [dict(zip(header, r, strict=True)) if len(r) == len(header) else {} for r in rows]
 
 
-def _read_row(row: Mapping[str, str], spec: KernelSpec) -> tuple[tuple[Value, ...], float] | None:
-    count = number(row.get(_count_column(spec), "1"))
-    if not row or count is None or count <= 0:
-        return None
-    try:
-        return tuple(cell_value(f, row[f.name]) for f in spec.features), count
-    except UsageError:
-        return None
+def _read_row(row: Mapping[str, str], spec: KernelSpec) -> tuple[tuple[Value, ...], float]:
+    """The features' values, and the count.
+
+    Raises:
+        UsageError: the row is torn, or not within the spec.
+    """
+    if not row:
+        raise UsageError("it has another number of cells than the header")
+    text = row.get(name := _count_column(spec), "1")
+    count = number(text)
+    if count is None or count <= 0:
+        raise UsageError(f"found {quoted(text)}, expected a number above 0", column=name)
+    return tuple(cell_value(f, row[f.name]) for f in spec.features), count
 
 
 def _count_column(spec: KernelSpec) -> str:

@@ -119,3 +119,36 @@ def test_traffic_errors(tmp_path: Path) -> None:
     bad.write_text("m,k,density,dtype\n")
     with pytest.raises(LogError, match="holds no scenario of amd that fits the spec"):
         read_traffic([str(bad)], read_spec(spec), "amd")
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (
+            "m,k,density,dtype,count\n1.5,2,0.5,a,1\n",
+            "column 'm': found '1.5', expected a whole number such as 16",
+        ),
+        ("m,k,density,dtype,count\n1,2,0.5,a,-3\n", "column 'count': found '-3', expected a number above 0"),
+        ("m,k,density,dtype\n1,2\n", "it has another number of cells than the header"),
+    ],
+)
+def test_where_no_row_fits_the_first_says_why(tmp_path: Path, rows: str, why: str) -> None:
+    _, spec, _ = small(tmp_path)
+    path = tmp_path / "traffic.csv"
+    path.write_text(rows)
+    with pytest.raises(LogError) as error:
+        read_traffic([str(path)], read_spec(spec), "amd")
+    assert (
+        str(error.value) == f"{path}: holds no scenario of amd that fits the spec (of the first row: {why})"
+    )
+
+
+def test_a_feature_that_the_header_names_twice_is_refused(tmp_path: Path) -> None:
+    """The last of them counted."""
+    _, spec, _ = small(tmp_path)
+    path = tmp_path / "traffic.csv"
+    path.write_text("m,k,density,dtype,m\n1,2,0.5,a,9\n")
+    with pytest.raises(LogError) as error:
+        read_traffic([str(path)], read_spec(spec), "amd")
+    said = "cells 1 and 5 of the header have the same name (rename or remove one)"
+    assert str(error.value) == f"{path}:1: column 'm': {said}"
