@@ -104,7 +104,7 @@ def emit(
         capability=capability,
         parameters=parameters,
         at=tuple(_pairs("--at", text) for text in at),
-        names=dict(pair for text in names for pair in _pairs("--map", text).items()),
+        names=_pairs("--map", ",".join(names)) if names else {},
         approximate=approximate,
     )
     rendered = registry.emit(read_model(model), target, request)

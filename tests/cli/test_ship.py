@@ -117,6 +117,10 @@ def test_a_module_of_the_project_is_known_by_the_folder_it_is_in(
         ),
         (("--at", "E"), "--at E: expected NAME=VALUE,..., each name once, found 'E'"),
         (("--at", "E=1,E=2"), "--at E=1,E=2: expected NAME=VALUE,..., each name once, found 'E=2'"),
+        (
+            ("--map", "M=a", "--map", "M=b"),
+            "--map M=a,M=b: expected NAME=VALUE,..., each name once, found 'M=b'",
+        ),
         (("--map", "=x"), "--map =x: expected NAME=VALUE,..., each name once, found '=x'"),
         (
             ("--approximate",),
