@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heurgen._version import __version__
@@ -16,26 +15,12 @@ from heurgen.ir import (
     Feature,
     HeuristicModule,
     Leaf,
-    Membership,
     Node,
     Parameter,
     Selector,
     Value,
 )
 from heurgen.ir.passes import exact_split
-
-
-@dataclass(frozen=True, slots=True)
-class InputColumn:
-    """What a column of the estimator's X stands for: a feature, or "feature == category" (one-hot, 0 or 1).
-
-    `values` are all categories of a one-hot encoded feature.
-    """
-
-    feature: str
-    type: ColumnType = "float"
-    category: str | None = None
-    values: tuple[str, ...] = ()
 
 
 def from_sklearn(
@@ -75,7 +60,7 @@ def from_sklearn(
     configs = tuple(dict.fromkeys(_typed(c) for c in outputs))
     index = {config: i for i, config in enumerate(configs)}
     leaf_config = [index[_typed(config)] for config in outputs]
-    tree = tree_nodes(estimator, [InputColumn(f.name, f.type) for f in columns], leaf_config)
+    tree = _tree(arrays, columns, leaf_config)
     n_samples = int(arrays.n_node_samples[0])
     plain = tuple(tuple(value for _, value in config) for config in configs)
     selector = Selector(
@@ -111,9 +96,8 @@ def fitted_tree(estimator: Any) -> Any:
     return tree
 
 
-def tree_nodes(estimator: Any, columns: Sequence[InputColumn], leaf_config: Sequence[int]) -> Node:
-    """The fitted tree as IR over features; `leaf_config` gives the config index of every sklearn node."""
-    arrays = fitted_tree(estimator)
+def _tree(arrays: Any, columns: Sequence[Feature], leaf_config: Sequence[int]) -> Node:
+    """The fitted tree as IR; `leaf_config` gives the config index of every sklearn node."""
     left, right = arrays.children_left.tolist(), arrays.children_right.tolist()
     feature, threshold = arrays.feature.tolist(), arrays.threshold.tolist()
     samples = arrays.n_node_samples.tolist()
@@ -122,15 +106,7 @@ def tree_nodes(estimator: Any, columns: Sequence[InputColumn], leaf_config: Sequ
         if left[i] == -1:
             return Leaf(leaf_config[i], samples[i])
         column = columns[feature[i]]
-        below, above = build(left[i]), build(right[i])
-        if column.category is None:
-            return exact_split(column.feature, column.type, threshold[i], below, above)
-        if not 0 <= threshold[i] < 1:
-            return below if threshold[i] >= 1 else above
-        # The one-hot column is 0 on the left: every other category, and unknown ones where most samples went.
-        others = tuple(v for v in column.values if v != column.category)
-        unknown_right = samples[right[i]] > samples[left[i]]
-        return Membership(column.feature, (column.category,), others, unknown_right, above, below)
+        return exact_split(column.name, column.type, threshold[i], build(left[i]), build(right[i]))
 
     return build(0)
 

@@ -16,9 +16,9 @@ from sklearn.tree import (
 
 import heurgen
 from heurgen.base.errors import ModelError
-from heurgen.ir import SCHEMA_VERSION, Feature, Leaf, Membership, Split, nodes
+from heurgen.ir import SCHEMA_VERSION, Feature, Leaf, Split, nodes
 from heurgen.ir.passes import FLOAT32_MAX
-from heurgen.trees.from_sklearn import InputColumn, fitted_tree, tree_nodes
+from heurgen.trees.from_sklearn import fitted_tree
 from tests.support.generated import loaded
 
 N_TREES = 1000
@@ -131,18 +131,6 @@ def test_one_name_is_that_of_one_output() -> None:
     assert heurgen.select(module, "any", {"x0": 3}) == {"BLOCK_M": 64}
 
 
-def test_one_hot_columns_become_membership() -> None:
-    estimator = DecisionTreeClassifier().fit([[0.0], [1.0], [0.0]], [0, 1, 0])
-    tree = tree_nodes(
-        estimator, [InputColumn("dtype", "category", "fp8", ("bf16", "fp8", "fp16"))], [0, 0, 1]
-    )
-    assert tree.values == ("fp8",)  # type: ignore[union-attr]
-    assert tree.others == ("bf16", "fp16")  # type: ignore[union-attr]
-    assert not tree.unknown_left  # type: ignore[union-attr]
-    assert isinstance(tree.left, Leaf)  # type: ignore[union-attr]
-    assert (tree.left.config, tree.right.config) == (1, 0)  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
@@ -191,29 +179,3 @@ def test_ninety_tests_on_a_path_are_the_most(depth: int) -> None:
     else:
         with pytest.raises(ModelError, match="the tree is 91 deep, expected at most 90"):
             fitted_tree(estimator)
-
-
-@pytest.mark.parametrize(
-    ("threshold", "expected"), [(0.0, "split"), (0.99, "split"), (1.0, "below"), (-0.1, "above")]
-)
-def test_a_one_hot_column_is_tested_between_nought_and_one(threshold: float, expected: str) -> None:
-    arrays = SimpleNamespace(
-        children_left=np.array([1, -1, -1]), children_right=np.array([2, -1, -1]), feature=np.array([0, -2, -2]),
-        threshold=np.array([threshold, -2, -2]), n_node_samples=np.array([5, 2, 3]), max_depth=1,
-    )  # fmt: skip
-    columns = [InputColumn("c", "category", "a", ("a", "b", "d"))]
-    found = tree_nodes(SimpleNamespace(tree_=arrays), columns, [9, 0, 1])
-    whole = Membership("c", ("a",), ("b", "d"), True, Leaf(1, 3), Leaf(0, 2))
-    assert found == {"split": whole, "below": Leaf(0, 2), "above": Leaf(1, 3)}[expected]
-
-
-def test_where_both_sides_have_as_many_samples_an_unknown_category_is_another_one() -> None:
-    arrays = SimpleNamespace(
-        children_left=np.array([1, -1, -1]), children_right=np.array([2, -1, -1]), feature=np.array([0, -2, -2]),
-        threshold=np.array([0.5, -2, -2]), n_node_samples=np.array([4, 2, 2]), max_depth=1,
-    )  # fmt: skip
-    found = tree_nodes(
-        SimpleNamespace(tree_=arrays), [InputColumn("c", "category", "a", ("a", "b"))], [9, 0, 1]
-    )
-    assert isinstance(found, Membership)
-    assert not found.unknown_left
