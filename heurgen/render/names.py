@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 
 from heurgen import ir
@@ -56,14 +57,15 @@ def plan(module: ir.HeuristicModule) -> Names:
         prefixes[selector.vendor, selector.device] = _prefix(selector)
     local = {c.name for c in module.columns}
     stands_in = any(s.capability is not None for s in module.selectors)
-    capability = _free("capability", local) if stands_in else None
-    chooser = _free("choose", local)
+    capability = free("capability", local) if stands_in else None
+    chooser = free("choose", local)
     names = Names(types, constants, prefixes, chooser, capability, _shortlists(module, constants))
     _check_clashes(module, names)
     return names
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free(name: str, taken: Set[str]) -> str:
+    """The name, with as many underscores behind it as make it none of `taken`."""
     while name in taken:
         name += "_"
     return name

@@ -145,7 +145,7 @@ def _function(
             f"{parameter} depends on {quoted(other[0])}, which is no integer on the device",
             hint="choose other parameters, or train without that feature",
         )
-    chosen = next(n for n in ("chosen", "chosen_", "chosen__") if n not in {c.name for c in module.columns})
+    chosen = names.free("chosen", {c.name for c in module.columns})
     flags = frozenset(f.name for f in module.features if f.type == "bool")
     own = codes.get(parameter, {})
     texts = [_value(own[v] if isinstance(v, str) and v in own else v, parameter) for v in values]

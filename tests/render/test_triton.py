@@ -147,6 +147,14 @@ def test_the_text_of_a_function() -> None:
     )
 
 
+def test_any_feature_may_be_called_like_the_variable_of_a_function() -> None:
+    taken = ("chosen", "chosen_", "chosen__")
+    selector = ir.Selector("amd", ("B",), ((1,), (2,)), ir.Split("chosen", 0, ir.Leaf(0), ir.Leaf(1)))
+    features = tuple(ir.Feature(name, "int") for name in taken)
+    text = render_triton(ir.HeuristicModule("k", features, (ir.Parameter("B", "int"),), (selector,)), "amd")
+    assert "    return chosen___\n" in text
+
+
 @pytest.mark.parametrize(("threshold", "wide"), [(2**31 - 1, False), (2**31, True), (-(2**31), False)])
 def test_a_threshold_beyond_int32_widens_the_feature(threshold: int, wide: bool) -> None:
     text = render_triton(module(ir.Split("num_seqs", threshold, LEAF(0), LEAF(1))), "nvidia", ["TILE_SIZE"])

@@ -46,7 +46,7 @@ def render_cpp(module: ir.HeuristicModule) -> str:
             headers do not use.
     """
     plan = names.plan(module)
-    known = _names(module)
+    known = _names(module, plan)
     text = (
         environment()
         .get_template("cpp_header.hpp.jinja")
@@ -63,18 +63,21 @@ def render_cpp(module: ir.HeuristicModule) -> str:
             provenance=_provenance(module),
         )
     )
-    tokens.check(text, frozenset(known.values()) | tokens.fixed_words(plan))
+    tokens.check(text, tokens.defined(plan).union(known.values()))
     return checksum.seal(text)
 
 
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def _names(module: ir.HeuristicModule) -> dict[str, Code]:
+def _names(module: ir.HeuristicModule, plan: names.Names) -> dict[str, Code]:
     """Every name of the model as it stands in C++, where keywords and macros are other names than in Python."""
+    globals_ = tokens.defined(plan)
     fields = {p.name for p in module.parameters}
     local = [c.name for c in module.columns]
     found = {name: identifier(name) for name in (module.kernel, *local, *sorted(fields))}
+    # An argument would hide what the function calls or returns.
+    found |= {name: Code(names.free(found[name], globals_)) for name in local}
     for group in (local, sorted(fields)):
         spelled: dict[str, str] = {}
         for name in group:

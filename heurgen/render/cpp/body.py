@@ -85,7 +85,9 @@ def refuses(module: ir.HeuristicModule) -> bool:
 
 
 def is_constexpr(module: ir.HeuristicModule, selector: ir.Selector) -> bool:
-    """`fmod` and `floor` are no constant expressions in C++17."""
+    """`fmod` and `floor` are no constant expressions in C++17, and neither is what refuses every category."""
+    if any(f.unknown == "error" and not f.values for f in module.features):
+        return False
     tested = ir.tested(_decided(selector.tree, column_types(module)))
     return not any(_divides_whole(expr.parse(d.expression)) for d in module.derived if d.name in tested)
 

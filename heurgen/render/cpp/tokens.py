@@ -47,14 +47,13 @@ _WORDS = frozenset(
 )
 
 
-def fixed_words(plan: Names) -> frozenset[str]:
-    """Words of the header's own, and names that the plan gives."""
-    functions = {f"select_{prefix}" for prefix in plan.prefixes.values()}
-    return _WORDS | functions | frozenset(plan.types.values())
+def defined(plan: Names) -> frozenset[str]:
+    """The functions and types that the plan names."""
+    return frozenset((*(f"select_{prefix}" for prefix in plan.prefixes.values()), *plan.types.values()))
 
 
 def check(text: str, words: frozenset[str]) -> None:
-    """Check every token of a header; nothing is compiled.
+    """Check every token of a header; nothing is compiled. `words`: the model's, beside those of every header.
 
     Raises:
         EmitError: there is a character, a directive or a word that such headers do not have.
@@ -69,7 +68,7 @@ def check(text: str, words: frozenset[str]) -> None:
         kind, token = found.lastgroup, found[0]
         if kind == "directive" and token not in DIRECTIVES:
             raise EmitError(f"generated headers do not contain {quoted(token)}", row=line)
-        if kind == "word" and token not in words:
+        if kind == "word" and token not in _WORDS and token not in words:
             raise EmitError(f"generated headers do not contain the word {quoted(token)}", row=line)
         if kind == "comment" and (token.endswith("\\") or "?" in token):
             raise EmitError("a comment of a generated header goes on in the next line", row=line)

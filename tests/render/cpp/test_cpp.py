@@ -208,6 +208,33 @@ def test_names_that_are_macros_or_words_of_gnu_mode_compile(compiler: str, tmp_p
     compiled(compiler, tmp_path, headers + '#include "m.hpp"\nint main() {}\n', "-std=gnu++17")
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", ["select_nvidia", "AmdConfig"])
+def test_a_feature_may_be_called_like_a_function_or_a_type(compiler: str, name: str, tmp_path: Path) -> None:
+    """It hid what the function calls or returns."""
+    tree = ir.Split(name, 0, ir.Leaf(0), ir.Leaf(1))
+    selectors = tuple(
+        ir.Selector(vendor, (parameter,), ((1,), (2,)), tree, device)
+        for vendor, parameter, device in (("nvidia", "B", None), ("nvidia", "B", "H100"), ("amd", "C", None))
+    )
+    parameters = ir.Parameter("B", "int"), ir.Parameter("C", "int")
+    text = render_cpp(ir.HeuristicModule("k", (ir.Feature(name, "int"),), parameters, selectors))
+    (tmp_path / "m.hpp").write_text(text)
+    source = """#include "m.hpp"
+int main() { return heurgen::k::select_nvidia("H100", 1).B == 2 && heurgen::k::select_amd(0).C == 1 ? 0 : 1; }
+"""
+    program = compiled(compiler, tmp_path, source)
+    subprocess.run([program], check=True)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_feature_that_refuses_every_category_compiles(compiler: str, tmp_path: Path) -> None:
+    feature = ir.Feature("c", "category", unknown="error")
+    module = replace(model("constant"), features=(feature,))
+    (tmp_path / "m.hpp").write_text(render_cpp(module))
+    compiled(compiler, tmp_path, '#include "m.hpp"\nint main() {}\n')
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 def test_cuda_host_code(tmp_path: Path) -> None:
