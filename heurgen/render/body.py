@@ -144,17 +144,20 @@ def _expression(derived: ir.Derived) -> expr.Expr:
 
 
 def _size(tree: expr.Expr) -> int:
+    """The characters of `expr.to_python` at most, without writing them."""
     match tree:
         case expr.Negate(operand):
             return 3 + _size(operand)
         case expr.Call(_, arguments):
             return 6 + sum(_size(a) + 2 for a in arguments)
         case expr.Binary(operator, left, right):
-            times = 1 if operator in ("+", "-", "*") else 2
-            return 20 + _size(left) + times * _size(right)
+            divisor = _size(right)
+            own = len(operator) + 6 + _size(left) + divisor
+            return own + 15 + divisor if expr.is_guarded(tree) else own
         case expr.Name(name):
             return 7 + len(name)
-    return 24
+        case expr.Number(value):
+            return len(repr(value))
 
 
 def arguments(module: ir.HeuristicModule) -> list[str]:

@@ -159,6 +159,8 @@ class _TreeReader:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 tree = _arithmetic(value, self.locals)
                 text = expr.to_text(tree)
+                if len(text) > expr.MAX_LENGTH:  # the model's may have been written without spaces
+                    text = text.replace(" ", "")
                 if name.startswith((TERM, FLOAT)):
                     same = self.locals.setdefault(name, tree) == tree
                 else:

@@ -123,7 +123,7 @@ def shortlist(leaf: ir.Leaf) -> tuple[int, ...]:
 
 
 def _used(selector: ir.Selector) -> list[int]:
-    """The configs that a leaf lists, equal ones once."""
+    """The configs that a leaf lists, each once, in the selector's order."""
     return sorted({i for leaf in ir.leaves(selector.tree) for i in shortlist(leaf)})
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from heurgen import ir
 from heurgen.base.errors import EmitError, ModelError
+from heurgen.ir import expr
 from heurgen.render.python import render_python
+from heurgen.render.reader import read_module
 from tests.render.examples import K, Q, by_device, constant, listing2, spellings
 from tests.support.generated import executed, loaded
 
@@ -299,6 +301,16 @@ def test_nested_divisions_are_refused_before_they_fill_the_memory() -> None:
     derived = (ir.Derived("d", "x / (" * 25 + "1 + x" + ")" * 25),)
     module = with_tree(ir.Split("d", 1.0, ir.Leaf(0), ir.Leaf(1)), ir.Feature("x", "int"), derived=derived)
     assert refused(module) == "the expression of d nests too many divisions to be written"
+
+
+@pytest.mark.parametrize("part", ["x*x+x", "1+1", "x/2", "-x", "x%3"])
+def test_an_expression_that_divides_by_no_feature_is_never_too_long(part: str) -> None:
+    """Of sums alone it was refused, for its divisions; and spaces made it too long to be read back."""
+    text = "max(" + ",".join([part] * (395 // (len(part) + 1))) + ")"
+    derived = (ir.Derived("d", text),)
+    module = with_tree(ir.Split("d", 1.0, ir.Leaf(0), ir.Leaf(1)), ir.Feature("x", "int"), derived=derived)
+    (found,) = read_module(render_python(module)).derived
+    assert expr.parse(found.expression) == expr.parse(text)
 
 
 @pytest.mark.parametrize("longer", [0, 1])
