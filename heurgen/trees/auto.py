@@ -278,11 +278,16 @@ def _tried(s: Settings, folds: list[_Fold], table: CostTable, r: Regime) -> Cand
     return candidate_of("joint", s, [held for settings, held in fits if settings == s])
 
 
+def _alone(s: Settings, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
+    """What these settings cost held out; no other price is fitted."""
+    held = [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))]
+    return candidate_of("joint", s, held)
+
+
 def _steadier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) -> Candidate:
     """The same sizes with a tail, where that has the better held-out p95 at no loss of the mean beyond TAIL_LOSS."""
     s = replace(chosen.settings, tail=TAIL)
-    held = [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))]
-    found = candidate_of("joint", s, held)
+    found = _alone(s, folds, table, r)
     better = np.quantile(found.cost, 0.95) < np.quantile(chosen.cost, 0.95) - 1e-9
     return found if better and found.mean <= chosen.mean + TAIL_LOSS else chosen
 
@@ -298,9 +303,7 @@ def _warier(chosen: Candidate, folds: list[_Fold], table: CostTable, r: Regime) 
     if chosen.settings.price <= c.price or r.n_scenarios > c.abundant:
         return chosen
     s = replace(chosen.settings, wary=True)
-    found = candidate_of(
-        "joint", s, [h for fold in folds for _, h in _joint_fits(fold, table, s, r, (s.price,))]
-    )
+    found = _alone(s, folds, table, r)
     return found if found.mean <= chosen.mean + error(found.cost, chosen.cost, r.repeats) else chosen
 
 

@@ -24,7 +24,7 @@ from heurgen.trees.build import choices
 from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.learn import Decided, fit_decided, refit
 from heurgen.trees.options import FitOptions
-from heurgen.trees.preference import error
+from heurgen.trees.preference import error, mean_cost
 from heurgen.trees.problem import NOT_WINNER, Bools, Floats, Ints, groups, problem
 from heurgen.trees.record import figures
 from heurgen.trees.specialise import specialised
@@ -68,7 +68,7 @@ class _Form:
 
     @property
     def mean(self) -> float:
-        return math.fsum(np.minimum(self.cost, constants.LEARNER.invalid).tolist()) / len(self.cost)
+        return mean_cost(self.cost)
 
 
 def fit_devices(
@@ -296,8 +296,7 @@ def _record(tables: DeviceTables, forms: Sequence[_Form], chosen: _Form, repeats
         "compared": [
             {
                 "form": form.name,
-                **figures(form.cost),
-                "mean_log_slowdown": round(form.mean, 6),
+                **_figures(form.cost),
                 "leaves": form.leaves,
                 "configs": form.configs,
             }
@@ -318,11 +317,12 @@ def _unknown(
     for device in (str(t.device_name) for t in tables.own):
         name, cost = _left_out(tables, chosen.name, fits, devices, device, folds, options)
         costs.append(cost)
-        mean = round(math.fsum(np.minimum(cost, constants.LEARNER.invalid).tolist()) / len(cost), 6)
-        told.append({"device": device, "answered_by": name, **figures(cost), "mean_log_slowdown": mean})
-    whole = np.concatenate(costs)
-    mean = round(math.fsum(np.minimum(whole, constants.LEARNER.invalid).tolist()) / len(whole), 6)
-    return {**figures(whole), "mean_log_slowdown": mean, "devices": told}
+        told.append({"device": device, "answered_by": name, **_figures(cost)})
+    return {**_figures(np.concatenate(costs)), "devices": told}
+
+
+def _figures(cost: Floats) -> dict[str, Any]:
+    return {**figures(cost), "mean_log_slowdown": round(mean_cost(cost), 6)}
 
 
 def _left_out(
