@@ -170,6 +170,7 @@ def fp8_caches() -> str:
 
 H200_TEST, H100_TEST = "hopper_paged_attention_test.csv.gz", "h100_paged_attention_test.csv.gz"
 SERVED_TEST = "h200_paged_attention_served_test.csv.gz"
+FEW_TEST = "h200_paged_attention_few_test.csv.gz"
 ATTENTION, PRODUCTS = (1.05, 1.20, 1.6), (1.04, 1.15, math.inf)
 # What, device, models, log of the test, and what is asked: geometric mean, p95, max.
 SELECTORS = (
@@ -179,6 +180,7 @@ SELECTORS = (
     ("attention, 16-bit caches", "H100", ("paged_attention",), H100_TEST, ATTENTION),
     ("attention, fp8 caches", "H100", ("paged_attention_fp8",), H100_TEST, ATTENTION),
     ("attention, a server's steps", "H200", ("paged_attention",), SERVED_TEST, ATTENTION),
+    ("attention, 16 query heads at most", "H200", ("paged_attention",), FEW_TEST, ATTENTION),
     ("linear layers", "H200", ("matmul",), "h200_matmul_test.csv.gz", PRODUCTS),
     ("linear layers", "H100", ("matmul",), "h100_matmul_test.csv.gz", PRODUCTS),
     ("linear layers, fp8 weights", "H200", ("matmul_fp8",), "h200_matmul_fp8_test.csv.gz", PRODUCTS),
