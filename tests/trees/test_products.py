@@ -148,7 +148,28 @@ def test_noise_takes_none() -> None:
     assert not trial.pays
 
 
-def test_few_scenarios_are_not_asked() -> None:
+@pytest.mark.parametrize("n_scenarios", [35, 90])
+def test_few_scenarios_are_asked_where_every_config_runs(n_scenarios: int) -> None:
+    """A log of 98 matrix products is no other than one of 102."""
+    table = tiles(n_scenarios)
+    trial = products.tried(table, products.products(table))
+    assert trial is not None
+    assert trial.pays
+    never = np.full((n_scenarios, 1), np.inf)  # nor does a config that runs nowhere change that
+    beside = made([M, N], table.X, np.column_stack([table.times, never]))
+    assert products.tried(beside, products.products(beside)) == trial
+
+
+@pytest.mark.parametrize("fails", [np.inf, np.nan])
+def test_few_scenarios_are_not_asked_where_a_config_runs_in_some(fails: float) -> None:
     table = tiles(90)
+    times = table.times.copy()
+    times[table.X[:, 0] > 4096, 2] = fails
+    table = made([M, N], table.X, times)
+    assert products.tried(table, products.products(table)) is None
+
+
+def test_fewer_than_some_are_not_asked() -> None:
+    table = tiles(29)
     assert products.tried(table, products.products(table)) is None
     assert products.tried(tiles(200), ()) is None
