@@ -139,10 +139,10 @@ class Constants:
     scenarios_to_fit: int = 600
     # Fewer groups of scenarios than this say nothing when divided. `constants.py min_groups 6 1000`
     min_groups: int = 6
-    # From so many scenarios on held-out figures are trusted to choose among many: a tail is compared (a p95 that rests
-    # on fewer than five of them is luck), and the number of configs is. Below, 8 ship unless another number is surely
-    # better (`preference.or_usual`): on parts of 60 to 70 scenarios of nine logs that was as good as the best mean on
-    # average, and on the H200 unified_attention log better: 1.049, not 1.056, on ten divisions of their own.
+    # From so many groups of scenarios on held-out figures are trusted to choose among many: a tail is compared (a p95
+    # that rests on fewer than five of them is luck), and the number of configs is. Below, 8 ship unless another number
+    # is surely better (`preference.or_usual`): on parts of 60 to 70 scenarios of nine logs that was as good as the best
+    # mean on average, and on the H200 unified_attention log better: 1.049, not 1.056, on ten divisions of their own.
     # `constants.py trusted 0 100 1_000_000`
     trusted: int = 100
     # A held-out choice that was never measured: 20x. `constants.py invalid 1.0 3.0 10.0`

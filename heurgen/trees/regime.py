@@ -47,7 +47,7 @@ class Regime:
                  held-out mean to be trusted alone
     usual        the number of configs that ships unless another is surely better, where the scenarios are too few to
                  choose among many by held-out means and the caller named no number; else None
-    compares_tails  whether the scenarios are many enough for a held-out p95 to say something
+    compares_tails  whether groups are many enough for a held-out p95 to say something
     every_depth  whether every depth up to the limit is fitted
     widens       whether cross-validation may go beyond the default limits: of many scenarios every try takes seconds
     tolerance    mean log-slowdown within which fewer configs and leaves win
@@ -118,13 +118,13 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
         crosses=free(p) if between and told and not flaky and _limited(p) else frozenset(),
-        shrinks=c.min_groups <= n_groups and n < c.trusted and attempted and not many_missing,
+        shrinks=few and c.min_groups <= n_groups < c.trusted and attempted and not many_missing,
         compares_rules=many_missing and few,
-        compares_points=between and few and n >= c.trusted,
+        compares_points=between and few and n_groups >= c.trusted,
         crowded=_crowded(p),
         few=few,
-        usual=_usual(p, counts, options) if few else None,
-        compares_tails=n >= c.trusted and not p.labels_only,
+        usual=_usual(p, counts, options) if few and n_groups < c.trusted else None,
+        compares_tails=n_groups >= c.trusted and not p.labels_only,
         every_depth=n <= c.every_depth,
         widens=n <= c.abundant and options.prefer != "small" and not named,
         tolerance=_tolerance(n, options),
@@ -171,7 +171,7 @@ def _usual(p: Problem, counts: tuple[int, ...], options: FitOptions) -> int | No
     """At least as many as the largest category has values, each of which may want a config of its own: twelve models in
     60 scenarios, say, are 1.349 with 8 configs and 1.324 with 12.
     """
-    if options.max_configs is not None or options.prefer == "small" or p.n_real >= constants.LEARNER.trusted:
+    if options.max_configs is not None or options.prefer == "small":
         return None
     values = [len(np.unique(p.X[:, i])) for i, c in enumerate(p.columns) if c.type == "category"]
     return next((k for k in counts if k >= max(USUAL, *values, 0)), counts[-1])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from heurgen.logs.costs import TableColumn
 from heurgen.trees import constants, fit
 from heurgen.trees.configs import USUAL
 from heurgen.trees.options import MAX_CONFIGS, FitOptions
@@ -58,7 +59,7 @@ def test_no_points_are_added_where_neighbours_would_take_too_long(monkeypatch: p
 def test_light_points_are_compared_where_scenarios_are_few_but_enough_to_say() -> None:
     c = constants.LEARNER
     sizes = (c.trusted - 1, c.trusted, c.small, c.small + 1)
-    found = [regime(problem(surface(n, 2, 1)), FitOptions()).compares_points for n in sizes]
+    found = [regime(problem(surface(n, 2, 2)), FitOptions()).compares_points for n in sizes]
     assert found == [False, True, True, False]
 
 
@@ -89,9 +90,9 @@ def test_the_usual_number_of_configs_is_no_less_than_the_largest_category_has_va
 
 def test_tails_are_compared_where_many_scenarios_have_costs() -> None:
     n = constants.LEARNER.trusted
-    assert regime(problem(surface(n, 2, 1)), FitOptions()).compares_tails
-    assert not regime(problem(surface(n - 1, 2, 1)), FitOptions()).compares_tails
-    assert not regime(problem(winners_only(surface(n, 2, 1))), FitOptions()).compares_tails
+    assert regime(problem(surface(n, 2, 2)), FitOptions()).compares_tails
+    assert not regime(problem(surface(n - 1, 2, 2)), FitOptions()).compares_tails
+    assert not regime(problem(winners_only(surface(n, 2, 2))), FitOptions()).compares_tails
 
 
 def test_a_small_log_compares_few_prices_and_every_number_of_configs() -> None:
@@ -129,3 +130,20 @@ def test_gaps_by_chance_are_no_sparse_log() -> None:
     assert ruled(log, np.arange(200), r).covered.all()
     plain = replace(r, by_chance=False)
     assert (ruled(log, np.arange(200), plain).covered == p.covered).all()
+
+
+def test_variants_of_few_shapes_are_no_more_than_the_shapes() -> None:
+    """Twice as many scenarios of the same 60 shapes: held-out figures are of 60 groups still."""
+    one = surface(60, 12)
+    X = np.vstack([np.column_stack([one.X, np.full(60, kind)]) for kind in (0.0, 1.0)])
+    columns = [*one.columns, TableColumn("kind", "category", values=("a", "b"))]
+    two = replace(
+        table(columns, X, np.vstack([one.times, 1.01 * one.times])), grouped=("x0", "x1", "x2", "x3")
+    )
+    found = [regime(problem(t), FitOptions()) for t in (one, two)]
+    assert [r.n_groups for r in found] == [60, 60]
+    for r in found:
+        assert r.shrinks
+        assert r.usual == USUAL
+        assert not r.compares_points
+        assert not r.compares_tails
