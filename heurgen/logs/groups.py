@@ -2,16 +2,17 @@
 
 A log often measures a shape several times over: with two page sizes, in two dtypes, on two GPUs. To hold one of
 these out and train on the others flatters. So scenarios share a group that agree in all lengths and sizes. These are
-the given numbers of more than FEW values in the log (not derived, not constant on every device); the rest, such as
-page sizes, numbers of heads, dtypes and flags, are variants of a shape. Where that would leave fewer than a quarter
-as many groups as there are settings of all features, or fewer than ten (a grid of few sizes, or hardly any numbers),
-scenarios equal in all numbers make a group, and failing that those equal in all features. Of a grid of few shapes by
-many batch sizes that asks for other batches of these shapes, not for other shapes: docs/spec.md has what either tells.
+the given numbers of more than FEW values in the log (not derived, not constant on every device, no strides); the rest,
+such as page sizes, numbers of heads, layouts, dtypes and flags, are variants of a shape. Where that would leave fewer
+than a quarter as many groups as there are settings of all features, or fewer than ten (a grid of few sizes, or hardly
+any numbers), scenarios equal in all numbers make a group, and failing that those equal in all features. Of a grid of
+few shapes by many batch sizes that asks for other batches of these shapes, not for other shapes: docs/spec.md has what
+either tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +55,24 @@ def device_columns(X: NDArray[np.float64], device: NDArray[np.int64]) -> tuple[i
     return tuple(np.flatnonzero(fixed).tolist())
 
 
+def strides(sizes: Mapping[str, NDArray[np.float64]]) -> set[str]:
+    """The names of those that are 1 or one of the sizes before them in every scenario: a log of matrix products that
+    has m, k, n and the strides of both operands has six numbers, and three sizes in two layouts.
+    """
+    kept: list[NDArray[np.float64]] = []
+    found = set()
+    for name, x in sizes.items():
+        if np.any([x == 1, *(x == size for size in kept)], axis=0).all():
+            found.add(name)
+        else:
+            kept.append(x)
+    return found
+
+
 def _rules(features: Sequence[Column], X: NDArray[np.float64], own: list[int]) -> Iterator[list[int]]:
     numbers = [i for i in own if features[i].type in ("int", "float")]
-    yield [i for i in numbers if len(np.unique(X[:, i])) > FEW]
+    many = {features[i].name: X[:, i] for i in numbers if len(np.unique(X[:, i])) > FEW}
+    yield [i for i in numbers if features[i].name in many.keys() - strides(many)]
     yield numbers
     yield own
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from heurgen.ir import MAX_NAME, expr
 from heurgen.logs.costs import CostTable
-from heurgen.logs.groups import FEW
+from heurgen.logs.groups import FEW, strides
 from heurgen.spec.kernel_spec import DerivedColumn
 from heurgen.trees.learn import one_thread
 from heurgen.trees.problem import UNIT, Ints
@@ -35,11 +35,13 @@ GAIN = 0.002
 
 def products(table: CostTable) -> tuple[DerivedColumn, ...]:
     """a * b and a / b of every two sizes: positive numbers of more than FEW values. None where the table has derived
-    features, where the log has winners only, or where MOST_SIZES are exceeded. Those that order the scenarios as a
-    feature does are left out, and those that a float64 or a name cannot hold.
+    features, where the log has winners only, or where MOST_SIZES are exceeded, strides not counted. Those that order
+    the scenarios as a feature does are left out, and those that a float64 or a name cannot hold.
     """
     numbers = {c.name: table.X[:, i] for i, c in enumerate(table.columns) if c.type in ("int", "float")}
     sizes = {name for name, x in numbers.items() if len(np.unique(x)) > FEW and x.min() > 0}
+    if len(sizes) > MOST_SIZES:
+        sizes -= strides({name: x for name, x in numbers.items() if name in sizes})
     named = any(c.derived for c in table.columns)
     if named or not table.costs_known or not 2 <= len(sizes) <= MOST_SIZES:
         return ()

@@ -146,12 +146,13 @@ def held_out(table: CostTable, repeats: range) -> Floats:
 
 
 def _held_out(table: CostTable, p: Problem, r: Regime, repeat: int) -> Floats:
-    """Of one division into folds. Where a log is learnt from estimates of what was not measured, they judge, too: one
-    half of the choices would count as invalid by chance, and that hides what a column gains.
+    """Of one division into folds. What was chosen but never measured counts as lost, a failure as invalid: a few cells
+    that a sweep happened to miss would hide what a column gains. Where a log is learnt from estimates these judge.
     """
     limit, group = constants.LEARNER.invalid, groups(p)
     settings = Settings(min(CONFIGS, r.counts[-1]), constants.LEARNER.price, r.max_depth, r.max_leaves)
-    truth = p.cost / UNIT if p.guessed else table.log_slowdown[np.ix_(p.index, p.configs)]
+    measured = table.log_slowdown[np.ix_(p.index, p.configs)]
+    truth = p.cost / UNIT if p.guessed else np.where(np.isnan(measured), constants.LEARNER.lost, measured)
     column = np.argsort(p.configs)
     fold = (np.random.RandomState(repeat).permutation(int(group.max()) + 1) % FOLDS)[group]
     loss = np.zeros(table.n_scenarios)

@@ -38,6 +38,14 @@ def test_variants_of_a_shape_are_held_out_together() -> None:
     assert found(X) == ("tokens", "share")
 
 
+def test_strides_separate_nothing() -> None:
+    """40 shapes, each with the second operand in both layouts: its strides are sizes again, or 1."""
+    k, n = np.repeat(RNG.permutation(9000)[:40], 2), np.repeat(RNG.permutation(9000)[:40], 2)
+    rows = np.tile([True, False], 40)
+    features = tuple(Column(name, "int") for name in ("k", "n", "stride_0", "stride_1"))
+    assert found(scenarios(k, n, np.where(rows, n, 1), np.where(rows, 1, k)), features) == ("k", "n")
+
+
 def test_a_grid_of_few_sizes_keeps_all_numbers_apart() -> None:
     """12 token counts over 6 x 6 weights: to hold out all that share a token count would be another question."""
     m, n, k, dtype = (g.reshape(-1) for g in np.meshgrid(np.arange(12), np.arange(6), np.arange(6), [0, 1]))
