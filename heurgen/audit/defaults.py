@@ -111,11 +111,21 @@ def _log_config(log: TuningLog, spec: KernelSpec, config: int) -> dict[str, Valu
     return {p.name: c.values[c.codes[row]] for p, c in zip(spec.parameters, log.parameters, strict=True)}
 
 
+def _of_others(table: CostTable, tables: Sequence[CostTable]) -> set[str]:
+    """Parameters that configs of other tables alone have: `waves_per_eu` of AMD says nothing about NVIDIA."""
+
+    def had(t: CostTable) -> set[str]:
+        return {n for p, n in enumerate(t.parameters) if any(c[p] is not None for c in t.configs)}
+
+    return set().union(*map(had, tables)) - had(table)
+
+
 def _of_config(text: str, spec: KernelSpec, tables: Sequence[CostTable]) -> Defaults:
     wanted = _parsed(text, spec)
     found = {}
     for table in _whole(tables):
-        named = {table.parameters.index(n): v for n, v in wanted.items() if n in table.parameters}
+        others = _of_others(table, tables)
+        named = {p: wanted[n] for p, n in enumerate(table.parameters) if n in wanted and n not in others}
         fits = [i for i, c in enumerate(table.configs) if all(_same(c[p], v) for p, v in named.items())]
         if len(fits) > 1:
             raise UsageError(

@@ -11,7 +11,7 @@ from heurgen import ir
 from heurgen.audit.score import group_name
 from heurgen.base.errors import printable
 from heurgen.base.figures import Summary
-from heurgen.base.text import percent, slowdown_text, table
+from heurgen.base.text import percent, slowdown_text
 
 if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
@@ -243,18 +243,6 @@ def blocks(selector: ir.Selector) -> tuple[Block, ...]:
     visit("", told(selector))
     first = (Block("how strategy and size were chosen", (), tuple(plain)),) if plain else ()
     return (*first, *tables)
-
-
-def to_text(selector: ir.Selector) -> str:
-    """`blocks` for a terminal, under the selector's name, but for the worst scenarios, which have names elsewhere."""
-    parts = [f"{selector.vendor}{f' ({printable(selector.device)})' if selector.device else ''}"]
-    for block in blocks(selector):
-        if block.title.endswith(" worst"):
-            continue
-        parts.append(f"  {block.title}")
-        rows = table(block.header, block.rows) if block.header else table(("", ""), block.rows).lstrip("\n")
-        parts += [f"    {line}" for line in rows.splitlines()]
-    return "\n".join(parts)
 
 
 def _records(name: str, records: Sequence[Mapping[str, Any]]) -> Block:

@@ -12,18 +12,25 @@ from heurgen.base.errors import printable
 
 # As many as a person reads. Slowdowns below NOTICED read 1.000x.
 SHOWN = 5
+# Of these at most so many choices that were never measured, which may be good ones: gaps would hide what is known.
+GAPS = 2
 NOTICED = 1.0005
 
 
 def worst(module: ir.HeuristicModule, score: Score, trained: bool) -> list[Offender]:
-    """The worst SHOWN, worst first; none where every choice is the best one, or no slowdown is known.
+    """The worst SHOWN, worst first; none where every choice is the best one, or no slowdown is known. Choices that
+    were never measured fill more than GAPS of the places only where nothing else is left.
 
     trained: the log is the one that the module was trained on: as its scenarios were answered while they were held
     out, where training recorded it.
     """
     choices = _held_out(module, score) if trained else score.choices
     slow = [c for c in choices if c.status != "unknown" and (c.slowdown is None or c.slowdown >= NOTICED)]
-    return sorted(map(offender, slow), key=severity)[:SHOWN]
+    found = sorted(map(offender, slow), key=severity)
+    gaps = [one for one in found if one.slowdown is None and one.status != "failed"]
+    known = [one for one in found if one not in gaps]
+    left = max(GAPS, SHOWN - len(known))
+    return sorted(known[: SHOWN - len(gaps[:left])] + gaps[:left], key=severity)
 
 
 def to_text(found: list[Offender], trained: bool) -> str:

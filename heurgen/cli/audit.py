@@ -208,7 +208,6 @@ def _print_audit(
 ) -> None:
     """`trained`: the log is the training log; `today` is how the defaults that the model replaces do, by vendor."""
     from heurgen.audit.recorded import held_out_by_name, training_data
-    from heurgen.audit.recorded import to_text as choice_text
     from heurgen.audit.score import to_text
     from heurgen.audit.worst import to_text as worst_text
     from heurgen.audit.worst import worst
@@ -229,9 +228,6 @@ def _print_audit(
     say(to_text(result, trained, held, today))
     if slowest:
         say(f"\n{worst_text(slowest, trained)}")
-    for selector in module.selectors:
-        if selector.choice:
-            say(f"\n{choice_text(selector)}")
     for finding in findings or ():
         say(f"\n{finding.to_text()}")
 

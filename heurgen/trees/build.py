@@ -160,11 +160,15 @@ def _threshold(p: Problem, part: _Part, cut: Cut) -> int | float:
     if tight_left:
         return _typed(column, float(here.max()))
     if tight_right:
-        return _just_below(column, cut.low, float(there.min()))
+        high = float(there.min())
+        low = cut.low if high - cut.low > MEETS * abs(high) else float(here.max())
+        return _just_below(column, low, high)
     high = min(cut.high, float(x.compress(~left).min()))
     return between_values(column, *_widened(cut.low, high, float(here.max()), float(there.min())))
 
 
+# A point this near to a scenario's size meets it (see `points.between`): no threshold between the two can be read.
+MEETS = 2.0**-38
 # Points between scenarios place a threshold only so exactly: a rounder number this near is as good.
 ROOM = 1.15
 

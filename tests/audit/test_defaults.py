@@ -54,6 +54,29 @@ def test_defaults_by_config_by_column_and_by_themselves(tmp_path: Path) -> None:
     assert "defaults" not in json.loads(run("audit", module, log, "--spec", spec, "--json").stdout)
 
 
+def test_a_parameter_of_one_vendor_says_nothing_about_the_others(tmp_path: Path) -> None:
+    """One config for both: waves_per_eu is AMD's, and NVIDIA's configs have none."""
+    spec, log = tmp_path / "kernel.toml", tmp_path / "log.csv"
+    spec.write_text(
+        '[kernel]\nname = "k"\n[features]\nm = { type = "int" }\n[parameters]\nBLOCK = { type = "int" }\n'
+        'waves = { type = "int", optional = true }\nnone = { type = "int", optional = true }\n'
+    )
+    cells = [f"nvidia,A,1,{b},,,ok,{b}" for b in (16, 32)]
+    cells += [f"amd,B,1,{b},{w},,ok,{b + w}" for b in (16, 32) for w in (0, 2)]
+    log.write_text("vendor,device,m,BLOCK,waves,none,status,time_ms\n" + "\n".join(cells) + "\n")
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    tables = cost_tables(read, kernel)
+    found = read_defaults("BLOCK=32,waves=2", [str(log)], read, kernel, tables)
+    assert found is not None
+    assert {t.vendor: t.configs[found.columns[t.vendor][0]] for t in tables} == {
+        "amd": (32, 2, None),
+        "nvidia": (32, None, None),
+    }
+    with pytest.raises(HeurgenError, match="fits no config"):  # a value that no vendor's configs have
+        read_defaults("BLOCK=32,waves=2,none=1", [str(log)], read, kernel, tables)
+
+
 @pytest.mark.parametrize("as_parameter", [True, False])
 def test_another_column_of_that_name_is_no_default(tmp_path: Path, as_parameter: bool) -> None:
     """A page of such a log is made; only who names the column is told that it is none."""

@@ -19,7 +19,6 @@ from heurgen.audit.recorded import (
     held_out_text,
     held_out_worst,
     several_repeats,
-    to_text,
     told,
     training,
 )
@@ -151,18 +150,6 @@ def test_blocks_are_tables_and_one_list_of_names_and_values() -> None:
     )  # no id of the log
     (within,) = blocks(selector({"held_out": {"within_1_1": 0.5}}))
     assert within.rows == (("held out within 1.1x", "0.5"),)
-
-
-def test_the_text_stands_under_the_selectors_name() -> None:
-    lines = to_text(selector({"strategy": "joint\n", "compared": [{"leaves": 3}]})).splitlines()
-    assert lines == [
-        "nvidia",
-        "  how strategy and size were chosen",
-        "    strategy  joint\\n",
-        "  compared",
-        "    leaves",
-        "    3",
-    ]
 
 
 def test_held_out_figures_stand_under_the_names_of_the_groups_that_they_are_of() -> None:

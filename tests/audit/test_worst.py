@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from heurgen import ir
+from heurgen.audit.score import Choice
 from heurgen.audit.worst import SHOWN, to_text, worst
 from tests.audit.test_gate import choice, score_of
 
@@ -31,6 +32,20 @@ def test_a_logs_worst_choices_come_by_name_with_what_was_right() -> None:
         "  invalid (failed)  scenario s20: m=20; chose BLOCK_M=16 where BLOCK_M=64 won",
         "  1.800x  scenario s8: m=8; chose BLOCK_M=16 where BLOCK_M=64 won",
     ]
+
+
+def test_gaps_of_a_log_do_not_hide_what_is_known() -> None:
+    """Choices that were never measured may be good ones: two of five places, or what others leave."""
+    gaps = [choice(None, i, status="unmeasured") for i in range(6)]
+    slow = [choice(1.0 + i / 10, 10 + i) for i in range(4)]
+
+    def shown(*choices: Choice) -> list[float | None]:
+        return [one.slowdown for one in worst(module(selector()), score_of(*choices), False)]
+
+    assert shown(*gaps, *slow) == [None, None, 1.3, 1.2, 1.1]
+    assert shown(*gaps, slow[1]) == [None, None, None, None, 1.1]
+    assert shown(*gaps) == [None] * SHOWN
+    assert shown(gaps[0], *slow) == [None, 1.3, 1.2, 1.1]
 
 
 def test_where_every_choice_is_the_best_there_is_no_worst() -> None:

@@ -108,6 +108,17 @@ def test_a_threshold_is_looked_for_within_the_gap_between_scenarios_and_near_its
     assert _widened(40.0, 60.0, 39.0, 61.0) == (39.0, 61.0)
 
 
+def test_a_point_that_meets_a_size_leaves_a_threshold_that_can_be_read() -> None:
+    """Right of the cut ships what does not run at 300; the last point left of it is 2**19 less one part in 2**40."""
+    X = np.array([[100.0], [300.0], [2.0**19], [2.0**20]])
+    t = table([TableColumn("x", "float")], X, np.array([[1.0, np.inf]] * 2 + [[2.0, 1.0]] * 2))
+    p = problem(t)
+    for low in (2.0**19 * (1 - 2.0**-40), 300.0):
+        node = to_ir(p, Branch(Cut(0, low, 2.0**19), Tip(0), Tip(1)), p.configs.tolist(), t)
+        assert isinstance(node, ir.Split)
+        assert node.threshold == 524000.0
+
+
 def test_where_most_cells_are_missing_a_threshold_leaves_out_what_a_config_was_covered_on_nowhere() -> None:
     """Right of the cut ships a config that no k below 512 has; left one that some launches of every k lack."""
     k = np.array([64.0, 128, 256, 384, 512, 1024, 2048, 4096])
