@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from heurgen.base.errors import printable
+from heurgen.base.errors import HeurgenError, printable
 from heurgen.cli.common import examples, files_data, json_option, note, output_option, print_json, say
 
 # Field of `importers.collect.Options` -> its option. The kinds say which of them they take.
@@ -95,7 +95,8 @@ def _import(
     written = write_all({output: log, write_spec: spec} if write_spec and not kept else {output: log})
     written |= {write_spec: False} if write_spec and kept else {}
     note(imported.notes)
-    note([f"{write_spec} was there and is kept: no draft is written"] * kept)
+    if write_spec and kept:
+        note([f"{write_spec} was there and is kept: no draft is written{_misfit(write_spec, output, log)}"])
     if not as_json:
         say(f"wrote {printable(output)}: {rows} rows")
         return
@@ -109,6 +110,18 @@ def _import(
             "notes": list(imported.notes),
         }
     )
+
+
+def _misfit(spec: str, output: str, log: str) -> str:
+    """Why a spec that was there does not read the log that is written beside it, as the end of a sentence."""
+    from heurgen.logs.tuning_log import parse_log
+    from heurgen.spec.kernel_spec import read_spec
+
+    try:
+        parse_log(output, log, read_spec(spec))
+    except HeurgenError as error:
+        return f", though it does not fit the log: {error}; remove it for a draft"
+    return ""
 
 
 import_ = _Kinds(

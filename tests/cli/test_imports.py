@@ -76,5 +76,11 @@ def test_a_spec_that_is_there_is_kept(folder: Path) -> None:
     assert (result.exit_code, Path("new.toml").read_text().startswith("# mine\n")) == (0, True)
     assert "note: new.toml was there and is kept: no draft is written\n" in result.stderr
     assert json.loads(result.stdout)["files"][1] == {"path": "new.toml", "written": False}
+    spec = Path("new.toml").read_text().replace("[features]", "[features]\nother = { type = 'int' }")
+    Path("new.toml").write_text(spec)
+    assert (
+        "note: new.toml was there and is kept: no draft is written, though it does not fit the log: "
+        "new.csv:1: column 'other': the header lacks this column; remove it for a draft\n"
+    ) in run("import", "dejavu", *words).stderr
     words = (*words[:4], "/dev/null", *words[5:])  # a device holds nothing that anybody has confirmed
     assert "is kept" not in run("import", "dejavu", *words).stderr
