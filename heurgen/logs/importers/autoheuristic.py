@@ -10,6 +10,7 @@ An H100 and an H200 have equal metadata: PyTorch tells devices apart by the fold
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.autoheuristic_log import CHOICE, FAILED, FEEDBACK, Codes, Header, read_log
 from heurgen.logs.importers.choices import ParsedChoice, parameter_order, parse_choice
-from heurgen.logs.importers.collect import Options, with_constants
+from heurgen.logs.importers.collect import Options, one_kernel, with_constants
 from heurgen.logs.importers.common import (
     Imported,
     column_type,
@@ -53,9 +54,22 @@ def recognises(file: Foreign) -> bool:
 
 
 def run(files: Sequence[Foreign], options: Options) -> Imported:
-    """`import_autoheuristic`, for the registry."""
+    """`import_autoheuristic`, for the registry: PyTorch's folder of a device has a log of every heuristic."""
+    names = [_name(file) for file in files]
+    if known := [name for name in names if name is not None]:
+        wanted = one_kernel(known, options.kernel)
+        files = [file for file, name in zip(files, names, strict=True) if name in (None, wanted)]
     imported = import_autoheuristic(files, vendor=options.vendor, device=options.device)
     return with_constants(imported, options.const)
+
+
+def _name(file: Foreign) -> str | None:
+    """The heuristic that a log is of; None where its first line does not say: whoever reads it tells what is wrong."""
+    try:
+        name = json.loads(file.text.split("\n", 1)[0])["name"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return name if isinstance(name, str) and name else None
 
 
 def import_autoheuristic(

@@ -236,7 +236,7 @@ IMPORTERS = (
         "Logs that PyTorch's AutoHeuristic collects.",
         "autoheuristic",
         "run",
-        (*_PLACE, "const"),
+        (*_PLACE, "const", "kernel"),
         "*.txt",
         "mm_a100.txt -o log.csv --write-spec kernel.toml",
     ),

@@ -292,6 +292,21 @@ def test_different_heuristics(write_heuristic: WriteHeuristic) -> None:
     assert "its name is " in message
 
 
+def test_one_of_the_heuristics_of_a_folder(tmp_path: Path) -> None:
+    """PyTorch writes `autoheuristic/DEVICE/mm.txt` and `mixed_mm.txt` side by side."""
+    for name in ("mm", "mixed_mm"):
+        write(tmp_path, f"{name}.txt", heuristic(name=name))
+    folder = [str(tmp_path)]
+    for kind in ("autoheuristic", "auto"):
+        imported = import_logs(kind, folder, Options(kernel="mm"))
+        assert (imported.draft.name, len(imported.rows)) == ("mm", 1)
+    with pytest.raises(UsageError) as error:
+        import_logs("autoheuristic", folder, Options())
+    assert str(error.value) == "the files are of 2 kernels (say which: --kernel mixed_mm or mm)"
+    with pytest.raises(UsageError, match="no file is of the kernel 'pad_mm'"):
+        import_logs("autoheuristic", folder, Options(kernel="pad_mm"))
+
+
 def test_booleans_among_the_numerical_features(write_heuristic: WriteHeuristic) -> None:
     rows = [f"{m},{b},a,extern,1.0" for m, b in ((1, "True"), (2, "False"))]
     spec = tomllib.loads(import_autoheuristic([write_heuristic(rows)]).spec_text())
