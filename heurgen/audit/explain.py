@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from heurgen import ir
-from heurgen.audit.recorded import expected, held_out, held_out_text
+from heurgen.audit.recorded import expected, held_out, held_out_text, unknown_device
 from heurgen.audit.regions import flags_of
 from heurgen.base.errors import UsageError, literal, quoted
 from heurgen.base.figures import Summary
@@ -93,6 +93,7 @@ class Explanation:
     unsure: tuple[str, ...]
     shortlist: tuple[dict[str, ir.Value], ...]
     held_out: Summary | None
+    unknown_device: Summary | None  # where the device was not measured
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; a number that JSON lacks (NaN, infinities) becomes its name."""
@@ -123,6 +124,7 @@ class Explanation:
                 "shortlist": list(self.shortlist),
             },
             "held_out": None if self.held_out is None else asdict(self.held_out),
+            "unknown_device": None if self.unknown_device is None else asdict(self.unknown_device),
             "outside_training": [
                 {"feature": o.feature, "value": _plain(o.value), "seen": list(o.seen)} for o in self.outside
             ],
@@ -149,8 +151,9 @@ class Explanation:
 
     def _held_out(self) -> list[str]:
         """How launches that training had not seen fared, before what it says of those that it had."""
-        told = held_out_text(self.held_out)
-        return [f"held out: {told}, over launches of all leaves"] if told else []
+        told, elsewhere = held_out_text(self.held_out), held_out_text(self.unknown_device)
+        lines = [f"held out: {told}, over launches of all leaves"] if told else []
+        return lines + [f"each device left out of training in turn: {elsewhere}"] * bool(elsewhere)
 
     def _doubts(self) -> list[str]:
         """What else the leaf's evidence says, where the model recorded it."""
@@ -240,6 +243,7 @@ def explain(
         unsure=unsure(node) if n_total else (),
         shortlist=tuple(named(selector.listed[i]) for i in node.shortlist),
         held_out=held_out(selector)[0] if selector.costs_known else None,
+        unknown_device=unknown_device(selector) if elsewhere else None,
     )
 
 

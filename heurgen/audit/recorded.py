@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from heurgen import ir
@@ -105,6 +105,14 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
     agreement = float(found["agreement"]) if _is_number(found.get("agreement")) else None
     # The record counts answers: a scenario is one in every repeat.
     return Summary(selector.n_scenarios, agreement=agreement, **figures), _how({**choice, **found})
+
+
+def unknown_device(selector: ir.Selector) -> Summary | None:
+    """What training recorded of devices left out of it in turn; None of one device, or where costs are unknown."""
+    found = selector.choice.get("unknown_device")
+    if not isinstance(found, Mapping) or not selector.costs_known:
+        return None
+    return held_out(replace(selector, choice={"held_out": found}))[0]
 
 
 def held_out_text(found: Summary | None) -> str:

@@ -126,12 +126,15 @@ def _fields(module: ir.HeuristicModule, names: Mapping[str, str]) -> dict[str, s
     """Feature -> field, in the order of the features."""
     if unknown := sorted(set(names) - set(FIELDS)):
         raise EmitError(f"--map names {quoted(unknown[0])}", hint=f"PyTorch knows {', '.join(FIELDS)}")
-    field_of = {f: f for f in FIELDS} | {feature: field for field, feature in names.items()}
+    field_of = {spelt: f for f in FIELDS for spelt in (f, f.lower())} | {
+        feature: field for field, feature in names.items()
+    }
     for feature in module.features:
         if feature.name not in field_of:
             raise EmitError(
                 f"the feature {quoted(feature.name)} is nothing that PyTorch knows of a matrix product",
-                hint=f"it knows {', '.join(FIELDS)}; --map M={feature.name} says that a feature is one of them",
+                hint=f"it knows {', '.join(FIELDS)}: --map M={feature.name} says that a feature is one of them; "
+                "leave others out of the spec, and train again",
             )
     return {f.name: field_of[f.name] for f in module.features}
 

@@ -58,6 +58,19 @@ def test_a_device_that_was_not_measured_lies_outside_training() -> None:
     assert explain(two_vendors(), "nvidia", ROW, "NVIDIA H200").outside == ()
 
 
+def test_of_a_device_that_was_not_measured_it_says_what_came_of_others() -> None:
+    module = two_vendors()
+    record = {"unknown_device": {"geomean_slowdown": 1.2, "max_slowdown": 3.0, "invalid_share": 0.05}}
+    module = replace(module, selectors=tuple(replace(s, choice=record) for s in module.selectors))
+    found = explain(module, "nvidia", ROW, "NVIDIA B200")
+    line = "\neach device left out of training in turn: 1.200x, worst 3.00x, not valid on 5.0 %\nevidence: "
+    assert line in found.to_text()
+    assert found.to_dict()["unknown_device"]["max_slowdown"] == 3.0
+    known = explain(module, "nvidia", ROW, "NVIDIA H200")
+    assert (known.unknown_device, "left out" in known.to_text()) == (None, False)
+    assert explain(module, "amd", ROW, "AMD X").unknown_device is None  # winners only: no slowdown is known
+
+
 def test_of_many_categories_the_first_are_listed() -> None:
     many = tuple(f"op_{i}" for i in range(300))
     module = two_vendors()

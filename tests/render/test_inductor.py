@@ -197,7 +197,8 @@ def test_another_selector_or_field_is_another_uuid() -> None:
         (
             {},
             "the feature 'num_tokens' is nothing that PyTorch knows of a matrix product "
-            "(it knows M, N, K, batch, dtype, op; --map M=num_tokens says that a feature is one of them)",
+            "(it knows M, N, K, batch, dtype, op: --map M=num_tokens says that a feature is one of them; "
+            "leave others out of the spec, and train again)",
         ),
         ({"X": "num_tokens"}, "--map names 'X' (PyTorch knows M, N, K, batch, dtype, op)"),
     ],
@@ -211,6 +212,7 @@ def test_features_that_pytorch_does_not_know(names: dict[str, str], message: str
         registry.emit(source, "inductor", Request(names=names))
     assert str(caught.value) == message
     assert registry.emit(source, "inductor", Request(names={"M": "num_tokens"})).files
+    assert registry.emit(replace(source, features=(ir.Feature("m", "int"),)), "inductor", Request()).files
 
 
 def test_dtypes_of_a_model_are_found_by_pytorch_s_names() -> None:
