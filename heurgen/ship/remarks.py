@@ -257,12 +257,13 @@ def _shortlist(record: Mapping[str, Any]) -> str:
 
 
 def _scenario(selector: Selector, table: CostTable, row: int) -> str:
-    """A scenario by its id and the features that the tree tests first."""
+    """A scenario by its id and the features that the tree tests first; where it has no id by all, which name it."""
     values = table.features_of(row)
     tested = (node.feature for node in ir.nodes(selector.tree) if not isinstance(node, ir.Leaf))
     names = dict.fromkeys(name for name in (*tested, *values) if name in values)
-    told = ", ".join(f"{name} {printable(values[name])}" for name in list(names)[:3])
-    return f"scenario {printable(table.scenario[row])} ({told})" if table.scenario[row] else told
+    told = [f"{name} {printable(values[name])}" for name in names]
+    known = table.scenario[row]
+    return f"scenario {printable(known)} ({', '.join(told[:3])})" if known else ", ".join(told)
 
 
 def beyond(selector: Selector) -> str | None:

@@ -119,6 +119,13 @@ def test_the_held_out_line_has_what_is_known_and_names_the_worst() -> None:
     ]
     told = held_out(selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}), TABLE)
     assert told == ["  held out: geomean 1.0500; worst: scenario 2 (x 7, y 1): invalid"]
+    # Without an id all features name it, however many: two scenarios may agree in the first ones.
+    columns = tuple(TableColumn(name, "int") for name in "abcd")
+    wide = replace(
+        TABLE, columns=columns, X=np.arange(4.0 * len(TABLE.X)).reshape(-1, 4), scenario=("",) * len(TABLE.X)
+    )
+    told = held_out(selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}, tree=Leaf(0)), wide)
+    assert told == ["  held out: geomean 1.0500; worst: a 8, b 9, c 10, d 11: invalid"]
     # Of another table's rows nothing is said.
     other = selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}, n_scenarios=9)
     assert held_out(other, TABLE) == ["  held out: geomean 1.0500"]
