@@ -8,31 +8,24 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 
 from ...host.hardware import VENDOR
-from ...host.select import FEATURES, SHIPPED_FP8
-from ...selecting import picker
+from ...host.select import SHIPPED_FP8
 
 
 def selector_of(environment: Mapping[str, str], fp8: bool) -> ModuleType | None:
     """The module, for layers over pages of the type that it was learnt from; None where the shipped one is asked.
 
-    fp8: whether pages are. ValueError for a file that is no module of this vendor's selectors for paged attention, or
-    whose selector asks for features that no launch has.
+    fp8: whether pages are. ValueError for a file that is no module of this vendor's selectors for paged attention.
     """
     path = environment.get("HEURGEN_SELECTOR")
     if not path:
         return None
     module = _load(path)
-    kernels = [name for name in ("paged_attention", SHIPPED_FP8.get(VENDOR)) if name]
-    made, selectors = getattr(module, "PROVENANCE", None), getattr(module, "SELECTORS", None)
-    kernel = made.get("kernel") if isinstance(made, Mapping) else None
-    if kernel not in kernels or not isinstance(selectors, Mapping) or VENDOR not in selectors:
-        wanted = " or ".join(kernels)
+    kernels = ("paged_attention", SHIPPED_FP8.get(VENDOR))
+    kernel = getattr(module, "PROVENANCE", {}).get("kernel")
+    if kernel not in kernels or VENDOR not in getattr(module, "SELECTORS", {}):
+        wanted = " or ".join(name for name in kernels if name)
         raise ValueError(f"HEURGEN_SELECTOR is {path!r}, which has no selector of {wanted} for {VENDOR}")
-    try:
-        picker(selectors[VENDOR], FEATURES)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"HEURGEN_SELECTOR is {path!r}, which no layer can ask: {error}") from error
-    return module if (kernel != "paged_attention") == fp8 else None
+    return module if (kernel == kernels[1]) == fp8 else None
 
 
 @cache
@@ -44,6 +37,6 @@ def _load(path: str) -> ModuleType:
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the file is the user's: it may lack what it imports, or be cut off
-        raise ValueError(f"HEURGEN_SELECTOR is {path!r}, which does not load: {error}") from error
+    except OSError as error:
+        raise ValueError(f"HEURGEN_SELECTOR is {path!r}, which cannot be read: {error}") from error
     return module
