@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from heurgen import ir
@@ -89,6 +89,19 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
         return Summary(selector.n_scenarios, float(found)), _how(choice)
     if not isinstance(found, Mapping):
         return None, "no cross-validation is recorded"
+    return _summary(found, selector.n_scenarios), _how({**choice, **found})
+
+
+def unknown_device(selector: ir.Selector) -> Summary | None:
+    """What training recorded of devices left out of it in turn; None of one device, or where costs are unknown."""
+    found = selector.choice.get("unknown_device")
+    if not isinstance(found, Mapping) or not selector.costs_known:
+        return None
+    return _summary(found, selector.n_scenarios)
+
+
+def _summary(found: Mapping[str, Any], n_scenarios: int) -> Summary:
+    """The figures of a record, which counts answers: a scenario is one in every repeat."""
     figures = {
         name: next((float(found[k]) for k in keys if _is_number(found.get(k))), None)
         for name, keys in _FIGURES.items()
@@ -103,16 +116,7 @@ def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
     ):
         figures["geomean_slowdown"] = math.exp(mean)
     agreement = float(found["agreement"]) if _is_number(found.get("agreement")) else None
-    # The record counts answers: a scenario is one in every repeat.
-    return Summary(selector.n_scenarios, agreement=agreement, **figures), _how({**choice, **found})
-
-
-def unknown_device(selector: ir.Selector) -> Summary | None:
-    """What training recorded of devices left out of it in turn; None of one device, or where costs are unknown."""
-    found = selector.choice.get("unknown_device")
-    if not isinstance(found, Mapping) or not selector.costs_known:
-        return None
-    return held_out(replace(selector, choice={"held_out": found}))[0]
+    return Summary(n_scenarios, agreement=agreement, **figures)
 
 
 def held_out_text(found: Summary | None) -> str:

@@ -27,10 +27,14 @@ def worst(module: ir.HeuristicModule, score: Score, trained: bool) -> list[Offen
     choices = _held_out(module, score) if trained else score.choices
     slow = [c for c in choices if c.status != "unknown" and (c.slowdown is None or c.slowdown >= NOTICED)]
     found = sorted(map(offender, slow), key=severity)
-    gaps = [one for one in found if one.slowdown is None and one.status != "failed"]
-    known = [one for one in found if one not in gaps]
-    left = max(GAPS, SHOWN - len(known))
-    return sorted(known[: SHOWN - len(gaps[:left])] + gaps[:left], key=severity)
+    gaps = [one for one in found if _is_gap(one)]
+    known = [one for one in found if not _is_gap(one)]
+    gaps = gaps[: max(GAPS, SHOWN - len(known))]
+    return sorted(known[: SHOWN - len(gaps)] + gaps, key=severity)
+
+
+def _is_gap(one: Offender) -> bool:
+    return one.slowdown is None and one.status != "failed"
 
 
 def to_text(found: list[Offender], trained: bool) -> str:
