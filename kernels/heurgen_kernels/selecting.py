@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
@@ -30,18 +30,29 @@ def bind_given(heuristics: Any, vendor: str, features: tuple[str, ...], default:
 
     The default answers for a vendor that the module has no selector for.
     """
-    selectors = getattr(heuristics, "SELECTORS", None)
-    if selectors is not None and vendor not in selectors:
-        return default
-    if selectors is not None:
-        select, pick = selectors[vendor], picker(selectors[vendor], features)
-        return lambda values: select(*pick(values))
+    if getattr(heuristics, "SELECTORS", None) is not None:
+        generated_one = selector_for(heuristics, vendor)
+        if generated_one is None:
+            return default
+        pick = picker(generated_one, features)
+        return lambda values: generated_one(*pick(values))
     select = getattr(heuristics, "select", heuristics)
     if not callable(select):
         raise ValueError(
             f"heuristics is {heuristics!r:.80}; expected a generated module or a callable of features"
         )
     return by_name(select, vendor, features)
+
+
+def selector_for(module: Any, vendor: str) -> Callable[..., Any] | None:
+    """A generated module's selector of a vendor, None where it has none. ValueError for what no such module has."""
+    selectors = module.SELECTORS
+    if not isinstance(selectors, Mapping):
+        raise ValueError(f"SELECTORS is {selectors!r:.80}; expected functions of features, by vendor")
+    select = selectors.get(vendor)
+    if select is not None and not callable(select):
+        raise ValueError(f"SELECTORS[{vendor!r}] is {select!r:.80}; expected a function of features")
+    return select
 
 
 def picker(
@@ -51,8 +62,10 @@ def picker(
     names = list(signature(select).parameters)
     unknown = [name for name in names if name not in features]
     if unknown:
-        known = ", ".join(features)
-        raise ValueError(f"the heuristics ask for {unknown[0]!r}; a launch knows {known}")
+        asked, known = ", ".join(map(repr, unknown)), ", ".join(features)
+        raise ValueError(
+            f"the heuristics ask for {asked}; a launch knows {known}: build them from a spec of these alone"
+        )
     if names == list(features[: len(names)]):
         return itemgetter(slice(len(names)))
     positions = [features.index(name) for name in names]

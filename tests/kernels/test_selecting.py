@@ -68,5 +68,19 @@ def test_callables_and_objects_with_select_are_told_everything_by_name():
 
 
 def test_a_selector_that_asks_for_what_no_launch_knows_is_refused_when_it_is_bound():
-    with pytest.raises(ValueError, match="the heuristics ask for 'depth'; a launch knows rows, width, size"):
-        picker(lambda rows, depth: None, FEATURES)
+    said = "the heuristics ask for 'depth', 'age'; a launch knows rows, width, size: build them from a spec of these"
+    with pytest.raises(ValueError, match=said):
+        picker(lambda rows, depth, age: None, FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "said"),
+    [
+        ([1], r"^SELECTORS is \[1\]; expected functions of features, by vendor"),
+        ({"nvidia": 3}, "^SELECTORS\\['nvidia'\\] is 3; expected a function of features"),
+    ],
+)
+def test_selectors_that_are_none_are_named(selectors, said):
+    """Python's own error told of a list that has no key, and of a number that has no signature."""
+    with pytest.raises(ValueError, match=said):
+        bind_given(SimpleNamespace(SELECTORS=selectors), "nvidia", FEATURES, default)

@@ -7,6 +7,7 @@ from inspect import signature
 
 import pytest
 from heurgen_kernels.heuristics import paged_attention, paged_attention_fp8
+from heurgen_kernels.host.hardware import VENDOR
 from heurgen_kernels.servers.vllm.traffic import traffic_of
 
 BATCH = {
@@ -48,3 +49,13 @@ def test_the_selector_that_answers_says_what_training_has_seen(fp8, tmp_path):
     seen = modules[fp8].DOMAIN["max_seqlen_k"]["high"]
     assert [int(row["max_seqlen_k"]) for row in rows] == [longest for longest in lengths if longest > seen]
     assert [*rows[0]] == [*signature(modules[not fp8].SELECTORS["nvidia"]).parameters, "count"]
+
+
+def test_a_selector_without_the_ranges_of_its_training_is_not_a_share(tmp_path):
+    """The message was of HEURGEN_TRAFFIC_SAMPLE, whatever was wrong."""
+    own = tmp_path / "own.py"
+    own.write_text(
+        f"PROVENANCE = {{'kernel': 'paged_attention'}}\nSELECTORS = {{{VENDOR!r}: lambda num_seqs: None}}\n"
+    )
+    with pytest.raises(ValueError, match="the domain of the selector is unknown"):
+        traffic_of({"HEURGEN_TRAFFIC": str(tmp_path / "t.csv"), "HEURGEN_SELECTOR": str(own)})

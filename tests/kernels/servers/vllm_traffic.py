@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from heurgen_kernels import heuristics
+from heurgen_kernels.host.select import FEATURES
 from heurgen_kernels.servers.vllm import warm
 
 from tests.kernels.servers.vllm_batch import Batch, error_of
@@ -85,8 +86,30 @@ def check_a_selector_of_one_s_own_is_asked_by_layers_whose_pages_it_knows():
         assert error_of(batch.output, batch.reference()) < 2e-3
         for name in ("matmul.py", "matmul.json", "none.py"):
             os.environ["HEURGEN_SELECTOR"] = str(folder / name)
-            with pytest.raises(ValueError, match=name):
+            with pytest.raises(ValueError, match=f"HEURGEN_SELECTOR is .*{name}"):
                 impl_of()
     finally:
         del os.environ["HEURGEN_SELECTOR"]
     assert impl_of().heuristics is None
+
+
+def check_traffic_has_every_feature_that_a_selector_of_one_s_own_may_ask_for():
+    """What a launch tells a selector: one that asked for multiprocessors ended the server at its first batch."""
+    text = (
+        "PROVENANCE = {'kernel': 'paged_attention'}\n"
+        "DOMAIN = {'num_seqs': {'type': 'int', 'low': 1, 'high': 9}}\n"
+        f"def select({', '.join(FEATURES)}): pass\n"
+        "SELECTORS = {'nvidia': select}\n"
+    )
+    impl = impl_of()
+    with tempfile.TemporaryDirectory() as own:
+        (Path(own) / "own.py").write_text(text)
+        try:
+            os.environ["HEURGEN_SELECTOR"] = str(Path(own) / "own.py")
+            (row,) = traffic_of(
+                lambda builder: builder.build(0, Batch(MIXED).common).observe(fresh=False), impl
+            )
+        finally:
+            del os.environ["HEURGEN_SELECTOR"]
+    assert [*row] == [*FEATURES, "count"]
+    assert row["multiprocessors"] == "132"

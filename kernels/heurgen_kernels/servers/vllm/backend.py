@@ -28,6 +28,7 @@ from vllm.v1.attention.backends.triton_attn import (
 )
 
 from ...api import paged_attention
+from ...host.hardware import device_of
 from ...host.pages import write_pages
 from . import CUSTOM, HEURGEN
 from .batch import (
@@ -293,7 +294,7 @@ class HeurgenAttentionMetadataBuilder(TritonAttentionMetadataBuilder):  # type: 
             "head_size": getattr(impl, "head_size", self.headdim), "page_size": self.block_size,
             "dtype": "float8_e4m3fn" if fp8 else str(kv_cache_spec.dtype).removeprefix("torch."),
             "window": left + 1 if left >= 0 else ALL_KEYS, "softcap": bool(getattr(impl, "logits_soft_cap", 0)),
-            "sinks": getattr(impl, "sinks", None) is not None,
+            "sinks": getattr(impl, "sinks", None) is not None, "multiprocessors": device_of(device).processors,
         }  # fmt: skip
         self._traffic = traffic_of(os.environ, fp8)
         self._drafts = longest_draft(vllm_config.speculative_config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 from ...host.hardware import VENDOR
@@ -31,12 +32,8 @@ def traffic_of(environment: Mapping[str, str], fp8: bool = False) -> Traffic | N
     from heurgen.runtime import observe
 
     select = module.SELECTORS[VENDOR]
-    names = select.__code__.co_varnames[: select.__code__.co_argcount]
-    share = environment.get("HEURGEN_TRAFFIC_SAMPLE", "0.01")
-    try:
-        observed = observe(select, float(share), path)
-    except ValueError as error:
-        raise ValueError(f"HEURGEN_TRAFFIC_SAMPLE is {share!r}; expected a share from 0 to 1") from error
+    names = signature(select).parameters
+    observed = observe(select, share_of(environment.get("HEURGEN_TRAFFIC_SAMPLE", "0.01")), path)
     log: Any = observed.log  # type: ignore[attr-defined]
     told: list[str] = []
 
@@ -48,3 +45,14 @@ def traffic_of(environment: Mapping[str, str], fp8: bool = False) -> Traffic | N
             logger.warning("heurgen writes no traffic to %s any more: %s", path, log.error)
 
     return write
+
+
+def share_of(text: str) -> float:
+    """ValueError for what is no share."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ValueError(f"HEURGEN_TRAFFIC_SAMPLE is {text!r}; expected a share from 0 to 1")
+    return share
