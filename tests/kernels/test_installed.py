@@ -18,3 +18,10 @@ def test_torch_and_triton_are_installed():
 def test_importing_the_package_needs_neither():
     code = "import sys, heurgen_kernels; sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd="kernels").returncode == 0
+
+
+def test_names_are_listed_before_they_are_looked_up():
+    """Completion showed none of them."""
+    code = "import sys, heurgen_kernels as k; print(set(k.__all__) <= set(dir(k)), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd="kernels", capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "False"]
