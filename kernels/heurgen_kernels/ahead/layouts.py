@@ -65,8 +65,13 @@ class Layout:
             known = (*DTYPE_NAMES, *([torch.float64] if name == "sinks" else []))
             if value not in known and (value is not None or name == "dtype"):
                 raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(str, known))}")
-        if not isinstance(self.fresh, tuple):
-            raise ValueError(f"fresh is {self.fresh!r}; expected a tuple, such as (False,)")
+        check_flags(self, ("pages", "causal", "window", "softcap", "alibi", "written", "stored"))
+        if not isinstance(self.fresh, tuple) or not all(
+            has_prefix in (True, False) for has_prefix in self.fresh
+        ):
+            raise ValueError(f"fresh is {self.fresh!r}; expected a tuple of True and False, such as (False,)")
+        if not isinstance(self.fresh_from, Integral) or self.fresh_from < 1:
+            raise ValueError(f"fresh_from is {self.fresh_from!r}; expected a whole number of 1 and more")
         check_strides("q_strides", self.q_strides, ("tokens", "heads"))
         check_strides("out_strides", self.out_strides, ("tokens", "heads"))
         check_strides("page_strides", self.page_strides, ("pages", "tokens", "heads"))
@@ -79,11 +84,21 @@ class Layout:
                 check_strides("new_strides", strides, ("tokens", "heads"))
 
 
+def check_flags(given: Any, names: tuple[str, ...]) -> None:
+    """A number in the place of one, such as a window's or a soft cap's, would lead a selector elsewhere."""
+    for name in names:
+        value = getattr(given, name)
+        if value not in (True, False):
+            raise ValueError(f"{name} is {value!r}; expected True or False")
+
+
 def check_strides(name: str, strides: Any, of: tuple[str, ...]) -> None:
     """None, or as many elements from one to the next as what they are of."""
     if strides is None:
         return
-    whole = isinstance(strides, tuple) and all(isinstance(stride, int) and stride >= 0 for stride in strides)
+    whole = isinstance(strides, tuple) and all(
+        isinstance(stride, Integral) and not stride < 0 for stride in strides
+    )
     if not whole or len(strides) != len(of):
         raise ValueError(f"{name} is {strides!r}; expected whole numbers of elements, ({', '.join(of)})")
 

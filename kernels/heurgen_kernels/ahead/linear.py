@@ -21,7 +21,8 @@ from ..gemm.select import bind
 from ..host.bound import aligned
 from ..host.hardware import Device, device_of, on_device
 from .compiling import compile_ahead
-from .warm import WarmUp, place_of
+from .layouts import check_flags
+from .warm import WarmUp, each, place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Linear:
                 raise ValueError(f"{name} is {value!r}; expected a whole number")
         if not isinstance(self.dtype, torch.dtype):
             raise ValueError(f"dtype is {self.dtype!r}; expected one of {', '.join(map(str, DTYPES))}")
-        if self.scaled and self.scaled not in (known := scale_shapes(self.n, self.k)):
+        check_flags(self, ("bias", "residual", "gated"))
+        if self.scaled and self.scaled not in (known := list(scale_shapes(self.n, self.k))):
             raise ValueError(f"scaled is {self.scaled!r}; expected '' or one of {', '.join(known)}")
 
 
@@ -82,7 +84,7 @@ def warm_up_matmul(
     place = place_of(device)
     found, every_m = device_of(place), counted(rows)
     calls = []
-    for layer in dict.fromkeys(layers):
+    for layer in each("layers", layers, Linear):
         for m, config, shares, copied in launches(layer, every_m, heuristics, found):
             call = product(layer, m, found)
             given = call if copied is None else over(call, copied)

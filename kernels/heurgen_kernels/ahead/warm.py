@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -27,6 +27,7 @@ from .answers import Range, answers
 from .compiling import compile_ahead
 from .layouts import Layout, crowd, example, sparse
 
+Kind = TypeVar("Kind")
 # Keys from which on no tile is larger: see `uncut`.
 MANY_KEYS = 1024
 
@@ -106,13 +107,21 @@ def warm_up(
     """
     started = time.perf_counter()
     limits = Limits(max_num_seqs, max_num_batched_tokens, max_seqlen)
-    layouts = list(dict.fromkeys(layouts))
+    layouts = each("layouts", layouts, Layout)
     check(layouts)
     place, decodes = place_of(device), Graphs.told(graphs, max_graph_seqlen_q)
     calls = [call for layout in layouts for call in calls_of(layout, place, limits, heuristics, decodes)]
     made = [partial(paged_attention, **call) for call in calls]
     made += [partial(write_pages, *stored(layout, place)) for layout in layouts if layout.stored]
     return WarmUp(len(made), compile_ahead(made, processes), time.perf_counter() - started)
+
+
+def each(name: str, given: Any, kind: type[Kind]) -> list[Kind]:
+    """What a warm-up is for, each once. ValueError for what is of another type."""
+    found: list[Any] = list(given) if isinstance(given, Iterable) else [None]
+    if not all(isinstance(one, kind) for one in found):
+        raise ValueError(f"{name} is {given!r:.80}; expected a list of {kind.__name__}")
+    return list(dict.fromkeys(found))
 
 
 def check(layouts: Iterable[Layout]) -> None:

@@ -16,6 +16,7 @@ from heurgen_kernels import Layout, Linear, warm_up, warm_up_matmul
 from heurgen_kernels.ahead import compiling, linear, warm
 from heurgen_kernels.ahead.answers import Path as Way
 from heurgen_kernels.ahead.answers import Range
+from heurgen_kernels.ahead.layouts import example
 from heurgen_kernels.config import Config
 from heurgen_kernels.gemm.plan import adapted, step_bytes
 from heurgen_kernels.gemm.select import choose
@@ -119,7 +120,12 @@ def test_what_no_launch_can_have(heads, limits, said):
             "new_strides is 4096; expected whole numbers of elements, (tokens, heads)",
         ),
         ({"new_strides": (None,)}, {}, "new_strides is (None,); expected a pair of new K and one of new V"),
-        ({"fresh": False}, {}, "fresh is False; expected a tuple, such as (False,)"),
+        ({"fresh": False}, {}, "fresh is False; expected a tuple of True and False, such as (False,)"),
+        ({"fresh": (None,)}, {}, "fresh is (None,); expected a tuple of True and False, such as (False,)"),
+        ({"fresh_from": 0}, {}, "fresh_from is 0; expected a whole number of 1 and more"),
+        ({"window": 128}, {}, "window is 128; expected True or False"),
+        ({"softcap": 30.0}, {}, "softcap is 30.0; expected True or False"),
+        ({"causal": None}, {}, "causal is None; expected True or False"),
         ({}, {"graphs": ("static_grid",)}, "config is 'static_grid'; expected an object with parameters"),
         ({}, {"graphs": Config()}, "config is 'q_block'; expected an object with parameters"),
         (
@@ -144,12 +150,36 @@ def test_what_is_no_layout_and_no_config(layout, given, said):
         ({"n": 64.0}, "n is 64.0; expected a whole number"),
         ({"k": -1}, "k is -1; expected a whole number"),
         ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; expected one of torch.float16, torch.bfloat16"),
+        ({"bias": 64}, "bias is 64; expected True or False"),
+        ({"gated": "silu"}, "gated is 'silu'; expected True or False"),
+        ({"scaled": ["row"]}, "scaled is ['row']; expected '' or one of one, row, block"),
     ],
 )
 def test_what_is_no_linear_layer(layer, said):
     """These ended in errors of torch's own."""
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         Linear(**{"n": 64, "k": 64, **layer})
+
+
+@pytest.mark.parametrize(
+    "given", [Layout(4, 2, 64, 16), [(4, 2, 64, 16)], [{"head_size": 64}], None, "model"]
+)
+def test_what_is_no_list_of_layouts_or_layers(given):
+    """These ended in Python's own errors."""
+    with pytest.raises(
+        ValueError, match=rf"^layouts is {re.escape(f'{given!r:.80}')}; expected a list of Layout$"
+    ):
+        warm_up(given, **LIMITS, device="cpu")
+    with pytest.raises(
+        ValueError, match=rf"^layers is {re.escape(f'{given!r:.80}')}; expected a list of Linear$"
+    ):
+        warm_up_matmul(given, [1], device="cpu")
+
+
+def test_strides_that_numpy_counted():
+    strides = (numpy.int64(4096), numpy.int64(128))
+    made = example(Layout(32, 8, 128, 16, q_strides=strides), torch.device("cpu"), False)
+    assert made["q"].stride() == (4096, 128, 1)
 
 
 def test_graphs_are_configs_of_any_kind(monkeypatch):
