@@ -62,7 +62,8 @@ def matmul(
         given = out is not None
         if out is None:
             out = torch.empty(result_shape(x, w, gated), dtype=x.dtype, device=x.device)
-        call = Product(x, w, bias, residual, out, gated, w_scale)
+        # a bool, since it is a constant of what Triton compiles
+        call = Product(x, w, bias, residual, out, bool(gated), w_scale)
         check(call)
         if given:
             check_apart(call)

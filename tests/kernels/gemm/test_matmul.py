@@ -218,6 +218,15 @@ def test_without_a_config_the_default_or_the_shipped_selector_chooses():
     assert asked == [{"M": 5, "N": 48, "K": 64, "gated": False, "multiprocessors": 132}]
 
 
+@pytest.mark.parametrize("gated", [1, np.bool_(True)])
+def test_gated_is_a_bool_to_what_is_compiled(gated):
+    """Whatever it was went on to the heuristics and into kernels as their constant."""
+    asked = []
+    x, w = draw(5, 48), draw(32, 48, seed=1)
+    matmul(x, w, gated=gated, heuristics=lambda vendor, **features: asked.append(features["gated"]) or WHOLE)
+    assert asked[0] is True
+
+
 WRONG = [
     (lambda x, w: matmul(x.float(), w), r"x is torch.float32; expected float16 or bfloat16"),
     (
