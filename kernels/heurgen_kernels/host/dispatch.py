@@ -52,16 +52,16 @@ def through_triton(
     compiled kernel, None where there is none (interpreted, or a tool compiles nothing).
     """
     hear(kernel)
-    if launching.get():
-        try:
+    try:
+        if launching.get():
             return kernel[grid](*arguments, **options)
-        except RuntimeError as error:
-            if "active drivers" not in str(error):
-                raise
-            raise RuntimeError(
-                "Triton finds no GPU; with TRITON_INTERPRET=1, set before Triton is imported, a CPU interprets kernels"
-            ) from error
-    compiled = kernel.run(*arguments, grid=grid, warmup=True, **options)
+        compiled = kernel.run(*arguments, grid=grid, warmup=True, **options)
+    except RuntimeError as error:
+        if "active drivers" not in str(error):
+            raise
+        raise RuntimeError(
+            "Triton finds no GPU; with TRITON_INTERPRET=1, set before Triton is imported, a CPU interprets kernels"
+        ) from error
     getattr(compiled, "run", None)  # Triton loads a kernel when first asked for its launcher
     return compiled
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -197,3 +198,18 @@ def test_what_triton_writes_itself_is_left_to_it(constant):
     dispatch.hear(kernel)
     given = {"a": constant}
     assert kernel._call_hook(lambda constants: constants, given) is given
+
+
+@pytest.mark.parametrize("context", [nullcontext, dispatch.compiling])
+def test_triton_without_a_gpu_is_told_in_other_words(context):
+    """A warm-up ended in "0 active drivers ([]). There should only be one." where torch sees a GPU and Triton none."""
+
+    class Absent:
+        def run(self, *_, **__):
+            raise RuntimeError("0 active drivers ([]). There should only be one.")
+
+        def __getitem__(self, _):
+            return self.run
+
+    with context(), pytest.raises(RuntimeError, match=r"^Triton finds no GPU; "):
+        dispatch.through_triton(Absent(), (1,), (), {})
