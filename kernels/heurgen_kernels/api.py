@@ -111,9 +111,8 @@ def paged_attention(
         validate.check_given(q, window, causal, scale=scale, softcap=softcap)
         raise
     validate.check(call)
-    call.prefix = (
-        key is None or slot_mapping is not None or (has_prefix is not False and call.layout.pages > 0)
-    )
+    may_have = has_prefix is None or bool(has_prefix)
+    call.prefix = key is None or slot_mapping is not None or (may_have and call.layout.pages > 0)
     if not call.prefix:  # new tokens are all there is: what was said of keys may have been a bound
         call.max_k, call.total_k = min(call.max_k, call.max_q), call.layout.tokens
     config = choose(call, heuristics) if config is None else normalise(config)
@@ -192,6 +191,8 @@ def unified_attention(
         }
     )
     left = window_size[0]
+    if out is None:
+        raise ValueError("out is None; expected a tensor, as q: the result is written there")
     if k.dtype == torch.uint8:
         raise ValueError("k is uint8; view the cache as its fp8 type first")
     scaled = k.dtype in FP8

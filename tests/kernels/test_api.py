@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from heurgen_kernels.api import paged_attention, unified_attention
@@ -71,6 +72,13 @@ def test_unknown_features_are_refused_by_name(device, name, changes):
         unified_attention(**arguments(batch, **changes))
 
 
+def test_a_result_has_a_place(device):
+    """It was computed, and lost."""
+    batch = make_batch([(1, 21)], heads=(2, 1), device=device)
+    with pytest.raises(ValueError, match=r"^out is None; expected a tensor"):
+        unified_attention(**arguments(batch, out=None))
+
+
 def test_heuristics_are_asked_with_features(device):
     asked = []
 
@@ -124,6 +132,7 @@ def test_the_custom_op_has_a_fake_kernel(device):
     ("said", "known"),
     [
         ({"has_prefix": False}, (18, 39)),  # the new tokens are all keys
+        ({"has_prefix": np.bool_(False)}, (18, 39)),
         ({"has_prefix": True}, (64, 90)),
         ({}, (64, 90)),
     ],

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import torch
 import triton
@@ -88,6 +89,17 @@ def check_block_q(block_q: int) -> None:
         raise ValueError(f"block_q is {block_q!r}; expected 1 or more query tokens")
 
 
+def check_starts(starts: Any) -> None:
+    """As a launch takes them: of strided ones the kernel would count what lies between."""
+    if not isinstance(starts, torch.Tensor):
+        raise ValueError(f"cu_seqlens_q is {starts!r:.80}; expected a tensor")
+    if not (starts.dtype == torch.int32 and starts.dim() == 1 and len(starts) and starts.is_contiguous()):
+        raise ValueError(
+            f"cu_seqlens_q is {starts.dtype} of shape {tuple(starts.shape)}, strides {starts.stride()}; expected "
+            "contiguous int32, [num_seqs + 1]"
+        )
+
+
 def build_metadata_host(query_lens: Sequence[int], block_q: int, device: torch.device | str) -> Metadata:
     """From query lengths on the host (tokens per sequence); one asynchronous copy to the device."""
     check_block_q(block_q)
@@ -118,6 +130,7 @@ def build_metadata_device(cu_seqlens_q: torch.Tensor, block_q: int) -> Metadata:
     The launches that use it take the same tensor.
     """
     check_block_q(block_q)
+    check_starts(cu_seqlens_q)
     num_seqs = cu_seqlens_q.shape[0] - 1
     packed = torch.empty(num_seqs + 2, dtype=torch.int32, device=cu_seqlens_q.device)
     with on_device(cu_seqlens_q.device):

@@ -41,6 +41,34 @@ def test_blocks_hold_a_token(block_q):
             build()
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda starts: starts.tolist(), r"\[0, 3, 4\]; expected a tensor"),
+        (
+            lambda starts: starts.long(),
+            r"torch.int64 of shape \(3,\), strides \(1,\); expected contiguous int32",
+        ),
+        (
+            lambda starts: starts.repeat_interleave(2)[::2],
+            r"torch.int32 of shape \(3,\), strides \(2,\); expected",
+        ),
+        (
+            lambda starts: starts[None],
+            r"torch.int32 of shape \(1, 3\), strides \(3, 1\); expected contiguous",
+        ),
+        (
+            lambda starts: starts[:0],
+            r"torch.int32 of shape \(0,\), strides \(1,\); expected contiguous int32",
+        ),
+    ],
+)
+def test_starts_are_those_of_a_launch(change, said):
+    """Of strided ones other blocks were counted."""
+    with pytest.raises(ValueError, match=f"^cu_seqlens_q is {said}"):
+        build_metadata_device(change(torch.tensor([0, 3, 4], dtype=torch.int32)), 4)
+
+
 def test_what_is_no_metadata(device):
     batch = make_batch([(5, 18)], heads=(2, 1), device=device)
     said = "metadata is {'num_decodes': 1}; expected what build_metadata_host"
