@@ -15,6 +15,7 @@ if importlib.util.find_spec("transformers") is None:
 
 import transformers as hf  # models when they are asked for: they take seconds
 from heurgen_kernels.servers import transformers as ours
+from heurgen_kernels.servers.transformers.pool import Pool
 
 from tests.kernels.servers.tiny_models import GREEDY, gemma, llama, prompts
 
@@ -48,6 +49,8 @@ def test_continuous_batching_gives_the_tokens_of_eager(model, device, launches, 
     assert (
         len(pool) <= 2
     )  # pages are read where they are: K of all layers lies in one tensor, before 5.18 in one each
+    tables = [call[0][3].data_ptr() for call in launches if call[1].get("has_prefix") is not False]
+    assert tables[::2] == tables[1::2]  # one of both layers
     fresh = [call[1].get("has_prefix") is False for call in launches]
     assert any(fresh) or RELEASE < [5, 9]  # which read new tokens back
     assert not all(fresh)
@@ -190,3 +193,28 @@ def test_a_block_table_says_which_page_each_token_is_on():
     ends = torch.tensor([0, 6, 9], dtype=torch.int32)
     table = ours.block_table(read, ends, 6, 4)
     assert table.tolist() == [[8, 2], [25, 25]]
+
+
+def test_a_block_table_is_of_a_batch(monkeypatch):
+    """Layers made it anew, which took six launches each."""
+    made, real = [], ours.block_table
+    monkeypatch.setattr(ours, "block_table", lambda *given: made.append(given) or real(*given))
+    pages = SimpleNamespace(layer_to_allocator={})
+    pools = [
+        Pool(None, None, torch.arange(first, first + 4), torch.arange(4), torch.tensor([0, 4]), 1, 4)
+        for first in (0, 8)
+    ]
+
+    class Model(torch.nn.Module):
+        def forward(self, cache):
+            return [ours.table_of(pool, 4).tolist() for pool in (*pools, *pools)]
+
+    model = ours.continuous(Model())
+    for count in (
+        2,
+        4,
+    ):  # groups of layers; none is kept for the next batch, whose places may lie where these did
+        assert model(cache=pages) == [[[0]], [[2]]] * 2
+        assert len(made) == count
+    assert model.forward(pages) == [[[0]], [[2]]] * 2
+    assert len(made) == 8

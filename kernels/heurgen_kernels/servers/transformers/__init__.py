@@ -90,6 +90,7 @@ def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
     cache: Any = kwargs.get("cache")
     pages = is_pool(cache)
     batching.layers, batching.updated = set() if pages else None, frozenset()
+    batching.tables = {} if pages else None
     name = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if pages and name in NAMES and layers_update():
         cache.update = partial(_remembered, cache)
@@ -97,7 +98,7 @@ def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
 
 def _ends(model: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
     left, batching.layers = batching.updated - (batching.layers or set()), None
-    batching.updated = frozenset()
+    batching.updated, batching.tables = frozenset(), None
     cache: Any = kwargs.get("cache")
     if is_pool(cache):  # a manager that is kept may hand it to other attention next
         vars(cache).pop("update", None)
@@ -332,11 +333,24 @@ def _continuous(
             table = torch.zeros((lens.shape[0], width), dtype=torch.int32, device=lens.device)
             arguments |= {"key": new_k.contiguous(), "value": new_v.contiguous(), "has_prefix": False}
         else:
-            table = block_table(pool.read, pool.ends, pool.longest_k, pages[0].shape[1])
+            table = table_of(pool, pages[0].shape[1])
     out = paged_attention(
         packed.contiguous(), pages[0], pages[1], table, given["cu_seq_lens_q"], lens, **arguments
     )
     return out.unsqueeze(0)
+
+
+def table_of(pool: Pool, page: int) -> torch.Tensor:
+    """`block_table`, once a batch for all layers whose tokens lie in the same places: half a dozen launches. Where no
+    hook says what a batch is, for each layer.
+    """
+    tables, places = batching.tables, pool.read
+    if tables is None:
+        return block_table(places, pool.ends, pool.longest_k, page)
+    asked = (places.data_ptr(), places.shape[0], pool.longest_k, page)
+    if asked not in tables:  # the places are kept, so that their address stays theirs
+        tables[asked] = places, block_table(places, pool.ends, pool.longest_k, page)
+    return tables[asked][1]
 
 
 def block_table(read: torch.Tensor, ends: torch.Tensor, longest: int, page: int) -> torch.Tensor:

@@ -17,6 +17,8 @@ class Batching(threading.local):
     layers: set[int] | None = None
     # those whose cache the model updated before it asked for attention (Transformers 5.24)
     updated: frozenset[int] = frozenset()
+    # of the batch: places of cached tokens and the block table made of them, for all layers whose tokens lie there
+    tables: dict[tuple[int, ...], tuple[torch.Tensor, torch.Tensor]] | None = None
 
 
 batching = Batching()
