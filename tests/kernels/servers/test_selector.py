@@ -55,6 +55,10 @@ def test_features_may_be_fewer_and_in_any_order(asked):
             KERNEL + f"SELECTORS = {{{VENDOR!r}: lambda num_seqs, model, depth: None}}\n",
             "the heuristics ask for 'model', 'depth'; a launch knows num_seqs, total_query_tokens, ",
         ),
+        (
+            KERNEL + SELECT + "from collections import namedtuple\nConfig = namedtuple('Config', 'BLOCK_M BLOCK_N')\n",
+            "its configs have BLOCK_N; the parameters of a launch are variant, BLOCK_M, TILE_SIZE, ",
+        ),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_selector_is_refused_by_the_variable_s_name(asked, text, said):

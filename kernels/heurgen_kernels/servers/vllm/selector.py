@@ -8,6 +8,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
+from ...config import Config
 from ...host.hardware import VENDOR
 from ...host.select import FEATURES, SHIPPED_FP8
 from ...selecting import picker, selector_for
@@ -67,3 +68,9 @@ def check(module: Any) -> None:
     if select is None:
         raise ValueError(f"it has no selector for {VENDOR}")
     picker(select, FEATURES)
+    fields = getattr(getattr(module, "Config", None), "_fields", ())
+    unknown = [name for name in fields if name not in Config._fields]
+    if unknown:
+        raise ValueError(
+            f"its configs have {', '.join(unknown)}; the parameters of a launch are {', '.join(Config._fields)}"
+        )
