@@ -22,8 +22,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    # kept, since `heurgen_kernels.matmul(x, w)` would look it up anew at each call, which takes microseconds
+    globals()[name] = value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*{*globals(), *__all__}]

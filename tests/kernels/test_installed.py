@@ -25,3 +25,10 @@ def test_names_are_listed_before_they_are_looked_up():
     code = "import sys, heurgen_kernels as k; print(set(k.__all__) <= set(dir(k)), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd="kernels", capture_output=True, text=True)
     assert done.stdout.split() == ["True", "False"]
+
+
+def test_names_are_looked_up_once():
+    """Each call of `heurgen_kernels.matmul` looked for its module."""
+    code = "import heurgen_kernels as k; k.Config; print('Config' in vars(k), dir(k).count('Config'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd="kernels", capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "1"]
