@@ -28,8 +28,12 @@ FOLLOWS, ASKED, FOLDS = 0.4, 1000, 5
 
 
 def free(p: Problem) -> frozenset[str]:
-    """The features that may take another scenario's value while all others stay."""
+    """The features that may take another scenario's value while all others stay; none where scenarios are too few to
+    tell.
+    """
     X = p.X[p.real]
+    if len(X) < FOLDS:
+        return frozenset()
     X = X[:: -(-len(X) // ASKED)]
     ranks = np.column_stack([np.unique(x, return_inverse=True)[1].reshape(-1) for x in X.T]).astype(float)
     return frozenset(

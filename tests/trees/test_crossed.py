@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heurgen.logs.costs import CostTable, TableColumn
-from heurgen.trees import FitOptions, joint
+from heurgen.trees import FitOptions, fit, joint
 from heurgen.trees.build import choices
 from heurgen.trees.crossed import POINTS, SCENARIOS, crossed, free
 from heurgen.trees.joint import Settings
@@ -101,6 +101,17 @@ def test_a_feature_that_follows_from_others_is_not_crossed(n: int) -> None:
     assert free(p) == {"dtype"}
     alone = problem(table(columns[:1], X[:, :1], np.ones((n, 2))))
     assert free(alone) == {"num_seqs"}
+
+
+@pytest.mark.parametrize("n", range(1, 6))
+def test_of_few_scenarios_nothing_says_what_follows_from_others(n: int) -> None:
+    """Below five a fold is empty."""
+    times = np.ones((n, 80))
+    times[:, :35] = np.inf
+    X = np.column_stack([2.0 ** np.arange(n), np.arange(n) % 2])
+    log = table([TableColumn("m", "int"), TableColumn("n", "int")], X, times)
+    assert fit(log).n_scenarios == n
+    assert n > 4 or not free(problem(log))
 
 
 def test_fewer_launches_fail() -> None:
