@@ -13,12 +13,10 @@ import numpy as np
 from heurgen.logs.costs import CostTable
 from heurgen.trees.estimator import classifier
 from heurgen.trees.problem import Floats, Ints, config_order, problem
-from heurgen.trees.spread import scaled_down
+from heurgen.trees.spread import within_float32
 
 # The plain trees that the project started from have four levels.
 DEPTH = 4
-# scikit-learn adds features up as float32.
-MOST_BITS = 100
 
 
 def oracle(table: CostTable, train: Ints, test: Ints) -> tuple[Ints, int, int]:
@@ -83,5 +81,5 @@ def encoded(table: CostTable) -> Floats:
         if column.type == "category":
             blocks += [(x == v).astype(np.float64) for v in range(len(column.values))]
         else:
-            blocks.append(scaled_down(x, MOST_BITS))
+            blocks.append(within_float32(x))
     return np.column_stack(blocks)

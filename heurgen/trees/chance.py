@@ -22,7 +22,7 @@ from heurgen.trees import constants
 from heurgen.trees.node import Branch, Tip, Tree, goes_left, parted
 from heurgen.trees.points import standardised
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
-from heurgen.trees.spread import evenly, nearest
+from heurgen.trees.spread import evenly, nearest, within_float32
 
 # Scenarios with gaps, weighed by how much they tell, from which on chance can be told from kind.
 ENOUGH = 30
@@ -150,12 +150,12 @@ def failing(p: Problem) -> Bools:
     """
     from sklearn.tree import DecisionTreeClassifier  # here, since few logs need it
 
-    found = np.zeros_like(p.untried)
+    X, found = within_float32(p.X), np.zeros_like(p.untried)
     failed: Bools = ~p.covered & ~p.untried
     for config in np.flatnonzero(failed.any(axis=0) & p.untried.any(axis=0)).tolist():
         asked = ~p.untried[:, config]
-        tree = DecisionTreeClassifier(random_state=0).fit(p.X[asked], failed[asked, config])
-        found[~asked, config] = tree.predict(p.X[~asked])
+        tree = DecisionTreeClassifier(random_state=0).fit(X[asked], failed[asked, config])
+        found[~asked, config] = tree.predict(X[~asked])
     return found
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from heurgen.trees import constants
 from heurgen.trees.points import with_points
 from heurgen.trees.problem import UNIT, Floats, Problem, Shared
+from heurgen.trees.spread import within_float32
 
 # How often every feature is crossed at the least, and to how many points; and what all of them weigh together, those
 # without a failure, which are left out, among them: as much as the scenarios, and at least as so many, since few say
@@ -37,7 +38,7 @@ def free(p: Problem) -> frozenset[str]:
     X = X[:: -(-len(X) // ASKED)]
     ranks = np.column_stack([np.unique(x, return_inverse=True)[1].reshape(-1) for x in X.T]).astype(float)
     return frozenset(
-        c.name for i, c in enumerate(p.columns) if np.ptp(X[:, i]) and _explained(ranks, i) < FOLLOWS
+        c.name for i, c in enumerate(p.columns) if np.ptp(ranks[:, i]) and _explained(ranks, i) < FOLLOWS
     )
 
 
@@ -66,7 +67,7 @@ def crossed(p: Problem, names: Set[str]) -> Problem:
 
     real = np.flatnonzero(p.real)
     X, failed = p.X[real], ~p.covered[real]
-    varied = [i for i, c in enumerate(p.columns) if c.name in names and np.ptp(X[:, i])]
+    varied = [i for i, c in enumerate(p.columns) if c.name in names and (X[:, i] != X[0, i]).any()]
     if not (varied and failed.any()):
         return p
     rng, n = np.random.RandomState(0), len(real)
@@ -75,7 +76,10 @@ def crossed(p: Problem, names: Set[str]) -> Problem:
     for number in range(copies):
         column = varied[number % len(varied)]
         points[number * n : (number + 1) * n, column] = X[rng.permutation(n), column]
-    fails = DecisionTreeRegressor(random_state=0).fit(X, failed.astype(np.float64)).predict(points)
+    scaled = within_float32(np.vstack([X, points]))
+    fails = (
+        DecisionTreeRegressor(random_state=0).fit(scaled[:n], failed.astype(np.float64)).predict(scaled[n:])
+    )
     fails = fails.reshape(len(points), -1) > 0.5
     origin = np.tile(real, copies)
     kept = (fails & p.covered[origin]).any(axis=1)

@@ -14,6 +14,7 @@ import numpy as np
 from heurgen.trees import constants
 from heurgen.trees.chance import ENOUGH
 from heurgen.trees.problem import Bools, Floats, Ints, Problem
+from heurgen.trees.spread import within_float32
 
 # The share of the cells around one that failed up to which it failed by chance, cells found so far left out; and the
 # fewest scenarios that are around. Of modelled attention, matrix products and convolutions (100 to 1,500 scenarios,
@@ -36,11 +37,11 @@ def failed_by_chance(p: Problem) -> int:
     if p.labels_only or p.n_real < constants.LEARNER.trusted:
         return 0
     rows = np.arange(0, len(p.X), -(-len(p.X) // TOGETHER))
-    failed: Bools = (~p.covered & ~p.untried)[rows]
+    X, failed = within_float32(p.X[rows]), np.asarray((~p.covered & ~p.untried)[rows])
     # Where a first pass finds few, as where all follows rules, more of them take time.
-    if _found(p.X[rows], failed, p.untried[rows], 1).sum() < ENOUGH:
+    if _found(X, failed, p.untried[rows], 1).sum() < ENOUGH:
         return 0
-    found = _found(p.X[rows], failed, p.untried[rows], PASSES)
+    found = _found(X, failed, p.untried[rows], PASSES)
     able: Bools = found | p.covered[rows]
     rate = found.sum() / able.sum()
     uneven = [_unevenness(found.sum(axis=axis), rate * able.sum(axis=axis)) for axis in (1, 0)]

@@ -25,6 +25,11 @@ def scaled_down(x: Floats, bits: int) -> Floats:
     return found
 
 
+def within_float32(x: Floats) -> Floats:
+    """Columns for scikit-learn, which takes float32 and adds them up: those within +-2**100 as they are."""
+    return scaled_down(x, 100)
+
+
 def evenly(n: int, most: int) -> NDArray[np.int64]:
     """At most so many of n places, spread evenly over them, ascending."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

@@ -169,6 +169,13 @@ def test_a_cell_that_would_have_failed_is_told_by_the_features(seed: int) -> Non
     assert (np.where(filled.covered, filled.cost, np.inf).min(axis=1) == 0).all()
 
 
+def test_features_beyond_float32_tell_it_as_well() -> None:
+    """scikit-learn takes none."""
+    p = problem(_limited(0)[0])
+    large = replace(p, X=p.X * 2.0**900)
+    assert np.array_equal(chance.failing(large), chance.failing(p))
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_random_search_with_failures_ships_what_runs(seed: int) -> None:
     sampled, whole = _limited(seed)

@@ -13,7 +13,7 @@ from heurgen.trees.build import choices
 from heurgen.trees.crossed import POINTS, SCENARIOS, crossed, free
 from heurgen.trees.joint import Settings
 from heurgen.trees.learn import selector
-from heurgen.trees.problem import UNIT, problem
+from heurgen.trees.problem import UNIT, Shared, problem
 from heurgen.trees.regime import regime
 from tests.trees.modelled import limited_attention
 from tests.trees.synthetic import surface, table
@@ -68,6 +68,15 @@ def test_a_feature_of_one_value_is_not_crossed() -> None:
     assert many.X.shape[1] == 4
     assert (many.X[:, [c.name for c in many.columns].index("groups")] == 1).all()
     assert len(many.X) == len(few.X)
+
+
+def test_features_beyond_float32_are_crossed_as_well() -> None:
+    """scikit-learn takes none."""
+    p = problem(by_a_product(200, 0))
+    large = replace(p, X=p.X * 2.0**900, shared=Shared())
+    with np.errstate(over="raise"):
+        assert free(large) == free(p)
+        assert np.array_equal(crossed(large, ALL).cost, crossed(p, ALL).cost)
 
 
 def test_problems_of_the_same_points_share_what_follows_from_them() -> None:

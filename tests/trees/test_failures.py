@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,13 @@ def test_a_config_that_fails_more_than_others() -> None:
     rng = np.random.RandomState(0)
     often = rng.rand(400, 24) < np.where(np.arange(24) < 2, 0.08, 0.002)
     assert not failures.failed_by_chance(problem(failing(surface(400, 24, 3), often)))
+
+
+def test_features_beyond_float32_tell_it_as_well() -> None:
+    """scikit-learn takes none."""
+    p = problem(by_chance(limits_failed(attention(400)), 0.03))
+    large = replace(p, X=p.X * 2.0**900)
+    assert failures.failed_by_chance(large) == failures.failed_by_chance(p) > 0
 
 
 def test_of_many_scenarios_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
