@@ -12,6 +12,7 @@ from heurgen.ir import MAX_DEPTH
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants, joint
 from heurgen.trees.build import route, to_ir
+from heurgen.trees.chance import tried
 from heurgen.trees.guards import limits
 from heurgen.trees.joint import Fitted, Pool, Settings
 from heurgen.trees.node import n_leaves, tips
@@ -216,7 +217,7 @@ def _or_per_parameter(
         for fold in folds[len(held) : len(folds) * repeats // r.repeats]:
             configs = fold.pool.best(settings)
             found = fit_per_parameter(fold.part, table, settings, configs, limit.depth)[0]
-            tree = with_max_leaves(found.p, found.tree, limit.max_leaves)
+            tree = tried(found.p, with_max_leaves(found.p, found.tree, limit.max_leaves))
             held.append(_held(fold, table, Fitted(found.p, tree)))
         other = candidate_of("per-parameter", settings, held)
         cost = chosen.cost[: len(other.cost)]

@@ -221,7 +221,10 @@ def fit_joint(p: Problem, r: Regime, s: Settings) -> Fitted:
 
 
 def or_single(p: Problem, fitted: Fitted) -> Fitted:
-    """The fit, or the best single config of all where the chosen set misses it and loses to it."""
+    """The fit with nothing in a leaf that was never measured there (see `chance.tried`); or the best single config of
+    all where the chosen set misses it and loses to it.
+    """
+    fitted = Fitted(fitted.p, tried(fitted.p, fitted.tree))
     rows = np.flatnonzero(p.real)
     single = best_tip(p, rows)
     if float(p.cost[rows, single.config].sum()) < real_cost(fitted.p, fitted.tree):

@@ -8,9 +8,10 @@ import pytest
 
 from heurgen.ir import leaves
 from heurgen.logs.costs import CostTable, TableColumn
-from heurgen.trees import FitOptions, chance, fit
+from heurgen.trees import FitOptions, chance, fit, optimal
 from heurgen.trees.build import choices
 from heurgen.trees.node import Branch, Cut, Tip
+from heurgen.trees.options import Strategy
 from heurgen.trees.problem import UNIT, problem
 from heurgen.trees.regime import regime
 from tests.trees.modelled import attention, matmul, mixed_matmul
@@ -273,6 +274,25 @@ def test_what_ships_was_measured_in_its_region() -> None:
     # What was not measured counts as invalid in the figures, as everywhere.
     assert 0.4 < selector.choice["held_out"]["invalid_share"] < 0.95
     assert np.isfinite(sampled.times[np.arange(150), chosen]).mean() > 0.2
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "per-parameter",
+        pytest.param(
+            "optimal", marks=pytest.mark.skipif(not optimal.available(), reason="pystreed is not installed")
+        ),
+    ],
+)
+def test_no_strategy_ships_what_was_measured_nowhere_in_its_region(strategy: Strategy) -> None:
+    full = surface(150, 16, 3, seed=2)
+    configs = [(16 * (i % 4 + 1), 2 ** (i // 4)) for i in range(16)]
+    sampled = with_gaps(full, np.random.RandomState(2).rand(150, 16) < 0.7)
+    log = table(full.columns, full.X, sampled.times, configs, ("B", "w"))
+    selector = fit(log, FitOptions(strategy=strategy))
+    assert selector.choice["estimated_cells"] > 0.6
+    assert all(leaf.n_ok for leaf in leaves(selector.tree))
 
 
 def test_an_estimate_alone_ships_nothing() -> None:
