@@ -24,7 +24,7 @@ from heurgen.trees.build import choices
 from heurgen.trees.labels import without_slowdowns
 from heurgen.trees.learn import Decided, fit_decided, refit
 from heurgen.trees.options import FitOptions
-from heurgen.trees.preference import error, mean_cost
+from heurgen.trees.preference import error, held_out_cost, mean_cost
 from heurgen.trees.problem import NOT_WINNER, Bools, Floats, Ints, groups, problem
 from heurgen.trees.record import figures
 from heurgen.trees.specialise import specialised
@@ -214,9 +214,7 @@ def _costs(selector: ir.Selector, table: CostTable, rows: Ints) -> Floats:
     """
     chosen = choices(selector, table, rows)
     found = np.where(chosen >= 0, table.log_slowdown[rows, chosen], np.nan)
-    return np.where(
-        np.isfinite(found), found, constants.LEARNER.uncovered if table.costs_known else NOT_WINNER
-    )
+    return held_out_cost(found) if table.costs_known else np.where(np.isfinite(found), found, NOT_WINNER)
 
 
 def _chosen(forms: Sequence[_Form], tolerance: float, repeats: int) -> _Form:

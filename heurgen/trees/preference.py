@@ -97,9 +97,15 @@ def unseen(
 def measured(c: Candidate, table: CostTable) -> Candidate:
     """The candidate with measured held-out costs in place of estimates: invalid where the choice was not measured."""
     log = table.log_slowdown[c.rows, c.chosen]
-    return replace(
-        c, cost=np.where(np.isfinite(log), np.rint(log * UNIT) / UNIT, constants.LEARNER.uncovered)
-    )
+    return replace(c, cost=held_out_cost(np.rint(log * UNIT) / UNIT))
+
+
+def held_out_cost(log: Floats) -> Floats:
+    """Log-slowdowns as held-out costs: `LEARNER.uncovered` where one is not finite, less where a choice ran, however
+    slowly.
+    """
+    limit = constants.LEARNER.uncovered
+    return np.where(np.isfinite(log), np.minimum(log, limit - 1), limit)
 
 
 def smoothed(scored: Sequence[Candidate]) -> list[Candidate]:

@@ -11,7 +11,7 @@ from heurgen.base.figures import summarise
 from heurgen.logs.costs import CostTable
 from heurgen.trees import constants
 from heurgen.trees.auto import Contest
-from heurgen.trees.preference import Candidate
+from heurgen.trees.preference import Candidate, held_out_cost
 from heurgen.trees.problem import Bools, Floats, Problem
 from heurgen.trees.regime import Regime
 
@@ -137,8 +137,5 @@ def shortlist_record(size: int, best: Floats, choice: Floats, known: bool) -> di
     if not known:
         shares = {"agreement": np.isfinite(best).mean(), "choice_agreement": np.isfinite(choice).mean()}
         return told | {name: round(float(share), 6) for name, share in shares.items()}
-    limit = constants.LEARNER.uncovered
-    alone = figures(np.minimum(choice, limit))
-    return (
-        told | figures(np.minimum(best, limit)) | {f"choice_{k}": v for k, v in alone.items() if "slow" in k}
-    )
+    alone = figures(held_out_cost(choice))
+    return told | figures(held_out_cost(best)) | {f"choice_{k}": v for k, v in alone.items() if "slow" in k}

@@ -263,3 +263,21 @@ def test_comparing_adds_fits_of_decided_sizes_alone(monkeypatch: pytest.MonkeyPa
     trained(log_text(OPPOSITE, 12))
     # Five folds of the tree for both, and of each device's; and what answers for either device in them.
     assert calls == {"fit_decided": 3, "refit": 5 * 3 + 2 * 5}
+
+
+def test_what_ran_is_not_invalid_however_slow() -> None:
+    """All was measured and succeeded; which configs take 1e12 times as long as others follows from nothing."""
+    rng, head = np.random.RandomState(0), "vendor,device,m,n,BLOCK,num_warps,status,time_ms"
+    rows = [
+        f"nvidia,{device},{2**s},3,{block},4,ok,{rng.choice([1e-6, 1e6])}"
+        for device in (A100, H100)
+        for s in range(20)
+        for block in (16, 32, 64, 128)
+    ]
+    found = trained("\n".join([head, *rows]) + "\n", shortlist=2).selectors[0]
+    told = [
+        *found.choice["device_forms"]["compared"],
+        found.choice["unknown_device"],
+        found.choice["shortlist"],
+    ]
+    assert [t["invalid_share"] for t in told] == [0.0] * 4

@@ -13,6 +13,7 @@ from heurgen.trees.joint import Settings
 from heurgen.trees.options import FitOptions
 from heurgen.trees.preference import Candidate, or_usual, pick, smoothed
 from heurgen.trees.problem import problem
+from heurgen.trees.record import figures, shortlist_record
 from heurgen.trees.regime import regime
 from tests.trees.synthetic import surface, table
 
@@ -125,6 +126,19 @@ def test_estimates_of_held_out_costs_give_way_to_measurements() -> None:
     assert found.cost == pytest.approx(
         [constants.LEARNER.uncovered, np.log(2), 0.0, constants.LEARNER.uncovered], abs=1e-6
     )
+
+
+def test_a_choice_that_ran_is_never_invalid_however_slow() -> None:
+    found = preference.held_out_cost(np.array([0.0, 8.5, 40.0, np.inf, np.nan]))
+    assert found.tolist() == [0.0, 8.5, 9.0, 10.0, 10.0]
+    assert figures(found)["invalid_share"] == 0.4
+    assert shortlist_record(1, np.full(4, 12.0), np.full(4, 12.0), True)["invalid_share"] == 0.0
+    x = TableColumn("x", "int")
+    log = table([x], np.arange(2.0)[:, None], np.array([[1.0, 1e9], [1e9, 1.0]]))
+    slow = preference.measured(
+        replace(candidate(0.0, 1.0), rows=np.array([0, 1]), chosen=np.array([1, 0])), log
+    )
+    assert figures(slow.cost)["invalid_share"] == 0.0
 
 
 def test_few_scenarios_average_a_number_of_configs_with_its_neighbours() -> None:
