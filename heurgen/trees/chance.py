@@ -99,8 +99,10 @@ def searched(p: Problem, device: Ints) -> bool:
         return False
     rows = evenly(len(p.X), ASKED)
     near = np.concatenate(list(_nearest(_features(p, rows, device), 1)))[:, 0]
+    alike = device[rows] == device[rows][near]  # not of a scenario alone
     measured = ~p.untried[rows]
-    return bool((measured & measured[near]).sum() < SEARCHED * measured[near].sum())
+    there = measured[near[alike]]
+    return bool((measured[alike] & there).sum() < SEARCHED * there.sum())
 
 
 def estimated(p: Problem) -> Problem:

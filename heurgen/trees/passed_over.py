@@ -66,7 +66,8 @@ def measured_throughout(table: CostTable) -> Ints:
 def _shares(table: CostTable) -> Floats:
     """Of each config, the mean share of the scenarios nearest to one where it was measured that it was measured in [C].
 
-    Nearest on the same device. 1 for a config that was measured in no scenario that is asked.
+    Nearest on the same device, of which a scenario alone says nothing. 1 for a config that was measured in no scenario
+    that is asked.
     """
     tried = ~np.isnan(table.times)
     device = np.unique(table.device, return_inverse=True)[1]
@@ -75,11 +76,13 @@ def _shares(table: CostTable) -> Floats:
     Z = unit_spread(Z)
     n = table.n_scenarios
     asked = evenly(n, ASKED)
-    shares = np.empty((len(asked), tried.shape[1]))
+    shares, known = np.zeros((len(asked), tried.shape[1])), tried[asked]
     for i, row in enumerate(asked.tolist()):
         distance = np.where(device == device[row], np.round(((Z - Z[row]) ** 2).sum(axis=1), 9), np.inf)
         distance[row] = np.inf
-        shares[i] = tried[nearest(distance[None], min(NEAREST, n))[0]].mean(axis=0)
-    count = tried[asked].sum(axis=0)
-    total = (shares * tried[asked]).sum(axis=0)
+        near = nearest(distance[None], min(NEAREST, n))[0]
+        near = near[np.isfinite(distance[near])]
+        shares[i] = tried[near].sum(axis=0) / max(len(near), 1)
+        known[i] &= len(near) > 0
+    count, total = known.sum(axis=0), (shares * known).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), 1.0)

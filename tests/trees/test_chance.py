@@ -356,6 +356,14 @@ def test_devices_with_configs_of_their_own_are_no_search() -> None:
     assert not chance.searched(p, device[p.index])
 
 
+def test_a_device_with_one_scenario_has_none_near_it() -> None:
+    """Its configs are its own, and nothing says that another device's would run there."""
+    log = with_gaps(surface(60, 60, 3), ~np.eye(60, dtype=bool))
+    p = problem(log)
+    assert chance.searched(p, np.zeros(60, dtype=np.int64))
+    assert not chance.searched(p, np.arange(60))
+
+
 def test_a_search_is_learnt_and_what_did_not_run_is_not_chosen() -> None:
     whole = mixed_matmul(200)
     full = with_gaps(whole, np.isnan(whole.times))

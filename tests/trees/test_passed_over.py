@@ -9,7 +9,7 @@ import pytest
 
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import fit
-from heurgen.trees.passed_over import measured_throughout
+from heurgen.trees.passed_over import _shares, measured_throughout
 from heurgen.trees.problem import problem
 
 
@@ -109,6 +109,15 @@ def test_neighbours_are_of_the_same_device() -> None:
     kept = measured_throughout(table(measured, np.vstack([shapes(), shapes()]), device))
     assert set(range(8)) <= set(kept.tolist())
     assert not set(range(8, 30)) & set(kept.tolist())
+
+
+def test_devices_of_few_scenarios_are_asked_of_their_own_alone() -> None:
+    """Of a hundred devices each was swept over in two scenarios, a seventh of them with all configs."""
+    measured = np.repeat(adaptive(), 2, axis=0)
+    device = tuple(f"d{i // 2}" for i in range(400))
+    assert _shares(table(measured, shapes(400), device)).tolist() == [1.0] * 40
+    alone = _shares(table(adaptive(), shapes(), tuple(f"d{i}" for i in range(200))))
+    assert alone.tolist() == [1.0] * 40
 
 
 def test_a_fit_asks_once_what_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
