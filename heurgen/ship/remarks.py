@@ -15,7 +15,7 @@ from heurgen.base.errors import printable
 from heurgen.base.text import counted, percent, share_text
 from heurgen.ir import Selector
 from heurgen.render.describe import owner
-from heurgen.trees import constants
+from heurgen.trees import constants, failures
 from heurgen.trees.passed_over import measured_throughout
 
 if TYPE_CHECKING:
@@ -180,8 +180,10 @@ def flaky(selector: Selector) -> list[str]:
     count = selector.choice.get("flaky_cells")
     if count is None:
         return []
+    least = "at least " if selector.n_scenarios > failures.TOGETHER else ""  # of more only some are looked at
     return [
-        f"  {count} cells failed by chance, as it looks: no region with one has that config. Measure them again"
+        f"  {least}{count} cells failed by chance, as it looks: no region with one has that config. "
+        "Measure them again"
     ]
 
 

@@ -155,6 +155,9 @@ def test_what_failed_by_chance_is_told() -> None:
     assert flaky(selector({"flaky_cells": 40})) == [said]
     assert said in to_text(selector({"flaky_cells": 40}), TABLE).splitlines()
     assert flaky(selector()) == []
+    # Of many scenarios some are looked at.
+    many = [flaky(replace(selector({"flaky_cells": 40}), n_scenarios=n)) for n in (4000, 4001)]
+    assert many == [[said], [f"  at least {said.strip()}"]]
 
 
 def test_the_curve_says_what_it_takes_invalid_choices_for() -> None:
