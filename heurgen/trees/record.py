@@ -17,6 +17,8 @@ from heurgen.trees.regime import Regime
 
 # Held-out scenarios that are recorded with what was chosen.
 WORST = 12
+# What `Settings` say beside sizes, each told where it holds.
+RULES = ("by_rows", "lightly", "wary", "doubtful", "dense", "nameless")
 
 
 def record(choice: Contest, table: CostTable, p: Problem, r: Regime) -> dict[str, Any]:
@@ -120,11 +122,7 @@ def _described(c: Candidate) -> dict[str, Any]:
         "configs": round(c.configs, 2),
         "mean_log_slowdown": round(c.mean, 6),
     }
-    told |= {"by_rows": True} if c.settings.by_rows else {}
-    told |= {"lightly": True} if c.settings.lightly else {}
-    told |= {"wary": True} if c.settings.wary else {}
-    told |= {"doubtful": True} if c.settings.doubtful else {}
-    told |= {"dense": True} if c.settings.dense else {}
+    told |= {name: True for name in RULES if getattr(c.settings, name)}
     return told | ({"tail": c.settings.tail} if c.settings.tail else {})
 
 

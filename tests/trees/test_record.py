@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from heurgen.trees import FitOptions, constants, fit
 from heurgen.trees.joint import Settings
 from heurgen.trees.preference import Candidate
 from heurgen.trees.problem import problem
-from heurgen.trees.record import WORST, scenarios, worst
+from heurgen.trees.record import RULES, WORST, _described, scenarios, worst
 from tests.trees.synthetic import surface
 
 
@@ -88,6 +88,15 @@ def test_train_names_the_worst_held_out_scenario(costs: CostTable, selector: Sel
     nameless = replace(costs, scenario=("",) * costs.n_scenarios)
     assert "worst: f" in held_out(selector, nameless)[0] or "worst: x" in held_out(selector, nameless)[0]
     assert held_out(fit(costs, FitOptions(strategy="joint")), costs) == []
+
+
+def test_every_rule_of_the_settings_is_told() -> None:
+    rules = {f.name for f in fields(Settings) if f.type == "bool"}
+    assert set(RULES) == rules
+    for name in rules:
+        assert _described(replace(candidate([], [], []), settings=Settings(1, 0.0, 1, 2, **{name: True})))[
+            name
+        ]
 
 
 def test_every_size_that_was_compared_is_described(selector: Selector) -> None:
