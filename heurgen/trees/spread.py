@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 def unit_spread(Z: Floats) -> Floats:
     """Columns of mean 0 and unit spread."""
-    Z = scaled_down(Z, 0)  # whatever their size, squares are finite
+    Z = np.ldexp(Z, -_size(Z))  # whatever their size, squares are finite and not 0
     spread = Z.std(axis=0)
     found: Floats = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     return found
@@ -20,8 +20,13 @@ def unit_spread(Z: Floats) -> Floats:
 
 def scaled_down(x: Floats, bits: int) -> Floats:
     """Columns times the power of two, at most 1, that keeps their values within +-2**bits."""
-    size = np.frexp(np.abs(x).max(axis=0))[1]
-    found: Floats = np.ldexp(x, -np.maximum(size - bits, 0))
+    found: Floats = np.ldexp(x, -np.maximum(_size(x) - bits, 0))
+    return found
+
+
+def _size(x: Floats) -> NDArray[np.int32]:
+    """The power of two that no value of a column reaches."""
+    found: NDArray[np.int32] = np.frexp(np.abs(x).max(axis=0))[1]
     return found
 
 

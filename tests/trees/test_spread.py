@@ -21,8 +21,8 @@ def test_scaling_changes_no_digit() -> None:
     assert unit_spread(COLUMNS).tobytes() == directly(COLUMNS).tobytes()
 
 
-@pytest.mark.parametrize("size", [2.0**100, 2.0**990])
-def test_large_columns_are_spread_as_small_ones(size: float) -> None:
+@pytest.mark.parametrize("size", [2.0**100, 2.0**990, 2.0**-600, 2.0**-1000])
+def test_large_and_tiny_columns_are_spread_as_others(size: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert unit_spread(COLUMNS * size).tobytes() == unit_spread(COLUMNS).tobytes()
