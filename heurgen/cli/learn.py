@@ -60,7 +60,8 @@ _fit_options = option_group(
     click.option(
         "--tail",
         type=click.FloatRange(0, 100),
-        help="What a slowdown beyond 1.1x counts extra. Default: auto takes 1 where p95 gains and the mean holds.",
+        help="What a slowdown beyond 1.1x counts extra, by auto and joint. "
+        "Default: auto takes 1 where p95 gains and the mean holds.",
     ),
     click.option(
         "--shortlist",

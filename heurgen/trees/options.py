@@ -22,7 +22,8 @@ class FitOptions:
     max_configs  most distinct configs (default: 64 for auto, which chooses how many, on few scenarios 8 unless another
                  number is surely better; 8 for the other strategies); what answers unknown categories may be one more
     prefer       "small": auto takes the fewest configs and leaves within 0.01 (log) of the best, not within 0.002
-    tail         what the worst scenarios weigh beyond their share: a log-slowdown beyond 1.1x counts 1 + tail times.
+    tail         what the worst scenarios weigh beyond their share: a log-slowdown beyond 1.1x counts 1 + tail times in
+                 joint trees (auto fits no others then; strategies per-parameter and optimal know none).
                  None: auto compares 0 and 1 and takes what has the better p95 at no loss of the mean beyond 0.002
     shortlist    configs per region for a tuner that tries few (0: none)
     """
