@@ -55,7 +55,8 @@ class _Guard:
 def guarded(p: Problem, tree: Tree, known: list[Limit], price: float, depth: int, max_leaves: int) -> Tree:
     """The tree with guards where they are likely to save more than `price`, in cost units, within both limits of size.
 
-    No scenario is routed otherwise. Where leaves are short, the weakest branches make way for guards.
+    A guard routes no scenario otherwise; where leaves are short, the weakest branches make way for guards, and their
+    scenarios end in one leaf.
     """
     found = _found(p, tree, known, price)
     over = n_leaves(tree) + len(found) - max_leaves
