@@ -9,13 +9,14 @@ measured, says that a config fails there, growth and pruning see it.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
+from dataclasses import replace
 
 import numpy as np
 
 from heurgen.trees import constants
 from heurgen.trees.points import with_points
-from heurgen.trees.problem import UNIT, Floats, Problem, Shared
+from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, Shared, Supposed
 from heurgen.trees.spread import within_float32
 
 # How often every feature is crossed at the least, and to how many points; and what all of them weigh together, those
@@ -32,13 +33,23 @@ def free(p: Problem) -> frozenset[str]:
     """The features that may take another scenario's value while all others stay; none where scenarios are too few to
     tell.
     """
+    found = _free(_ranks(p))
+    return frozenset(c.name for c, moves in zip(p.columns, found, strict=True) if moves)
+
+
+def _ranks(p: Problem) -> Floats:
+    """The places of the values in the order of each feature's, of ASKED scenarios at the most."""
     X = p.X[p.real]
-    if len(X) < FOLDS:
-        return frozenset()
     X = X[:: -(-len(X) // ASKED)]
-    ranks = np.column_stack([np.unique(x, return_inverse=True)[1].reshape(-1) for x in X.T]).astype(float)
-    return frozenset(
-        c.name for i, c in enumerate(p.columns) if np.ptp(ranks[:, i]) and _explained(ranks, i) < FOLLOWS
+    return np.column_stack([np.unique(x, return_inverse=True)[1].reshape(-1) for x in X.T]).astype(float)
+
+
+def _free(ranks: Floats) -> Bools:
+    """Which columns vary, and do not follow from the others; none of fewer rows than can be held out."""
+    columns = range(ranks.shape[1])
+    able = len(ranks) >= FOLDS
+    return np.array(
+        [able and np.ptp(ranks[:, i]) > 0 and _explained(ranks, i) < FOLLOWS for i in columns], dtype=bool
     )
 
 
@@ -57,36 +68,93 @@ def _explained(ranks: Floats, column: int) -> float:
     return float(1 - ((y - told) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
+def movable(p: Problem) -> frozenset[tuple[str, ...]]:
+    """As `free`, with features that say the same (a filter and its padding) as one, asked of each layer once.
+
+    A log may have every layer with many batches: a tree knows all features of a layer that it has seen.
+    """
+    ranks = _ranks(p)
+    alike = _alike(ranks)
+    ranks = ranks[:, [together[0] for together in alike]]
+    found = _free(ranks)
+    if found.any() and not found.all():
+        layers = np.unique(ranks[:, ~found], axis=0)
+        found[~found] = _free(layers)
+    return frozenset(
+        tuple(p.columns[i].name for i in together)
+        for together, moves in zip(alike, found, strict=True)
+        if moves
+    )
+
+
+def _alike(ranks: Floats) -> list[list[int]]:
+    """The columns that vary, those together of which each tells the other."""
+    found: list[list[int]] = []
+    for i, x in enumerate(ranks.T):
+        same = [
+            together
+            for together in found
+            if len(np.unique(ranks[:, [together[0], i]], axis=0))
+            == len(np.unique(x))
+            == len(np.unique(ranks[:, together[0]]))
+        ]
+        if same:
+            same[0].append(i)
+        elif np.ptp(x):
+            found.append([i])
+    return found
+
+
 def crossed(p: Problem, names: Set[str]) -> Problem:
     """The problem with points that have a scenario's costs and all of its features but one of `names`, where a config
     fails then.
 
     It costs there what an invalid choice does, not as much as one that was seen to fail: the tree may be wrong.
     """
+    points = _points(p, [(name,) for name in names])
+    if points is None:
+        return p
+    X, fails, origin, weight = points
+    cost = np.where(fails, np.rint(constants.LEARNER.invalid * UNIT), p.cost[origin])
+    whole = np.vstack([p.X, X])
+    whole, shared = p.shared.lines.setdefault(b"crossed" + X.tobytes(), (whole, Shared()))
+    return with_points(p, whole, shared, np.rint(weight * cost), ~fails, origin, np.full(len(X), weight))
+
+
+def supposed(p: Problem, moves: Set[tuple[str, ...]]) -> Problem:
+    """The problem with such points beside its rows, for guards alone: each with other features that move together.
+
+    Growth that sees them all loses more where launches are like the scenarios than it wins where they are not
+    (docs/learning.md); a guard sends no scenario elsewhere.
+    """
+    points = _points(p, moves)
+    if points is None:
+        return p
+    X, fails, _, weight = points
+    return replace(p, supposed=Supposed(X, fails, weight))
+
+
+def _points(p: Problem, moves: Iterable[tuple[str, ...]]) -> tuple[Floats, Bools, Ints, float] | None:
+    """(Features; configs that fail there, or on the scenario that it is of; the row of that; weight) of points."""
     from sklearn.tree import DecisionTreeRegressor  # here, since few logs need it
 
     real = np.flatnonzero(p.real)
     X, failed = p.X[real], ~p.covered[real]
-    varied = [i for i, c in enumerate(p.columns) if c.name in names and (X[:, i] != X[0, i]).any()]
+    places = {c.name: i for i, c in enumerate(p.columns)}
+    moved = sorted([places[name] for name in together if name in places] for together in moves)
+    varied = [columns for columns in moved if (X[:, columns] != X[0, columns]).any()]
     if not (varied and failed.any()):
-        return p
+        return None
     rng, n = np.random.RandomState(0), len(real)
     copies = len(varied) * max(ROUNDS, -(-POINTS // (n * len(varied))))
     points = np.tile(X, (copies, 1))
     for number in range(copies):
-        column = varied[number % len(varied)]
-        points[number * n : (number + 1) * n, column] = X[rng.permutation(n), column]
+        columns, others = varied[number % len(varied)], X[rng.permutation(n)]
+        points[number * n : (number + 1) * n, columns] = others[:, columns]
     scaled = within_float32(np.vstack([X, points]))
-    fails = (
-        DecisionTreeRegressor(random_state=0).fit(scaled[:n], failed.astype(np.float64)).predict(scaled[n:])
-    )
-    fails = fails.reshape(len(points), -1) > 0.5
+    tree = DecisionTreeRegressor(random_state=0).fit(scaled[:n], failed.astype(np.float64))
+    fails = tree.predict(scaled[n:]).reshape(len(points), -1) > 0.5
     origin = np.tile(real, copies)
     kept = (fails & p.covered[origin]).any(axis=1)
     points, fails, origin = points[kept], fails[kept], origin[kept]
-    invalid, weight = np.rint(constants.LEARNER.invalid * UNIT), max(1.0, SCENARIOS / n) / copies
-    cost = np.where(fails | ~p.covered[origin], invalid, p.cost[origin])
-    whole = np.vstack([p.X, points])
-    whole, shared = p.shared.lines.setdefault(b"crossed" + points.tobytes(), (whole, Shared()))
-    runs = ~fails & p.covered[origin]
-    return with_points(p, whole, shared, np.rint(weight * cost), runs, origin, np.full(len(points), weight))
+    return points, fails | ~p.covered[origin], origin, max(1.0, SCENARIOS / n) / copies

@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heurgen.trees import constants
-from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, height, n_leaves, parted, tips
+from heurgen.trees.node import (
+    Branch,
+    Cut,
+    Tip,
+    Tree,
+    assign,
+    best_tip,
+    goes_left,
+    height,
+    n_leaves,
+    parted,
+    tips,
+)
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem
 from heurgen.trees.refine import with_max_leaves
 
@@ -87,29 +99,37 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
     stops = np.array([limit.configs for limit in known])
     near = np.column_stack([limit.near for limit in known])
     real = np.flatnonzero(p.real)
+    points, failing = _failing(p, tree, known)
+    weight = p.supposed.weight if p.supposed else 0.0
     found: list[_Guard] = []
 
-    def walk(node: Branch, rows: Ints, count: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
+    def walk(
+        node: Branch, rows: Ints, at: Ints, count: Ints, path: tuple[bool, ...], above: list[Ints]
+    ) -> None:
         if not count.any():
             return  # nothing to keep off here or below
-        left = goes_left(p, real[rows], node.cut)
         above = [*above, rows]
-        within, others = parted(rows, left)
+        within, others = parted(rows, goes_left(p, real[rows], node.cut))
+        low, high = parted(at, goes_left(points, at, node.cut)) if len(at) else (at, at)
         lower = beyond.take(within, axis=0).sum(axis=0)
-        sides = ((True, node.left, within, lower), (False, node.right, others, count - lower))
-        for side, below, own, inside in sides:
+        sides = ((True, node.left, within, low, lower), (False, node.right, others, high, count - lower))
+        for side, below, own, there, inside in sides:
             able = (count > 0) & (inside == 0) & (column != node.cut.column)
             if able.any():
                 able &= stops[:, sorted({tip.config for tip in tips(below)})].any(axis=1)
-                put(np.flatnonzero(able), own, count, (*path, side), above)
+                put(np.flatnonzero(able), own, there, count, (*path, side), above)
             if isinstance(below, Branch):
-                walk(below, own, inside, (*path, side), above)
+                walk(below, own, there, inside, (*path, side), above)
 
-    def put(able: Ints, own: Ints, count: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
-        """Find guards above the node at the end of `path`; `own`: its scenarios, of its parent's, which end `above`."""
+    def put(able: Ints, own: Ints, at: Ints, count: Ints, path: tuple[bool, ...], above: list[Ints]) -> None:
+        """Find guards above the node at the end of `path`; `own`: its scenarios, of its parent's, which end `above`;
+        `at`: its points.
+        """
         rows, held = above[-1], np.zeros(len(real), dtype=bool)
-        share = len(own) / len(rows)
-        asked = [(_saved(int(count[i]), share, bool(near[own, i].any())), i) for i in able.tolist()]
+        share, likely = len(own) / len(rows), (failing[at].sum(axis=0) * weight).tolist()
+        asked = [
+            (_saved(int(count[i]), share, bool(near[own, i].any()), likely[i]), i) for i in able.tolist()
+        ]
         for saved, i in sorted(((s, i) for s, i in asked if s > price), key=lambda a: (-a[0], a[1])):
             kept_off = rows[beyond[rows, i]]
             if not held[kept_off].all():
@@ -118,8 +138,23 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
                 tip = _tip(p, real[_nearest(above, beyond[:, i])], stopped)
                 found.append(_Guard(path, known[i], saved, tip))
 
-    walk(tree, np.arange(len(real)), beyond.sum(axis=0), (), [])
+    walk(tree, np.arange(len(real)), np.arange(len(points.X)), beyond.sum(axis=0), (), [])
     return found
+
+
+def _failing(p: Problem, tree: Tree, known: list[Limit]) -> tuple[Problem, Bools]:
+    """The supposed launches on which the config that the tree gives them would fail, and beyond which limits of that
+    config each lies [launches, limits].
+    """
+    s = p.supposed
+    if s is None:
+        return replace(p, X=p.X[:0]), np.zeros((0, len(known)), dtype=bool)
+    points, rows = replace(p, X=s.X), np.arange(len(s.X))
+    given = assign(points, rows, tree)
+    kept = s.fails[rows, given]
+    points, given, rows = replace(p, X=s.X[kept]), given[kept], np.arange(int(kept.sum()))
+    beyond = [(goes_left(points, rows, m.cut) != m.within_left) & m.configs[given] for m in known]
+    return points, np.column_stack(beyond)
 
 
 def _tip(p: Problem, rows: Ints, stopped: Bools) -> Tip:
@@ -129,11 +164,13 @@ def _tip(p: Problem, rows: Ints, stopped: Bools) -> Tip:
     return best_tip(replace(p, leaf_price=np.where(stopped, np.inf, p.leaf_price)), rows)
 
 
-def _saved(beyond: int, share: float, close: bool) -> float:
+def _saved(beyond: int, share: float, close: bool, likely: float) -> float:
     """What a guard is likely to save at a node with a share of its parent's scenarios, `beyond` of which are beyond.
 
     Had the cut nothing to do with the limit, beyond * share of them would be here. That none is makes it the less
-    likely the more they are: about exp(-beyond * share), by products alone, which round alike everywhere.
+    likely the more they are: about exp(-beyond * share), by products alone, which round alike everywhere. Where many
+    scenarios are of a kind, a layer with all its batches, chance is not that small: supposed launches that are here
+    say so, `likely` is what they weigh.
 
     Mostly the cut does have to do with it, if only roughly (m * n <= 41000 keeps most short m off, not all). Of a node
     whose scenarios come close to the limit the next launch is beyond the last of them once in as many as it has.
@@ -141,7 +178,7 @@ def _saved(beyond: int, share: float, close: bool) -> float:
     expected = beyond * share
     damped = 1.0 + expected / 2
     c = constants.LEARNER
-    launches = max(expected / (damped * damped * damped * damped), c.guard_near if close else 0.0)
+    launches = max(expected / (damped * damped * damped * damped), c.guard_near if close else 0.0, likely)
     return c.invalid * UNIT * launches
 
 

@@ -51,6 +51,20 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Supposed:
+    """Launches that may come, though no scenario is like them, each of which some config would fail (see `crossed`).
+
+    X       float64 [M, F]
+    fails   bool [M, C]
+    weight  of each beside a scenario's 1.0
+    """
+
+    X: Floats
+    fails: Bools
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """N rows (scenarios, and points between them), F columns, C configs.
 
@@ -70,6 +84,7 @@ class Problem:
     doubtful  whether a leaf of a sparse table pays in full for doubt, see `priced`
     careful  whether regions are bounded that come near what a config was never covered on, see `guards`
     shared   what follows from `X` alone, found once for all problems of the same rows
+    supposed  what guards look at beside the scenarios; not parted with the rows
     """
 
     columns: tuple[TableColumn, ...]
@@ -89,6 +104,7 @@ class Problem:
     doubtful: bool = False
     careful: bool = False
     shared: Shared = field(default_factory=Shared)
+    supposed: Supposed | None = None
 
     @property
     def n_real(self) -> int:

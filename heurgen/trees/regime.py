@@ -11,7 +11,7 @@ from heurgen.trees import constants
 from heurgen.trees.chance import ENOUGH, estimated, gaps_by_chance, searched
 from heurgen.trees.configs import USUAL
 from heurgen.trees.coverage import sparse
-from heurgen.trees.crossed import free
+from heurgen.trees.crossed import free, movable
 from heurgen.trees.failures import failed_by_chance
 from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
@@ -38,6 +38,7 @@ class Regime:
     between      whether points between scenarios are added
     crosses      features of which points on which a config would fail take another scenario's value, see `crossed`:
                  where cells enough failed, or were not measured by a rule, and no feature is derived
+    moves        the same for guards, features that say the same together, see `movable`
     shrinks      whether costs are drawn towards estimates, see `shrink`: those of few scenarios in which every config
                  was tried, whether it ran or failed; of what was not tried nobody knows why
     compares_rules   whether rules of other tables are compared with those of a sparse one
@@ -68,6 +69,7 @@ class Regime:
     careful: bool
     between: bool
     crosses: frozenset[str]
+    moves: frozenset[tuple[str, ...]]
     shrinks: bool
     compares_rules: bool
     compares_points: bool
@@ -100,6 +102,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
     # of many scenarios neighbours, which are looked for among all pairs, take seconds a fold, however few configs ship
     joined = n <= c.abundant and n * most <= c.interpolated
     between = joined and not p.labels_only and not many_missing
+    limited = between and told and not flaky and _limited(p)
     named = bool(options.max_depth or options.max_leaves)
     counts = _counts(n, most)
     return Regime(
@@ -117,7 +120,8 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
-        crosses=free(p) if between and told and not flaky and _limited(p) else frozenset(),
+        crosses=free(p) if limited else frozenset(),
+        moves=movable(p) if limited else frozenset(),
         shrinks=few and c.min_groups <= n_groups < c.trusted and attempted and not many_missing,
         compares_rules=many_missing and few,
         compares_points=between and few and n_groups >= c.trusted,

@@ -195,3 +195,70 @@ def _sizes(rng: np.random.RandomState, n: int) -> Floats:
     free = np.floor(2.0 ** (13 * rng.rand(n))) + 1
     power = 2.0 ** rng.randint(0, 14, n)
     return np.where(rng.rand(n) < 0.5, power, np.where(rng.rand(n) < 0.5, np.ceil(free / 16) * 16, free))
+
+
+def convolutions(layers: int = 24, seed: int = 0, noise: float = 0.02) -> CostTable:
+    """Convolutions of some layers, each with eight batches in two dtypes, by five algorithms in tiles: Winograd runs
+    for filters of 3, stride 1 and one group, FFT for filters of 3 and more at stride 1, one more for filters of 1.
+
+    The height is the width, and the padding follows from the filter.
+    """
+    rng = np.random.RandomState(seed)
+    rows = []
+    for _ in range(layers):
+        r, stride = int(rng.choice([1, 1, 3, 3, 3, 5, 7])), int(rng.choice([1, 1, 1, 2]))
+        h, c = (
+            int(rng.choice([7, 14, 28, 56, 112, 224])),
+            int(rng.choice([3, 16, 32, 64, 96, 128, 256, 512, 1024])),
+        )
+        k = int(rng.choice([16, 32, 64, 96, 128, 256, 512, 1024]))
+        if h >= 112:
+            c, k = min(c, 64), min(k, 128)
+        groups = int(rng.choice([1, 1, 1, 1, 2]))
+        rows += [(2**n, c, h, h, k, r, stride, r // 2, groups, t) for n in range(8) for t in (0, 1)]
+    X = np.array(rows, dtype=float)
+    configs = [
+        (kind, *tile, split)
+        for kind in ("direct", "igemm", "winograd", "fft", "one")
+        for tile in ((32, 32), (32, 64), (64, 64), (64, 128), (128, 64), (128, 128))
+        for split in (1, 8)
+        if (split == 1 or kind not in ("direct", "winograd"))
+        and (tile[0] == tile[1] or kind not in ("fft", "one"))
+    ]
+    times = np.column_stack([_convolved(X, *config) for config in configs])
+    times *= np.exp(noise * rng.randn(*times.shape)) * 1e3
+    names = ("n", "c", "h", "w", "k", "r", "stride", "pad", "groups")
+    columns = [
+        *(TableColumn(x, "int") for x in names),
+        TableColumn("dtype", "category", values=("fp16", "fp32")),
+    ]
+    return table(columns, X, times, configs=configs, parameters=("kind", "BLOCK_M", "BLOCK_N", "split"))
+
+
+def _convolved(X: Floats, kind: str, bm: int, bn: int, split: int) -> Floats:
+    """Seconds; inf where the algorithm does not run."""
+    n, c, h, _, k, r, stride, pad, groups, wide = X.T
+    p = np.floor((h + 2 * pad - r) / stride) + 1
+    m, width = n * p * p, k / groups
+    flops, fails = 2 * m * k * c * r * r / groups, np.zeros(len(X), dtype=bool)
+    speed = (bm * bn) ** 0.3 / (128 * 128) ** 0.3 * (0.9 if split == 1 else 0.85) * np.ones(len(X))
+    start, copied = 5e-6, n * h * h * c * 4 * 2 / 1.2e12
+    if kind == "winograd":
+        flops, fails, start = flops / 1.8, (r != 3) | (stride != 1) | (groups != 1), 9e-6 + copied
+    elif kind == "fft":
+        points = (p + r) ** 2
+        flops = 3 * n * k * c / groups * points + 40 * n * (k + c) * points * np.log2(p + r)
+        fails, speed = (stride != 1) | (r < 3), speed / 2
+    elif kind == "one":
+        fails, speed = r != 1, speed * 1.15
+    else:
+        slow = (c / groups > 16) if kind == "direct" else (c / groups) % 16 != 0
+        speed = speed * np.where(slow, 0.45 if kind == "direct" else 0.4, 0.9 if kind == "direct" else 1.0)
+    memory = (n * h * h * c + m * k + k * c * r * r / groups) * np.where(wide, 2, 4) / 1.2e12
+    waves = np.ceil(np.ceil(m / bm) * np.ceil(width / bn) * groups * split / 120)
+    work = (
+        waves * 120 * bm * bn / (m * width * split * groups) * flops / (np.where(wide, 150e12, 20e12) * speed)
+    )
+    parts = (m * width * groups * 8 / 1.2e12 + 3e-6) if split > 1 else 0.0
+    found: Floats = np.where(fails, np.inf, start + work + memory * (1.1 if split > 1 else 1.0) + parts)
+    return found

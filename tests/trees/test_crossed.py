@@ -10,12 +10,12 @@ import pytest
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit, joint
 from heurgen.trees.build import choices
-from heurgen.trees.crossed import POINTS, SCENARIOS, crossed, free
+from heurgen.trees.crossed import POINTS, SCENARIOS, crossed, free, movable, supposed
 from heurgen.trees.joint import Settings
 from heurgen.trees.learn import selector
 from heurgen.trees.problem import UNIT, Shared, problem
 from heurgen.trees.regime import regime
-from tests.trees.modelled import limited_attention
+from tests.trees.modelled import convolutions, limited_attention
 from tests.trees.synthetic import surface, table
 
 ALL = frozenset({"head_size", "bytes", "rows"})
@@ -110,6 +110,33 @@ def test_a_feature_that_follows_from_others_is_not_crossed(n: int) -> None:
     assert free(p) == {"dtype"}
     alone = problem(table(columns[:1], X[:, :1], np.ones((n, 2))))
     assert free(alone) == {"num_seqs"}
+
+
+def test_a_layers_features_move_together_where_they_say_the_same_and_with_all_its_batches() -> None:
+    """A tree that has seen a layer with one batch knows all features of the layer with the next."""
+    p = problem(convolutions(24, 0))
+    assert free(p) == {"n", "dtype"}
+    assert {frozenset(together) for together in movable(p)} >= {
+        frozenset(together)
+        for together in (("n",), ("dtype",), ("stride",), ("h", "w"), ("r", "pad"), ("c",), ("k",))
+    }
+    found = supposed(p, movable(p))
+    assert found.supposed is not None
+    assert (found.X is p.X, found.cost is p.cost) == (True, True)
+    X = dict(zip([c.name for c in p.columns], found.supposed.X.T, strict=True))
+    assert (X["h"] == X["w"]).all()
+    assert (X["pad"] == X["r"] // 2).all()
+    assert found.supposed.fails.any(axis=1).all()
+
+
+def test_what_all_follows_or_does_not_vary_moves_not() -> None:
+    """Of lengths that follow from each other none is asked twice; of one feature there is no other."""
+    X = np.column_stack([2.0 ** np.arange(9), np.full(9, 7.0)])
+    log = table([TableColumn("m", "int"), TableColumn("page", "int")], X, np.ones((9, 2)))
+    assert movable(problem(log)) == {("m",)}
+    still = problem(replace(log, X=np.repeat(log.X[:1], 9, axis=0)))
+    assert movable(still) == frozenset()
+    assert supposed(still, frozenset({("m",)})) is still
 
 
 @pytest.mark.parametrize("n", range(1, 6))

@@ -9,13 +9,16 @@ import pytest
 
 from heurgen import ir
 from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.logs.groups import settings
 from heurgen.trees import FitOptions, constants, fit, guards, joint
 from heurgen.trees.build import choices
 from heurgen.trees.guards import _limit, _tip, guarded, limits
 from heurgen.trees.joint import Settings, finish, grown
+from heurgen.trees.learn import selector
 from heurgen.trees.node import Branch, Cut, Tip, goes_left, height, n_leaves
-from heurgen.trees.problem import UNIT, Bools, Ints, Problem, problem
+from heurgen.trees.problem import UNIT, Bools, Ints, Problem, Supposed, problem
 from heurgen.trees.regime import regime, spare_leaves, spare_tests
+from tests.trees.modelled import convolutions
 from tests.trees.synthetic import table
 
 
@@ -178,3 +181,43 @@ def test_a_region_that_comes_near_a_limit_is_guarded_though_its_test_kept_all_be
     found = guarded(p, tree, limits(replace(p, careful=True)), price, 4, 8)
     assert found == replace(tree, right=Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one)))
     assert guarded(p, tree, limits(p), price, 4, 8) == tree
+
+
+def test_a_guard_is_worth_the_launches_that_are_supposed_beyond_it() -> None:
+    """Of many scenarios of stride 2, all of few layers, none is in a leaf: less of a sign than their number says."""
+    p = problem(strided())
+    zero, one = (p.configs.tolist().index(c) for c in (0, 1))
+    tree = Branch(Cut(0, 96.0, 97.0), Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one)), Tip(zero))
+    known, price = limits(p), 10.0 * UNIT
+    assert guarded(p, tree, known, price, 4, 8) == tree
+    X = np.array([[120.0, 2.0], [90.0, 2.0]])
+    fails = np.zeros((2, 2), dtype=bool)
+    fails[:, zero] = True
+    guard = Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one))
+    for weight, right in (
+        (4.0, guard),
+        (3.0, Tip(zero)),
+    ):  # of 3.0 log-slowdowns each; one of two is in the leaf
+        found = guarded(replace(p, supposed=Supposed(X, fails, weight)), tree, known, price, 4, 8)
+        assert isinstance(found, Branch)
+        assert (found.left, found.right) == (tree.left, right)
+    runs = Supposed(X, ~fails, 100.0)
+    assert guarded(replace(p, supposed=runs), tree, known, price, 4, 8) == tree
+
+
+def test_fewer_launches_of_unseen_layers_fail() -> None:
+    """Winograd and FFT fail for most layers; trees tell a layer by its sizes as well as by its filter and stride."""
+    log = convolutions(24, 0)
+    layer = settings(log.X, [i for i, c in enumerate(log.columns) if c.name not in ("n", "dtype")])
+    invalid = {True: 0.0, False: 0.0}
+    for fold in range(4):
+        out = np.isin(layer, np.random.RandomState(0).permutation(layer.max() + 1)[fold::4])
+        train, test = np.flatnonzero(~out), np.flatnonzero(out)
+        r = regime(problem(log, train), FitOptions(strategy="joint"))
+        assert ("r", "pad") in r.moves or ("pad", "r") in r.moves
+        for moves in (r.moves, frozenset[tuple[str, ...]]()):
+            s = Settings(16, 0.03, 8, 40, spare=2)
+            fitted = joint.fit_joint(problem(log, train), replace(r, moves=moves), s)
+            at = choices(selector(fitted, log, train, "joint", {}), log, test)
+            invalid[bool(moves)] += float(np.isinf(log.times[test, at]).mean())
+    assert invalid[True] < 0.3 * invalid[False]
