@@ -24,9 +24,13 @@ _DEFAULT = "default"
 
 
 def recognises(file: Foreign) -> bool:
-    """What a config of Helion has: block sizes, and how programs get their ids."""
-    begins = _LISTED.match(file.text) or _NAMED.match(file.text)
-    return begins is not None and '"block_sizes"' in file.text and '"pid_type"' in file.text
+    """What a config of Helion has: block sizes, and how programs get their ids.
+
+    Helion may leave out what has its default value, the latter too. In a list `block_sizes` is enough.
+    """
+    if '"block_sizes"' not in file.text:
+        return False
+    return bool(_LISTED.match(file.text) or (_NAMED.match(file.text) and '"pid_type"' in file.text))
 
 
 def folders_say(file: Foreign) -> tuple[str, str]:

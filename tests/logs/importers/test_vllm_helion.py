@@ -57,6 +57,14 @@ def test_sizes_in_a_name_and_several_devices(tmp_path: Path) -> None:
     ]
 
 
+def test_a_config_without_what_has_its_default(tmp_path: Path) -> None:
+    """It was of no known kind to `auto`: Helion leaves out a `pid_type` of "flat"."""
+    data = [{"key": {"m": m}, "config": {"block_sizes": [16 * m], "num_warps": 4}} for m in (1, 2)]
+    found = imported(tmp_path, data)
+    assert found.notes[0] == "vllm-helion files"
+    assert columns(found, "m", "block_sizes_0", "num_warps") == [("1", "16", "4"), ("2", "32", "4")]
+
+
 ONE = '[{"key": {"m": 1}, "config": %s}]'
 NAME = "expected <name>_<number>, once or more"
 WRONG: Wrong = {
