@@ -39,6 +39,11 @@ class ChangedScenario:
     new: float | None
     gain: float | None
 
+    def to_text(self) -> str:
+        where = " ".join(f"{k}={v}" for k, v in self.features.items())
+        name = f"{self.scenario}: " if self.scenario else ""
+        return f"{ratio(self.old)} -> {ratio(self.new)}  {printable(name + where)}"
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "scenario": self.scenario,
@@ -114,24 +119,24 @@ class Diff:
                 head += but_for(self.gains[vendor], scenarios)
             lines.append(head)
             listed = [c for c in group if c.scenarios] if self.with_log else group
+            several = len({s.device for c in listed for s in c.scenarios}) > 1
             for change in listed:
-                lines += self._lines(change)
+                lines += self._lines(change, several)
             if len(listed) < len(group):
                 rest = counted(len(group) - len(listed), "more region")
                 lines.append(f"  no scenario of the log lies in {rest}: --json has them")
         return "\n".join(lines)
 
-    def _lines(self, change: Change) -> list[str]:
+    def _lines(self, change: Change, several: bool) -> list[str]:
         arrows = ", ".join(f"{n} {_value(a)} -> {_value(b)}" for n, (a, b) in change.differing.items())
         lines = [f"  {printable(' and '.join(change.region) or 'every launch')}", f"    {printable(arrows)}"]
         if not self.with_log:
             return lines
         gain = f"{_gain_text(change.gain)}{but_for(change.gain, change.scenarios)}"
         lines.append(f"    {counted(len(change.scenarios), 'scenario')}, {gain}")
-        for s in change.scenarios:
-            where = " ".join(f"{k}={v}" for k, v in s.features.items())
-            name = f"{s.scenario}: " if s.scenario else ""
-            lines.append(f"      {ratio(s.old)} -> {ratio(s.new)}  {printable(name + where)}")
+        lines += [
+            f"      {s.to_text()}{f' ({printable(s.device)})' if several else ''}" for s in change.scenarios
+        ]
         return lines
 
 

@@ -128,6 +128,22 @@ def test_with_a_log_every_changed_scenario_is_listed_once_with_its_gain() -> Non
     assert found.gains["nvidia"] == pytest.approx(whole)
 
 
+def test_scenarios_of_several_devices_name_theirs(tmp_path: Path) -> None:
+    """Two devices with equal features had two equal lines."""
+    spec, log, tables = load()
+    old, new = module_of(spec, log, tables, 2), module_of(spec, log, tables, 4)
+    assert "(NVIDIA H200)" not in diff(old, new, tables).to_text()
+    header, *lines = LOG.read_text().splitlines()
+    two = tmp_path / "two.csv"
+    two.write_text(
+        "\n".join([header, *lines, *(n.replace("NVIDIA H200", "NVIDIA B200") for n in lines)]) + "\n"
+    )
+    found = diff(old, new, cost_tables(read_logs([two], spec), spec))
+    told = [n for n in found.to_text().splitlines() if n.startswith("      ")]
+    assert len(set(told)) == len(told) == sum(len(c.scenarios) for c in found.changes)
+    assert {n.rpartition(" (")[2] for n in told} == {"NVIDIA B200)", "NVIDIA H200)"}
+
+
 def test_regions_without_a_scenario_of_the_log_are_counted(tmp_path: Path) -> None:
     spec, log, tables = load()
     old, new = module_of(spec, log, tables, 2), module_of(spec, log, tables, 4)
