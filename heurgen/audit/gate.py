@@ -44,7 +44,7 @@ class Finding:
 
     def to_text(self) -> str:
         lines = [f"{printable(self.group)}: {self._headline()}"]
-        lines += [f"  {o.to_text()}" for o in self.scenarios[:SHOWN]]
+        lines += offender_lines(self.scenarios)[:SHOWN]
         if len(self.scenarios) > SHOWN:
             lines.append(f"  and {len(self.scenarios) - SHOWN} more")
         return "\n".join(lines)
@@ -85,6 +85,12 @@ class Offender:
         where = " ".join(f"{k}={v}" for k, v in self.features.items())
         name = f"scenario {self.scenario}: " if self.scenario else ""
         return printable(f"{now}{before}  {name}{where}{choice}")
+
+
+def offender_lines(found: Sequence[Offender]) -> list[str]:
+    """A line for each, which names the device where they are of several."""
+    several = len({(one.vendor, one.device) for one in found}) > 1
+    return [f"  {one.to_text()}{f' ({printable(one.device)})' if several else ''}" for one in found]
 
 
 def parse_limits(text: str) -> dict[str, float]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from heurgen import ir
-from heurgen.audit.gate import Offender, offender, severity
+from heurgen.audit.gate import Offender, offender, offender_lines, severity
 from heurgen.audit.recorded import HeldOut, answering, held_out_worst
 from heurgen.audit.score import Choice, Score
-from heurgen.base.errors import printable
 
 # As many as a person reads. Slowdowns below NOTICED read 1.000x.
 SHOWN = 5
@@ -38,10 +37,7 @@ def _is_gap(one: Offender) -> bool:
 
 
 def to_text(found: list[Offender], trained: bool) -> str:
-    """A line for each, which names the device where they are of several."""
-    several = len({(one.vendor, one.device) for one in found}) > 1
-    lines = [f"  {one.to_text()}{f' ({printable(one.device)})' if several else ''}" for one in found]
-    return "\n".join([f"worst{', held out' if trained else ''}", *lines])
+    return "\n".join([f"worst{', held out' if trained else ''}", *offender_lines(found)])
 
 
 def _held_out(module: ir.HeuristicModule, score: Score) -> list[Choice]:

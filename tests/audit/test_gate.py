@@ -110,6 +110,14 @@ def test_of_many_offenders_the_worst_are_named_and_the_rest_counted() -> None:
     assert len(found.to_dict()["scenarios"]) == 30
 
 
+def test_offenders_of_several_devices_name_theirs() -> None:
+    """Of a vendor's finding, scenarios of equal features had equal lines."""
+    both = score_of(*(choice(1.4, device=device) for device in ("H200", "A100")))
+    found = {f.group: f.to_text().splitlines()[1:] for f in check_limits(both, {"max": 1.1})[0]}
+    assert [line.rpartition(" won")[2] for line in found["nvidia"]] == [" (H200)", " (A100)"]
+    assert [line.rpartition(" won")[2] for line in found["nvidia / A100"]] == [""]
+
+
 def test_a_good_device_does_not_hide_a_bad_one() -> None:
     both = score_of(*(choice(1.0, i) for i in range(99)), choice(1.4, 100, device="A100"))
     found, _ = check_limits(both, {"geomean": 1.1})
