@@ -99,7 +99,7 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
     stops = np.array([limit.configs for limit in known])
     near = np.column_stack([limit.near for limit in known])
     real = np.flatnonzero(p.real)
-    points, failing = _failing(p, tree, known)
+    points, failing, fails = _failing(p, tree, known)
     weight = p.supposed.weight if p.supposed else 0.0
     found: list[_Guard] = []
 
@@ -135,30 +135,38 @@ def _found(p: Problem, tree: Tree, known: list[Limit], price: float) -> list[_Gu
             if not held[kept_off].all():
                 held[kept_off] = True
                 stopped: Bools = np.asarray(stops[beyond[own].all(axis=0)].any(axis=0))
-                tip = _tip(p, real[_nearest(above, beyond[:, i])], stopped)
+                tip = _tip(p, real[_nearest(above, beyond[:, i])], stopped | _most(fails[at[failing[at, i]]]))
                 found.append(_Guard(path, known[i], saved, tip))
 
     walk(tree, np.arange(len(real)), np.arange(len(points.X)), beyond.sum(axis=0), (), [])
     return found
 
 
-def _failing(p: Problem, tree: Tree, known: list[Limit]) -> tuple[Problem, Bools]:
-    """The supposed launches on which the config that the tree gives them would fail, and beyond which limits of that
-    config each lies [launches, limits].
+def _failing(p: Problem, tree: Tree, known: list[Limit]) -> tuple[Problem, Bools, Bools]:
+    """The supposed launches on which the config that the tree gives them would fail; beyond which limits of that config
+    each lies [launches, limits]; which configs would fail [launches, C].
     """
     s = p.supposed
     if s is None:
-        return replace(p, X=p.X[:0]), np.zeros((0, len(known)), dtype=bool)
+        return replace(p, X=p.X[:0]), np.zeros((0, len(known)), dtype=bool), p.covered[:0]
     points, rows = replace(p, X=s.X), np.arange(len(s.X))
     given = assign(points, rows, tree)
     kept = s.fails[rows, given]
     points, given, rows = replace(p, X=s.X[kept]), given[kept], np.arange(int(kept.sum()))
     beyond = [(goes_left(points, rows, m.cut) != m.within_left) & m.configs[given] for m in known]
-    return points, np.column_stack(beyond)
+    return points, np.column_stack(beyond), s.fails[kept]
+
+
+def _most(fails: Bools) -> Bools:
+    """Which configs fail on most of some launches."""
+    found: Bools = 2 * fails.sum(axis=0) > len(fails)
+    return found
 
 
 def _tip(p: Problem, rows: Ints, stopped: Bools) -> Tip:
-    """The best config for the rows, of those that no limit stops on the guarded side of the guard either."""
+    """The best config for the rows, of those that are not stopped unless all are: by a limit on the guarded side of the
+    guard, or by launches that are supposed there.
+    """
     if stopped.all():
         return best_tip(p, rows)
     return best_tip(replace(p, leaf_price=np.where(stopped, np.inf, p.leaf_price)), rows)

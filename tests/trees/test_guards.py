@@ -194,15 +194,27 @@ def test_a_guard_is_worth_the_launches_that_are_supposed_beyond_it() -> None:
     fails = np.zeros((2, 2), dtype=bool)
     fails[:, zero] = True
     guard = Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one))
-    for weight, right in (
-        (4.0, guard),
-        (3.0, Tip(zero)),
-    ):  # of 3.0 log-slowdowns each; one of two is in the leaf
+    # a launch of 3.0 log-slowdowns; one of two is in the leaf
+    for weight, right in ((4.0, guard), (3.0, Tip(zero))):
         found = guarded(replace(p, supposed=Supposed(X, fails, weight)), tree, known, price, 4, 8)
         assert isinstance(found, Branch)
         assert (found.left, found.right) == (tree.left, right)
     runs = Supposed(X, ~fails, 100.0)
     assert guarded(replace(p, supposed=runs), tree, known, price, 4, 8) == tree
+
+
+def test_what_answers_beyond_a_guard_runs_on_most_launches_that_are_supposed_there() -> None:
+    t = strided()
+    p = problem(table(t.columns, t.X, np.column_stack([t.times, np.full(t.n_scenarios, 1.5)])))
+    zero, one, two = (p.configs.tolist().index(c) for c in (0, 1, 2))
+    tree = Branch(Cut(0, 96.0, 97.0), Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(one)), Tip(zero))
+    X = np.array([[120.0, 2.0]] * 3)
+    for share, answer in ((1, one), (2, two)):
+        fails = np.zeros((3, 3), dtype=bool)
+        fails[:, zero], fails[:share, one] = True, True
+        found = guarded(replace(p, supposed=Supposed(X, fails, 4.0)), tree, limits(p), UNIT, 4, 8)
+        assert isinstance(found, Branch)
+        assert found.right == Branch(Cut(1, 1.0, 2.0), Tip(zero), Tip(answer))
 
 
 def test_fewer_launches_of_unseen_layers_fail() -> None:
