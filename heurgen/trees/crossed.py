@@ -9,8 +9,9 @@ measured, says that a config fails there, growth and pruning see it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,12 +30,24 @@ ROUNDS, POINTS, SCENARIOS = 2, 2400, 320
 FOLLOWS, ASKED, FOLDS = 0.4, 1000, 5
 
 
-def free(p: Problem) -> frozenset[str]:
-    """The features that may take another scenario's value while all others stay; none where scenarios are too few to
-    tell.
+def free(p: Problem) -> tuple[frozenset[str], frozenset[tuple[str, ...]]]:
+    """(The features that may take another scenario's value while all others stay; those that may move so in some layer,
+    features that say the same, such as a filter and its padding, together). None where scenarios are too few to tell.
+
+    A log may have every layer with many batches, and a tree knows all features of a layer that it has seen: whether one
+    follows from the others is then asked of each layer once.
     """
-    found = _free(_ranks(p))
-    return frozenset(c.name for c, moves in zip(p.columns, found, strict=True) if moves)
+    ranks = _ranks(p)
+    alike = _alike(ranks)
+    ranks = ranks[:, [together[0] for together in alike]]
+    names = [tuple(p.columns[i].name for i in together) for together in alike]
+    found = _free(ranks)
+    alone = frozenset(
+        together[0] for together, moves in zip(names, found, strict=True) if moves and len(together) == 1
+    )
+    if found.any() and not found.all():
+        found[~found] = _free(np.unique(ranks[:, ~found], axis=0))
+    return alone, frozenset(together for together, moves in zip(names, found, strict=True) if moves)
 
 
 def _ranks(p: Problem) -> Floats:
@@ -68,25 +81,6 @@ def _explained(ranks: Floats, column: int) -> float:
     return float(1 - ((y - told) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
-def movable(p: Problem) -> frozenset[tuple[str, ...]]:
-    """As `free`, with features that say the same (a filter and its padding) as one, asked of each layer once.
-
-    A log may have every layer with many batches: a tree knows all features of a layer that it has seen.
-    """
-    ranks = _ranks(p)
-    alike = _alike(ranks)
-    ranks = ranks[:, [together[0] for together in alike]]
-    found = _free(ranks)
-    if found.any() and not found.all():
-        layers = np.unique(ranks[:, ~found], axis=0)
-        found[~found] = _free(layers)
-    return frozenset(
-        tuple(p.columns[i].name for i in together)
-        for together, moves in zip(alike, found, strict=True)
-        if moves
-    )
-
-
 def _alike(ranks: Floats) -> list[list[int]]:
     """The columns that vary, those together of which each tells the other."""
     found: list[list[int]] = []
@@ -105,13 +99,19 @@ def _alike(ranks: Floats) -> list[list[int]]:
     return found
 
 
-def crossed(p: Problem, names: Set[str]) -> Problem:
-    """The problem with points that have a scenario's costs and all of its features but one of `names`, where a config
-    fails then.
+def crossed(p: Problem, alone: Set[str], together: Set[tuple[str, ...]]) -> Problem:
+    """The problem with what `free` says may move: points for growth and pruning, which have a scenario's costs and all
+    of its features but one of `alone`, where a config fails then; and beside its rows, for guards, `Supposed` launches.
 
-    It costs there what an invalid choice does, not as much as one that was seen to fail: the tree may be wrong.
+    A point costs there what an invalid choice does, not as much as one that was seen to fail: the tree may be wrong.
+    Growth that sees all that may move `together` loses more where launches are like the scenarios than it wins where
+    they are not (docs/learning.md); a guard sends no scenario elsewhere.
     """
-    points = _points(p, [(name,) for name in names])
+    one_by_one = {(name,) for name in alone}
+    likely = _points(p, together)
+    points = likely if one_by_one == together else _points(p, one_by_one)
+    if likely is not None:
+        p = replace(p, supposed=Supposed(likely.X, likely.fails, likely.weight))
     if points is None:
         return p
     X, fails, origin, weight = points
@@ -121,21 +121,17 @@ def crossed(p: Problem, names: Set[str]) -> Problem:
     return with_points(p, whole, shared, np.rint(weight * cost), ~fails, origin, np.full(len(X), weight))
 
 
-def supposed(p: Problem, moves: Set[tuple[str, ...]]) -> Problem:
-    """The problem with such points beside its rows, for guards alone: each with other features that move together.
+class _Points(NamedTuple):
+    """Features [M, F]; configs that fail there, or on the scenario that it is of [M, C]; the row of that; weight."""
 
-    Growth that sees them all loses more where launches are like the scenarios than it wins where they are not
-    (docs/learning.md); a guard sends no scenario elsewhere.
-    """
-    points = _points(p, moves)
-    if points is None:
-        return p
-    X, fails, _, weight = points
-    return replace(p, supposed=Supposed(X, fails, weight))
+    X: Floats
+    fails: Bools
+    origin: Ints
+    weight: float
 
 
-def _points(p: Problem, moves: Iterable[tuple[str, ...]]) -> tuple[Floats, Bools, Ints, float] | None:
-    """(Features; configs that fail there, or on the scenario that it is of; the row of that; weight) of points."""
+def _points(p: Problem, moves: Set[tuple[str, ...]]) -> _Points | None:
+    """Scenarios with such features of another where some config that ran for the scenario would fail."""
     from sklearn.tree import DecisionTreeRegressor  # here, since few logs need it
 
     real = np.flatnonzero(p.real)
@@ -157,4 +153,4 @@ def _points(p: Problem, moves: Iterable[tuple[str, ...]]) -> tuple[Floats, Bools
     origin = np.tile(real, copies)
     kept = (fails & p.covered[origin]).any(axis=1)
     points, fails, origin = points[kept], fails[kept], origin[kept]
-    return points, fails | ~p.covered[origin], origin, max(1.0, SCENARIOS / n) / copies
+    return _Points(points, fails | ~p.covered[origin], origin, max(1.0, SCENARIOS / n) / copies)

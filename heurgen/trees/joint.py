@@ -11,7 +11,7 @@ from heurgen.trees.bins import binned
 from heurgen.trees.chance import tried
 from heurgen.trees.configs import choose, region_costs
 from heurgen.trees.coverage import settling_cut
-from heurgen.trees.crossed import crossed, supposed
+from heurgen.trees.crossed import crossed
 from heurgen.trees.grow import grow
 from heurgen.trees.guards import Limit, guarded, limits
 from heurgen.trees.node import Branch, Cut, Tip, Tree, best_tip, goes_left, parted, real_cost
@@ -148,8 +148,7 @@ def prepared(p: Problem, chosen: Ints, r: Regime, s: Settings) -> Problem:
     if r.between or s.dense:
         near, weight = (c.light_neighbours, c.light_weight) if s.lightly else (c.neighbours, c.weight)
         own = between(own, near, weight, fading=r.few and not s.lightly)
-    own = supposed(own, r.moves) if r.moves else own
-    return crossed(own, r.crosses) if r.crosses else own
+    return crossed(own, r.crosses, r.moves) if r.moves else own
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from heurgen.trees import constants
 from heurgen.trees.chance import ENOUGH, estimated, gaps_by_chance, searched
 from heurgen.trees.configs import USUAL
 from heurgen.trees.coverage import sparse
-from heurgen.trees.crossed import free, movable
+from heurgen.trees.crossed import free
 from heurgen.trees.failures import failed_by_chance
 from heurgen.trees.guards import SHARE
 from heurgen.trees.options import FitOptions
@@ -38,7 +38,7 @@ class Regime:
     between      whether points between scenarios are added
     crosses      features of which points on which a config would fail take another scenario's value, see `crossed`:
                  where cells enough failed, or were not measured by a rule, and no feature is derived
-    moves        the same for guards, features that say the same together, see `movable`
+    moves        the same for guards, features that say the same together
     shrinks      whether costs are drawn towards estimates, see `shrink`: those of few scenarios in which every config
                  was tried, whether it ran or failed; of what was not tried nobody knows why
     compares_rules   whether rules of other tables are compared with those of a sparse one
@@ -103,6 +103,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
     joined = n <= c.abundant and n * most <= c.interpolated
     between = joined and not p.labels_only and not many_missing
     limited = between and told and not flaky and _limited(p)
+    crosses, moves = free(p) if limited else (frozenset[str](), frozenset[tuple[str, ...]]())
     named = bool(options.max_depth or options.max_leaves)
     counts = _counts(n, most)
     return Regime(
@@ -120,8 +121,8 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
         sparse=many_missing,
         careful=many_missing and (options.strategy == "auto" or n > c.small),
         between=between,
-        crosses=free(p) if limited else frozenset(),
-        moves=movable(p) if limited else frozenset(),
+        crosses=crosses,
+        moves=moves,
         shrinks=few and c.min_groups <= n_groups < c.trusted and attempted and not many_missing,
         compares_rules=many_missing and few,
         compares_points=between and few and n_groups >= c.trusted,

@@ -10,7 +10,7 @@ import pytest
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit, joint
 from heurgen.trees.build import choices
-from heurgen.trees.crossed import POINTS, SCENARIOS, crossed, free, movable, supposed
+from heurgen.trees.crossed import POINTS, SCENARIOS, crossed, free
 from heurgen.trees.joint import Settings
 from heurgen.trees.learn import selector
 from heurgen.trees.problem import UNIT, Shared, problem
@@ -19,6 +19,7 @@ from tests.trees.modelled import convolutions, limited_attention
 from tests.trees.synthetic import surface, table
 
 ALL = frozenset({"head_size", "bytes", "rows"})
+EACH = frozenset((name,) for name in ALL)
 
 
 def by_a_product(n: int, seed: int) -> CostTable:
@@ -35,7 +36,7 @@ def by_a_product(n: int, seed: int) -> CostTable:
 
 def test_points_are_launches_on_which_a_config_fails() -> None:
     p = problem(by_a_product(200, 0))
-    found = crossed(p, ALL)
+    found = crossed(p, ALL, EACH)
     added = np.flatnonzero(~found.real)
     assert len(added)
     assert (found.X[: len(p.X)] == p.X).all()
@@ -53,10 +54,10 @@ def test_points_are_launches_on_which_a_config_fails() -> None:
 
 def test_none_where_nothing_failed_or_scenarios_do_not_differ() -> None:
     p = problem(surface(120, 8, 3))
-    assert crossed(p, frozenset({"x0"})) is p
+    assert crossed(p, {"x0"}, {("x0",)}) is p
     log = by_a_product(60, 0)
     p = problem(replace(log, X=np.repeat(log.X[:1], 60, axis=0)))
-    assert crossed(p, ALL) is p
+    assert crossed(p, ALL, EACH) is p
 
 
 def test_a_feature_of_one_value_is_not_crossed() -> None:
@@ -64,7 +65,10 @@ def test_a_feature_of_one_value_is_not_crossed() -> None:
     more = replace(
         log, X=np.column_stack([log.X, np.ones(200)]), columns=(*log.columns, TableColumn("groups", "int"))
     )
-    few, many = crossed(problem(log), ALL), crossed(problem(more), ALL | {"groups"})
+    few, many = (
+        crossed(problem(log), ALL, EACH),
+        crossed(problem(more), ALL | {"groups"}, EACH | {("groups",)}),
+    )
     assert many.X.shape[1] == 4
     assert (many.X[:, [c.name for c in many.columns].index("groups")] == 1).all()
     assert len(many.X) == len(few.X)
@@ -76,12 +80,12 @@ def test_features_beyond_float32_are_crossed_as_well() -> None:
     large = replace(p, X=p.X * 2.0**900, shared=Shared())
     with np.errstate(over="raise"):
         assert free(large) == free(p)
-        assert np.array_equal(crossed(large, ALL).cost, crossed(p, ALL).cost)
+        assert np.array_equal(crossed(large, ALL, EACH).cost, crossed(p, ALL, EACH).cost)
 
 
 def test_problems_of_the_same_points_share_what_follows_from_them() -> None:
     p = problem(by_a_product(200, 0))
-    assert crossed(p, ALL).shared is crossed(replace(p, cost=p.cost + 1), ALL).shared
+    assert crossed(p, ALL, EACH).shared is crossed(replace(p, cost=p.cost + 1), ALL, EACH).shared
 
 
 def test_where_points_are_crossed() -> None:
@@ -107,20 +111,21 @@ def test_a_feature_that_follows_from_others_is_not_crossed(n: int) -> None:
     X = np.column_stack([seqs, longest, total, rng.randint(0, 3, n), np.full(n, 7.0)])
     columns = [TableColumn(name, "int") for name in ("num_seqs", "longest", "total", "dtype", "page")]
     p = problem(table(columns, X, np.ones((n, 2))))
-    assert free(p) == {"dtype"}
+    assert free(p)[0] == {"dtype"}
     alone = problem(table(columns[:1], X[:, :1], np.ones((n, 2))))
-    assert free(alone) == {"num_seqs"}
+    assert free(alone) == ({"num_seqs"}, {("num_seqs",)})
 
 
 def test_a_layers_features_move_together_where_they_say_the_same_and_with_all_its_batches() -> None:
     """A tree that has seen a layer with one batch knows all features of the layer with the next."""
     p = problem(convolutions(24, 0))
-    assert free(p) == {"n", "dtype"}
-    assert {frozenset(together) for together in movable(p)} >= {
+    alone, moves = free(p)
+    assert alone == {"n", "dtype"}
+    assert {frozenset(together) for together in moves} >= {
         frozenset(together)
         for together in (("n",), ("dtype",), ("stride",), ("h", "w"), ("r", "pad"), ("c",), ("k",))
     }
-    found = supposed(p, movable(p))
+    found = crossed(p, frozenset(), moves)
     assert found.supposed is not None
     assert (found.X is p.X, found.cost is p.cost) == (True, True)
     X = dict(zip([c.name for c in p.columns], found.supposed.X.T, strict=True))
@@ -133,10 +138,10 @@ def test_what_all_follows_or_does_not_vary_moves_not() -> None:
     """Of lengths that follow from each other none is asked twice; of one feature there is no other."""
     X = np.column_stack([2.0 ** np.arange(9), np.full(9, 7.0)])
     log = table([TableColumn("m", "int"), TableColumn("page", "int")], X, np.ones((9, 2)))
-    assert movable(problem(log)) == {("m",)}
+    assert free(problem(log)) == ({"m"}, {("m",)})
     still = problem(replace(log, X=np.repeat(log.X[:1], 9, axis=0)))
-    assert movable(still) == frozenset()
-    assert supposed(still, frozenset({("m",)})) is still
+    assert not any(free(still))
+    assert crossed(still, {"m"}, {("m",)}) is still
 
 
 @pytest.mark.parametrize("n", range(1, 6))
@@ -147,7 +152,7 @@ def test_of_few_scenarios_nothing_says_what_follows_from_others(n: int) -> None:
     X = np.column_stack([2.0 ** np.arange(n), np.arange(n) % 2])
     log = table([TableColumn("m", "int"), TableColumn("n", "int")], X, times)
     assert fit(log).n_scenarios == n
-    assert n > 4 or not free(problem(log))
+    assert n > 4 or not any(free(problem(log)))
 
 
 def test_fewer_launches_fail() -> None:
@@ -158,10 +163,9 @@ def test_fewer_launches_fail() -> None:
         train, test = np.split(np.random.RandomState(seed).permutation(1650), [150])
         r = regime(problem(log, train), FitOptions(strategy="joint"))
         assert r.crosses
-        for crosses in (r.crosses, frozenset()):
-            fitted = joint.fit_joint(
-                problem(log, train), replace(r, crosses=crosses), Settings(8, 0.03, 8, 40, spare=2)
-            )
+        for crosses in (r.crosses, frozenset[str]()):
+            own = r if crosses else replace(r, crosses=crosses, moves=frozenset())
+            fitted = joint.fit_joint(problem(log, train), own, Settings(8, 0.03, 8, 40, spare=2))
             at = choices(selector(fitted, log, np.sort(train), "joint", {}), log, test)
             invalid[bool(crosses)] += float(np.isinf(log.times[test, at]).mean())
     assert 0 < invalid[True] < 0.6 * invalid[False]
