@@ -16,17 +16,23 @@ ROWS = tl.constexpr(1)  # contiguous [tokens, heads, head_size]
 BOTH = tl.constexpr(2)  # pages up to the new tokens, from there on their rows; with PARTIAL alone
 
 LOWEST = tl.constexpr(-1.0e38)
-# Two words of fp8 numbers, $2, to their low bytes, $0, and high bytes, $1, in float16; not for the interpreter.
+# Triton 3.7 to 3.9 find nothing out about a loop's variable that begins at a number of the launch's: what it leads to
+# is loaded number by number, and none of it ahead. There loops count from 0; 3.6 compiles to what it was measured as.
+FROM_ZERO = tl.constexpr(not triton.__version__.startswith("3.6."))
+# Two words of fp8 numbers, $1, to their low or high bytes, $0, in float16; not for the interpreter. Apart, since Triton
+# 3.7 to 3.9 load one of two results for the matrix unit, and bring the other there through shared memory.
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
-UNPACK_E5M2 = tl.constexpr("prmt.b32 $0, $2, 0, 0x2404; and.b32 $1, $2, 0xff00ff00;")
-UNPACK_E4M3 = tl.constexpr("""{
+EVEN_E5M2 = tl.constexpr("prmt.b32 $0, $1, 0, 0x2404;")
+ODD_E5M2 = tl.constexpr("and.b32 $0, $1, 0xff00ff00;")
+_E4M3 = """{
     .reg .b32 bytes;
     .reg .b16 even, odd;
-    prmt.b32 bytes, $2, 0, 0x3120;
+    prmt.b32 bytes, $1, 0, 0x3120;
     mov.b32 {even, odd}, bytes;
-    cvt.rn.f16x2.e4m3x2 $0, even;
-    cvt.rn.f16x2.e4m3x2 $1, odd;
-}""")
+    cvt.rn.f16x2.e4m3x2 $0, HALF;
+}"""
+EVEN_E4M3 = tl.constexpr(_E4M3.replace("HALF", "even"))
+ODD_E4M3 = tl.constexpr(_E4M3.replace("HALF", "odd"))
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
@@ -160,10 +166,10 @@ def load_words(
         even = (words & 0xFF).to(tl.uint8).to(FP8, bitcast=True).to(tl.float16)
         odd = ((words >> 8) & 0xFF).to(tl.uint8).to(FP8, bitcast=True).to(tl.float16)
         return even, odd
-    UNPACK: tl.constexpr = UNPACK_E4M3 if FP8.is_fp8e4nv() else UNPACK_E5M2
-    return tl.inline_asm_elementwise(
-        UNPACK, "=&r,=&r,r", [words], (tl.float16, tl.float16), is_pure=True, pack=2
-    )
+    EVEN: tl.constexpr = EVEN_E4M3 if FP8.is_fp8e4nv() else EVEN_E5M2
+    ODD: tl.constexpr = ODD_E4M3 if FP8.is_fp8e4nv() else ODD_E5M2
+    even = tl.inline_asm_elementwise(EVEN, "=r,r", [words], tl.float16, is_pure=True, pack=2)
+    return even, tl.inline_asm_elementwise(ODD, "=r,r", [words], tl.float16, is_pure=True, pack=2)
 
 
 @triton.jit
@@ -201,7 +207,9 @@ def attend_tiles(
     page = 0
     if AHEAD:
         page = tl.load(table + first // PAGE, mask=first < last, other=0)
-    for start in range(first, last, TILE):
+    origin = first if FROM_ZERO else 0
+    for step in range(first - origin, last - origin, TILE):
+        start = origin + step
         here = page
         if AHEAD:  # a tile ahead, so that no descriptor load waits for its page number
             page = tl.load(table + (start + TILE) // PAGE, mask=start + TILE < last, other=0)

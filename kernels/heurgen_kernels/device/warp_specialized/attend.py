@@ -241,6 +241,31 @@ def softmax_step(s, M, L, qk_scale, LEAN: gl.constexpr, WINDOW: gl.constexpr):
     return p, alpha, m_new, total
 
 
+@gluon.constexpr_function
+def narrowing(dtype):
+    """PTX: two float32 as one register of the dtype, the first one below."""
+    return f"cvt.rn.{'bf16' if dtype.is_bf16() else 'f16'}x2.f32 $0, $2, $1;"
+
+
+@gluon.jit
+def packed(weights, buffers):
+    """Weights in the dtype of buffers, two to a word: [rows, columns // 2]. Numbers of 16 bits that a loop carries are
+    put together anew in each turn (Triton 3.7 to 3.9).
+    """
+    CODE: gl.constexpr = narrowing(buffers.dtype)
+    even, odd = gl.split(gl.reshape(weights, [weights.shape[0], weights.shape[1] // 2, 2]))
+    return gl.inline_asm_elementwise(CODE, "=r,r,r", [even, odd], dtype=gl.int32, is_pure=True, pack=1)
+
+
+@gluon.jit
+def unpacked(words, buffers, LAYOUT: gl.constexpr):
+    """`packed` weights as they were, in the layout of a product's left operand."""
+    even = words.to(gl.int16).to(buffers.dtype, bitcast=True)
+    odd = (words >> 16).to(gl.int16).to(buffers.dtype, bitcast=True)
+    p = gl.reshape(gl.join(even, odd), [words.shape[0], words.shape[1] * 2])
+    return gl.convert_layout(p, LAYOUT, assert_trivial=True)
+
+
 @gluon.jit
 def attend_tiles(
     masked, last, begin, done, acc, more, p, M, L, queries, k_buffers, v_buffers, barriers, token, last_token, context,
@@ -248,7 +273,9 @@ def attend_tiles(
     STAGES: gl.constexpr, CAUSAL: gl.constexpr, WINDOW: gl.constexpr, SOFTCAP: gl.constexpr, FRESH: gl.constexpr,
     PREFIX: gl.constexpr, S_LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, then the softmax."""
+    """Turns first .. last: the scores of a tile, then V of the tile before with its weights p, `packed`, then the
+    softmax.
+    """
     k_ready, k_empty, v_ready, v_empty = barriers
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
     SPLIT: gl.constexpr = acc.shape[1] < D
@@ -263,7 +290,7 @@ def attend_tiles(
         zero = gl.zeros([HALF, TILE], gl.float32, S_LAYOUT)
         pending = products(queries, k_buffers.index(slot), zero)
         mbarrier.wait(v_ready.index(before), (here - 1) // STAGES & 1)
-        begun, begun_more = add_values(p, v_buffers.index(before), acc, more)
+        begun, begun_more = add_values(unpacked(p, v_buffers, P_LAYOUT), v_buffers.index(before), acc, more)
         s = warpgroup_mma_wait(2 if SPLIT else 1, deps=[pending])
         mbarrier.arrive(k_empty.index(slot))
         s = capped(s, inner, SOFTCAP)
@@ -298,7 +325,7 @@ def attend_tiles(
         acc = scaled(acc, alpha, moved, LEAN)
         if SPLIT:
             more = scaled(more, alpha, moved, LEAN)
-        p = gl.convert_layout(weights.to(k_buffers.dtype), P_LAYOUT)
+        p = packed(weights, k_buffers)
     return acc, more, p, M, L
 
 
@@ -321,6 +348,7 @@ def attend_item(
     FIRST: gl.constexpr = value_columns(TILE, HEAD, D)
     SPLIT: gl.constexpr = FIRST < D
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, FIRST, 16])
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
     MORE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, FIRST // 2, 16])
     acc = gl.zeros([HALF, FIRST], gl.float32, O_LAYOUT)
     more = acc
@@ -342,7 +370,7 @@ def attend_item(
             s, begin, token, context, q_len, left, right, tiles, TILE, CAUSAL, WINDOW, FRESH, PREFIX, S_LAYOUT
         )
         weights, _alpha, M, L = softmax_step(s, M, L, qk_scale, LEAN, WINDOW)
-        p = gl.convert_layout(weights.to(k_buffers.dtype), gl.DotOperandLayout(0, O_LAYOUT, 2))
+        p = packed(weights, k_buffers)
         masked = gl.minimum(gl.maximum(new_masked + page_masked - begin, 1), count)
         acc, more, p, M, L = attend_tiles(
             masked, count, begin, done, acc, more, p, M, L, queries, k_buffers, v_buffers, barriers, token, last_token,
@@ -358,10 +386,10 @@ def attend_item(
             )  # fmt: skip
         mbarrier.wait(v_ready.index(last), (done + count - 1) // STAGES & 1)
         if SPLIT:
-            begun, begun_more = add_values(p, v_buffers.index(last), acc, more)
+            begun, begun_more = add_values(unpacked(p, v_buffers, P_LAYOUT), v_buffers.index(last), acc, more)
             acc, more = added(begun, begun_more, SPLIT)
         else:
-            acc = warpgroup_mma(p, v_buffers.index(last), acc)
+            acc = warpgroup_mma(unpacked(p, v_buffers, P_LAYOUT), v_buffers.index(last), acc)
         mbarrier.arrive(v_empty.index(last))
     if LEAN:
         L = gl.convert_layout(gl.sum(L, 1), gl.SliceLayout(1, S_LAYOUT), assert_trivial=True)
