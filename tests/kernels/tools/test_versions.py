@@ -90,6 +90,42 @@ def test_linear_layers_compile(target):
     assert refused("product", target, found) == ""
 
 
+@pytest.mark.parametrize(
+    ("config", "shape"),
+    [
+        (Config("q_block", 64, 32, 4, 3), {"window": True}),
+        (Config("q_block", 16, 64, 4, 2), {"window": True}),
+        (Config("q_block", 64, 32, 4, 3), {"page_size": 128}),
+        (Config("split_kv", 16, 32, 2, 3, 4), {"window": True, "decode": True, "head_size": 256}),
+        (Config("split_kv", 64, 64, 4, 3, 4), {"fresh": True}),
+        (Config("static_grid", 16, 16, 1, 3, 64), {"decode": True}),
+        (Config("static_grid", 16, 16, 1, 3, 64), WRITTEN | {"query_tokens": 1}),
+        (Config("mixed", 64, 64, 4, 3, 4), {"window": True}),
+    ],
+    ids=lambda value: "-".join(map(str, value[:3])) if isinstance(value, Config) else "-".join(value),
+)
+def test_keys_are_read_ahead_and_sixteen_bytes_at_once(config, shape):
+    """Triton 3.7 to 3.9 read them number by number, and none ahead, in loops that begin at a number of the launch's."""
+    (instructions,) = asked("instructions", "sm_90", [(config, shape)])
+    assert instructions.count("LDGSTS.E.BYPASS.128") >= 16  # of K and of V, one stage and the loop's
+    assert "LDG.E.U16" not in instructions
+
+
+def test_words_of_fp8_pages_are_loaded_for_the_matrix_unit():
+    """Triton 3.7 to 3.9 brought one of two results of the unpacking there through 2 KB of shared memory more."""
+    found = asked(
+        "attention", "sm_90", [(Config("split_kv", 16, 16, 1, 5, 4), {"fp8": True, "decode": True})]
+    )
+    assert found[0][0] == 12304
+
+
+def test_weights_that_a_loop_carries_are_not_put_together_anew():
+    """Numbers of 16 bits were, by Triton 3.7 to 3.9: the halves of a word exchanged (0x5432), in one consumer."""
+    (instructions,) = asked("instructions", "sm_90", [(Config("warp_specialized", 128, 128, 4, 2), {})])
+    assert "HGMMA" in instructions
+    assert "0x5432" not in instructions
+
+
 def test_the_launcher_takes_what_it_is_given():
     """`host.bound` calls it with (grid, stream, function, packed metadata, three that are None, arguments)."""
     names = list(inspect.signature(CudaLauncher.__call__).parameters)
