@@ -6,8 +6,11 @@
 
 The operator with its types and layout, the sizes, the winner, its time in ms (it may be missing; what
 PYTORCH_TUNABLEOP_BLAS_LOG adds behind it says nothing new). The sizes are M, N, K, of a batched product `B` and their
-number, of newer versions `ld` and the leading dimensions, of a scaled one `rw` (a scale a row) and `bias`. A winner
-without time or with an infinite one is the default of an operator that was never tuned.
+number, of newer versions `ld` and the leading dimensions, of a scaled one `rw` (a scale a row) and `bias`. Of torch
+2.15 a product of float32 computed in bfloat16 says so at the end, a scaled one how its scales are swizzled or, on
+NVIDIA, the types of operands and scales; `*` is a size that the program called dynamic: such a row repeats the winner
+of the size that was tuned. A winner without time or with an infinite one is the default of an operator that was never
+tuned.
 """
 
 from __future__ import annotations
@@ -24,16 +27,26 @@ from heurgen.logs.importers.foreign import Foreign, cell, csv_number, lines, tim
 
 _VALIDATOR = re.compile(r"Validator,([A-Z_]+),(.*)")
 _OPERATOR = re.compile(r"([A-Za-z]*Gemm[A-Za-z]*)TunableOp_(.+)_([NTC]{2})")
-_SIZE = r"([0-9]{1,15})"
+_SIZE = r"([0-9]{1,15}|\*)"
 _SIZES = re.compile(
     rf"[ntc]{{2}}_{_SIZE}_{_SIZE}_{_SIZE}(?:_B_{_SIZE})?(?:_ld_{_SIZE}_{_SIZE}_{_SIZE})?"
-    r"(?:_rw_([01])_bias_([A-Za-z0-9_]+))?"
+    r"(?:_rw_([01])_bias_([A-Za-z0-9_]+?))?(?:_swz_([0-9]{1,3}_[0-9]{1,3}))?"
+    r"(?:_a_\w+?_b_\w+?_c_\w+?_as_(\w+?)_bs_(\w+?)_ast_([0-9]{1,3})_bst_([0-9]{1,3})_dscale_([01])_fast_([01])"
+    r"_bias_([A-Za-z0-9_]+))?(?:_compute_(\w+))?",
+    re.ASCII,
 )
-_NAMES = ("M", "N", "K", "B", "lda", "ldb", "ldc", "rowwise", "bias")
+_NAMES = (
+    *("M", "N", "K", "B", "lda", "ldb", "ldc", "rowwise", "bias", "swizzle"),
+    *("scale_a", "scale_b", "scaling_a", "scaling_b", "scaled_result", "fast_accum", "bias", "compute"),
+)
+# What only some rows of an operator say, at the end of their sizes.
+_SOMETIMES = ("swizzle", "compute")
 _ARCHITECTURE = "GCN_ARCH_NAME"
 # Whose solutions the names stand for.
 _LIBRARIES = ("HIPBLASLT_VERSION", "ROCBLAS_VERSION")
 _DEFAULT = "Default"
+# A size that the program called dynamic.
+_ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +68,24 @@ def import_tunableop(files: Sequence[Foreign], options: Options) -> Imported:
     _check_build([(file, validators) for file, validators, _ in read])
     known = {row.operator for _, _, rows in read for row in rows}
     found.kernel = one_kernel(known, options.kernel) if known else "gemm"
-    untuned = 0
+    said = {n for _, _, rows in read for row in rows if row.operator == found.kernel for n in row.problem}
+    unsaid = {n: "none" for n in _SOMETIMES if n in said}
+    untuned, dynamic = 0, 0
     for file, validators, rows in read:
         told = validators.get(_ARCHITECTURE, "").partition(":")[0] or None
         device, vendor = found.place(file.file, told, options)
         for row in (r for r in rows if r.operator == found.kernel):
             if row.solution == _DEFAULT and row.time is None:
                 untuned += 1
+            elif _ANY in row.problem.values():
+                dynamic += 1
             else:
-                found.add(found.scenario(vendor, device, row.problem), {"solution": row.solution}, row.time)
+                problem = row.problem | {n: v for n, v in unsaid.items() if n not in row.problem}
+                found.add(found.scenario(vendor, device, problem), {"solution": row.solution}, row.time)
     if untuned:
         found.notes.append(f"{counted(untuned, 'problem')} left out: the default stands there untuned")
+    if dynamic:
+        found.notes.append(f"{counted(dynamic, 'winner')} of dynamic sizes left out: tuned for another size")
     return found.imported(options)
 
 

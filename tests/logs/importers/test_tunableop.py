@@ -73,6 +73,37 @@ def test_older_files_have_neither_leading_dimensions_nor_validators_nor_times(tm
     ]
 
 
+def test_what_torch_2_15_says_at_the_end_of_the_sizes(tmp_path: Path) -> None:
+    """A whole file was refused for one product in bfloat16x9, with swizzled scales, or of a dynamic size."""
+    text = head() + row() + row("tn_64_8_32_ld_32_32_64_compute_bf16x9_r", "Gemm_Hipblaslt_8,0.25")
+    text += row("tn_*_8_32_ld_32_32_*", "Gemm_Hipblaslt_7,0.5")
+    scaled = "tn_64_8_32_ld_32_32_64_rw_0_bias_None"
+    text += row(scaled, operator="ScaledGemm") + row(f"{scaled}_swz_1_1", operator="ScaledGemm")
+    file = write(tmp_path, "t.csv", text)
+    read = import_logs("auto", [file], GEMM)
+    assert "1 winner of dynamic sizes left out: tuned for another size" in read.notes
+    assert columns(read, "M", "compute", "solution") == [
+        ("64", "bf16x9_r", "Gemm_Hipblaslt_8"),
+        ("64", "none", "Gemm_Hipblaslt_7"),
+    ]
+    read = import_logs("auto", [file], Options(kernel="ScaledGemm"))
+    assert columns(read, "bias", "swizzle") == [("None", "1_1"), ("None", "none")]
+
+
+def test_scaled_products_on_nvidia(tmp_path: Path) -> None:
+    """torch 2.15 tunes cuBLASLt's candidates, too; what their products say comes in other words than on AMD."""
+    sizes = (
+        "tn_64_8_32_ld_32_32_64_a_Float8_e4m3fn_b_Float8_e4m3fn_c_BFloat16_as_Float_bs_Float_"
+        "ast_0_bst_1_dscale_0_fast_1_bias_None"
+    )
+    text = row(sizes, "Gemm_Cublaslt_id_66_tile_20_stages_36_splitk_1,0.5", "ScaledGemm")
+    imported = import_logs("auto", [write(tmp_path, "t.csv", text)], Options(device="NVIDIA H200"))
+    names = ("M", "ldc", "scale_a", "scaling_b", "fast_accum", "bias", "solution")
+    assert columns(imported, *names) == [
+        ("64", "64", "Float", "1", "1", "None", "Gemm_Cublaslt_id_66_tile_20_stages_36_splitk_1")
+    ]
+
+
 def test_files_of_several_processes_are_one_log(tmp_path: Path) -> None:
     """Tunings of one problem are two scenarios."""
     files = [write(tmp_path, f"r{i}.csv", head() + row(rest=f"Gemm_Hipblaslt_{i},0.5")) for i in range(2)]
