@@ -2,10 +2,10 @@
 
 The file's name says device and problem: `E=8,N=3584,device_name=NVIDIA_H200,dtype=fp8_w8a8.json`,
 `N=..,K=..,device_name=..` (SGLang ships some with no device behind it),
-`headdim=..,dstate=..,device_name=..,cache_dtype=..`. The body maps a number of tokens (of a state update: batch times
-heads) to the winner. A LoRA file is `<device>_SHRINK.json` or `<device>_EXPAND_TRUE.json`, its body nested by
-max_loras, num_slices, m, k, n; SGLang's is `lora_shrink,K=..,R=..,S=..,device=...json`, its body by chunk size.
-SGLang's folder says the Triton version.
+`headdim=..,dstate=..,device_name=..,cache_dtype=..`; `backend=flydsl` at its end is another kernel. The body maps a
+number of tokens (of a state update: batch times heads) to the winner. A LoRA file is `<device>_SHRINK.json` or
+`<device>_EXPAND_TRUE.json`, its body nested by max_loras, num_slices, m, k, n; SGLang's is
+`lora_shrink,K=..,R=..,S=..,device=...json`, its body by chunk size. SGLang's folder says the Triton version.
 """
 
 from __future__ import annotations
@@ -83,11 +83,12 @@ def _name(file: Foreign) -> tuple[str, str, dict[str, str]]:
             f"the name {quoted(file.name)} does not say its problem",
             hint="expected E=8,N=3584,device_name=NVIDIA_H200[,dtype=..][,block_shape=[..]].json or the like",
         )
-    device = told.pop("device_name").replace("_", " ")
+    device, backend = told.pop("device_name").replace("_", " "), told.pop("backend", "")
     features = {**_DEFAULTS[kind], **{k: cell(file, v, f"the file's name: {k}") for k, v in told.items()}}
     if kind == "fused_moe":
         features["per_channel_quant"] = told.get("per_channel_quant", "False")
-    return kind + "_down" * down, device, features
+    kernel = f"{kind}_{backend}" if backend else kind
+    return kernel + "_down" * down, device, features
 
 
 def _flat(file: Foreign, data: dict[str, Any], kind: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:

@@ -105,6 +105,23 @@ def test_files_that_their_names_tell_apart_are_no_copies(tmp_path: Path) -> None
     assert sum("has the content of" in note for note in imported.notes) == 1
 
 
+def test_another_backend_is_another_kernel(tmp_path: Path) -> None:
+    """A folder of vLLM's that holds FlyDSL's configs was refused: the others lacked the feature 'backend'."""
+    write(
+        tmp_path,
+        "E=8,N=64,device_name=AMD_Instinct_MI355X,dtype=int4_w4a16.json",
+        '{"1": {"BLOCK_SIZE_M": 16}}',
+    )
+    name = "E=8,N=64,device_name=AMD_Instinct_MI355X,dtype=int4_w4a16,backend=flydsl.json"
+    write(tmp_path, name, '{"2": {"tile_m": 32}}')
+    with pytest.raises(UsageError, match="--kernel fused_moe or fused_moe_flydsl"):
+        import_logs("auto", [str(tmp_path)], Options())
+    imported = import_logs("auto", [str(tmp_path)], Options(kernel="fused_moe_flydsl"))
+    assert columns(imported, "device", "dtype", "M", "tile_m") == [
+        ("AMD Instinct MI355X", "int4_w4a16", "2", "32")
+    ]
+
+
 def test_one_kernel_of_a_folder(tmp_path: Path) -> None:
     for i, ending in enumerate(("", "_down"), 1):
         write(
