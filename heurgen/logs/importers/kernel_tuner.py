@@ -107,12 +107,14 @@ def _run(file: Foreign, options: Options, notes: list[str]) -> _Run:
         said = ", ".join(map(str, objective)) if isinstance(objective, list) else str(objective)
         entries = a(file, data["cache"], dict, "cache")
         measured = list(_cached(file, entries, names))
+        # Of code that g++ or nvcc compiled it is blank on Linux.
+        name = data.get("device_name") or None
         by_work = _by_work(file, measured, [entry.get(said) for entry in entries.values()], said, notes)
         if said != "time" and by_work is measured:
             notes.append(f"{printable(file.file)}: tuned for {printable(said)}; its times are read")
         return _Run(
             file,
-            cell(file, data.get("device_name"), "device_name", "device_name"),
+            cell(file, name, "device_name", "device_name") if name is not None else None,
             cell(file, data.get("kernel_name") or "kernel", "kernel_name", "kernel_name"),
             _problem(file, data.get("problem_size"), options),
             by_work,

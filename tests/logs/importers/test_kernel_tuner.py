@@ -58,6 +58,7 @@ WRONG: Wrong = {
          "names 2 (--feature once for each number, in order)"),
         ("c.json", Options(), tuner(device_name="Alien 3000"), "FILE: the vendor of the device 'Alien 3000' is unknown "
          "(say which: --vendor nvidia)"),
+        ("c.json", Options(), tuner(device_name=""), "FILE does not say the device (say which: --device NAME)"),
         ("c.json", Options(), t4(), "FILE does not say the device (say which: --device NAME)"),
         ("c.json", Options(kernel="x"), tuner(), "no file is of the kernel 'x' (found: k)"),
         ("c.json", H, t4(measurements=[{"name": "time", "unit": "hours", "value": 1}]), "FILE: column 'results[0].measurements': found "
@@ -158,6 +159,12 @@ def test_a_torn_kernel_tuner_cache_loses_its_last_line_alone(tmp_path: Path) -> 
     for cut in range(len(start) + 60, len(whole)):
         imported = import_logs("kernel-tuner", [write(tmp_path, "c.json", whole[:cut])], Options())
         assert 1 <= len(imported.rows) <= 3
+
+
+def test_a_cache_of_compiled_c_names_no_device(tmp_path: Path) -> None:
+    """Kernel Tuner 1.5 writes a blank one where g++ or nvcc compiled the code: --device was of no use."""
+    file = write(tmp_path, "c.json", tuner(device_name=""))
+    assert columns(import_logs("auto", [file], H), "device", "time_ms") == [("NVIDIA H200", "1.5")]
 
 
 def timed(*times: float, **others: Any) -> str:
