@@ -28,7 +28,9 @@ _TIMES = ("us", "duration")
 # Tables that tell their `duration` in milliseconds; it is microseconds in others.
 _IN_MS = re.compile("hstu_")
 # Of the winner, or for readers: never the choice itself.
-_RESULTS = frozenset("us duration us1 us2 err1 err2 errRatio err_ratio err tflops bw _tag model".split())
+_RESULTS = frozenset(
+    "us duration us1 us2 err1 err2 errRatio err_ratio err tflops bw _tag model aiter_pr".split()
+)
 _ERRORS = ("errRatio", "err_ratio", "err")
 # The part of wrong elements that the tuners tolerate where nobody says another.
 _TOLERATED = 0.05

@@ -137,6 +137,8 @@ ROLES = {
     "attention_tuned": ("gfx,cu_num,head_size,block_size,q_dtype,phase,ctx_bucket,bs,kernel,TILE_SIZE,BLOCK_M,num_warps,us,errRatio,_tag",
                         "head_size block_size q_dtype phase ctx_bucket bs cu_num", "kernel TILE_SIZE BLOCK_M num_warps"),
     "asm_gemm": ("M,N,K,bias,splitK,us", "M N K bias", "splitK"),
+    "sglang_tuned_gemm": ("aiter_pr,gfx,cu_num,M,N,libtype,kernelId,splitK,us,kernelName,errRatio,base_libtype,base_kernelId",
+                          "M N cu_num", "libtype kernelId splitK"),
     "by_name_tuned": ("gfx,M,N,us,kernelName,tflops", "M N", "kernelName"),
 }  # fmt: skip
 
