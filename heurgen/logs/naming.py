@@ -11,8 +11,8 @@ from heurgen.logs.importers.common import safe_name, usable_name
 _UNIT = re.compile(r"\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*$")
 # A key of a nested object, as JSON lines are flattened: "problem.M", "block_sizes.0".
 _NESTED = re.compile(r"[^\W\d]\w*(\.\w+)+")
-# The same in a frame of Optuna's trials: "params_BLOCK", "user_attrs_M".
-_OF_TRIALS = re.compile(r"(params|user_attrs|system_attrs)_(\w+)")
+# The same in a frame of Optuna's trials: "params_BLOCK", "user_attrs_M", "system_attrs_tpe:relative_params:0".
+_OF_TRIALS = re.compile(r"(params|user_attrs|system_attrs)_([\w:]+)")
 
 
 def _keys(column: str) -> list[str]:

@@ -76,14 +76,18 @@ def test_powers_alone_are_told_to_be_written_as_numbers(tmp_path: Path) -> None:
 
 
 def test_the_trials_of_optuna(tmp_path: Path) -> None:
-    """`study.trials_dataframe()`: no column was a time, and its numbers and dates would have been parameters."""
+    """`study.trials_dataframe()`: no column was a time, and its numbers and dates would have been parameters.
+
+    What Optuna 5's sampler notes of a trial, its parameters as JSON, was one.
+    """
     path = tmp_path / "a.csv"
     head = "number,value,datetime_start,datetime_complete,duration,params_BLOCK,params_algo,user_attrs_M,"
-    head += "system_attrs_x,state,gpu"
+    head += "system_attrs_x,system_attrs_tpe:relative_params:0,state,gpu"
     cells = [(m, b, a) for m in (64, 512) for b in (16, 32) for a in ("a", "b")]
     rows = [
         f"{i},{'' if i == 3 else i + 0.5},2026-11-27 10:00:0{i},2026-11-27 10:00:0{i}.5,0 days 00:00:00.{i},"
-        f"{b},{a},{m},{i},{'FAIL' if i == 3 else 'COMPLETE'},H100"
+        f'{b},{a},{m},{i},"{{""BLOCK"": {b}}}",'
+        f"{'FAIL' if i == 3 else 'COMPLETE'},H100"
         for i, (m, b, a) in enumerate(cells)
     ]
     path.write_text("\n".join([head, *rows]) + "\n")

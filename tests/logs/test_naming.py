@@ -17,6 +17,7 @@ from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
         ("run.Config.block_sizes.0", "block_sizes_0", "", ["run", "config", "block_sizes"]),
         ("params_BLOCK_M", "BLOCK_M", "", ["params"]),
         ("user_attrs_M", "M", "", ["user_attrs"]),
+        ("system_attrs_tpe:x:0", "tpe_x_0", "", ["system_attrs"]),
         ("params_", "params", "", []),
         ("Länge", "Lange", "", []),
         ("1.5x", "1_5x", "", []),
