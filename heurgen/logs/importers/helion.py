@@ -13,7 +13,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ _HARDWARE = re.compile(
 )
 # What a tensor's other features determine.
 _IMPLIED = re.compile(r"arg[0-9]+_(ndim|numel|dtype_size|dtype_cat)")
-# Rows that are no measurement: begun, or never run. What ran under another config's name has a time in measurements.
+# Rows that are no measurement: begun, or never run. What ran under another config's name has that one's time.
 _NOT_RUN, _ALIKE = ("started", "filtered"), "deduplicated"
 _GOOD = ("ok", "success")
 _MAX_CONFIG = 65_536
@@ -134,19 +134,29 @@ def _logs(
             hint=f"give {file.name.removesuffix('.csv')}.meta.jsonl too",
         )
     kernels = set()
-    for line, row in rows:
+    for line, row in _ended(rows):
         run = runs.get(row.get("run_id", ""), _Run("", {}, ""))
         status = cell(file, row["status"] or "failed", f"line {line}: status")
-        if status in (*_NOT_RUN, _ALIKE) or options.kernel not in (None, run.kernel or options.kernel):
+        if options.kernel not in (None, run.kernel or options.kernel):
             continue
         kernels |= {run.kernel} - {""}
         device, vendor = found.place(file.file, run.device or None, options)
-        time, good = None, status in _GOOD and row["perf_ms"]
-        if good:
+        time = None
+        if status in (*_GOOD, _ALIKE) and row["perf_ms"]:
             time = time_of(file, csv_number(file, row["perf_ms"], line, "perf_ms"), f"line {line}: perf_ms")
         why = "ok" if time is not None else "invalid" if status in _GOOD else status
         found.add(found.scenario(vendor, device, run.features), _config(file, line, row), time, why)
     return kernels
+
+
+def _ended(rows: Sequence[tuple[int, dict[str, str]]]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows that are measurements. A config whose code another has takes its time, also if it failed before."""
+    alike = [row for _, row in rows if row["status"] == _ALIKE and row["perf_ms"]]
+    timed = {(row.get("run_id"), row["config"]) for row in alike}
+    for line, row in rows:
+        begun = row["status"] in _NOT_RUN or (row["status"] == _ALIKE and not row["perf_ms"])
+        if not begun and (row["perf_ms"] or (row.get("run_id"), row["config"]) not in timed):
+            yield line, row
 
 
 def _runs(file: Foreign, metas: Sequence[Foreign]) -> dict[str, _Run]:

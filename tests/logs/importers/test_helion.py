@@ -154,6 +154,19 @@ def test_autotune_logs_of_helion_0_3_and_older(tmp_path: Path) -> None:
     assert columns(imported, "num_warps", "status", "time_ms") == [("4", "ok", "1.5"), ("8", "error", "")]
 
 
+def test_a_config_whose_code_another_has_takes_its_time(tmp_path: Path) -> None:
+    """Helion 1.5 logs it as deduplicated, of one that failed before as well: it was left out, or stayed a failure."""
+    text = "run_id,timestamp_s,config_id,generation,status,perf_ms,compile_time_s,config\n"
+    ends = ((1, "ok,0.5"), (2, "deduplicated,0.5"), (4, "timeout,"), (4, "deduplicated,0.75"), (8, "error,"))
+    ends += ((16, "deduplicated,"), (16, "started,"))
+    text += "".join(f'r,0.10,c,0,{end},,"Config(num_warps={warps})"\n' for warps, end in ends)
+    options = Options(device="H200", const={"n": "8"})
+    imported = import_logs("auto", [write(tmp_path, "log.csv", text)], options)
+    assert columns(imported, "num_warps", "status", "time_ms") == [
+        *(("1", "ok", "0.5"), ("2", "ok", "0.5"), ("4", "ok", "0.75"), ("8", "error", ""))
+    ]
+
+
 def measured(*rows: tuple[dict[str, Any], dict[str, Any], float]) -> str:
     text = io.StringIO()
     for config, features, time in rows:
