@@ -56,8 +56,10 @@ _TAKES = re.compile(r"AUTOTUNE (benchmarking )?takes")
 _SYMBOL = re.compile(r"\b[su][0-9]+\b")
 _FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=('[^']*'|\"[^\"]*\"|[^,]+)(?:, |$)")
 # Names that end in a number, which every tuning of a program gives anew.
-_NUMBERED = re.compile(r"(triton|decompose_k|contiguous|cutedsl|nv)_(.+)_[0-9]+")
+_NUMBERED = re.compile(r"(triton|decompose_k|contiguous|cutedsl|flydsl|nv)_(.+)_[0-9]+")
 _SPLIT = re.compile(r"mm_([0-9]+)_split")
+# What torch 2.15 says behind the name of such a kernel: the operands change places, the bias is added in it.
+_NV_FLAGS = ("swap_ab", "bias")
 # The templates that a matrix product had first: "triton" alone.
 _PLAIN = ("mm", "bmm")
 _ADDING = ("addmm", "baddbmm")
@@ -338,8 +340,9 @@ def _implementation(kind: str, choice: re.Match[str]) -> dict[str, str]:
         return {"type": "triton" if plain else f"triton::{template}"}
     if maker == "decompose_k" and (split := _SPLIT.fullmatch(template)):
         return {"type": maker, "k_split": split[1]}
-    kernel = {"kernel": words[1]} if maker == "nv" and len(words) == 2 else {}
-    return {"type": f"{maker}_{template}"} | kernel
+    kernel = {"kernel": words[1]} if maker == "nv" and len(words) > 1 else {}
+    flags = {flag: "True" for flag in words[2:] if kernel and flag in _NV_FLAGS}
+    return {"type": f"{maker}_{template}"} | kernel | flags
 
 
 def _sizes(file: Foreign, row: int, text: str) -> list[list[int]]:
