@@ -221,6 +221,16 @@ IMPORTERS = (
         named=True,
     ),
     Importer(
+        "flashinfer",
+        "FlashInfer's autotuning caches: winners only.",
+        "flashinfer",
+        "import_flashinfer",
+        (*_COMMON, "kernel"),
+        "*.json",
+        "autotune_configs.json -o log.csv --kernel fp4_gemm",
+        told="folders_say",
+    ),
+    Importer(
         "dejavu",
         "triton-dejavu caches: winners only.",
         "dejavu",
