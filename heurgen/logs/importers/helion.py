@@ -46,15 +46,17 @@ _IMPLIED = re.compile(r"arg[0-9]+_(ndim|numel|dtype_size|dtype_cat)")
 _NOT_RUN, _ALIKE = ("started", "filtered"), "deduplicated"
 _GOOD = ("ok", "success")
 _MAX_CONFIG = 65_536
+_SEVERAL = "their runs give several shapes one time"
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What `<base>.meta.jsonl` says of a run."""
+    """What `<base>.meta.jsonl` says of a run; one of `several` shapes has one time for all, a mean or the worst."""
 
     kernel: str
     features: dict[str, str]
     device: str
+    several: bool = False
 
 
 def recognises(file: Foreign) -> bool:
@@ -85,6 +87,9 @@ def import_helion(files: Sequence[Foreign], options: Options) -> Imported:
         raise UsageError(
             f"the files are of {len(kernels)} kernels", hint=f"--kernel {' or '.join(sorted(kernels))}"
         )
+    if not len(found) and any(note.endswith(_SEVERAL) for note in found.notes):
+        log = next(f for f in files if f not in metas)
+        raise log.error(f"nothing to read: {_SEVERAL}", hint="tune one shape at a time")
     found.kernel = kernels.pop() if kernels else "kernel"
     return found.imported(options)
 
@@ -134,7 +139,7 @@ def _logs(
             hint=f"give {file.name.removesuffix('.csv')}.meta.jsonl too",
         )
     kernels = set()
-    for line, row in _ended(rows):
+    for line, row in _ended(rows, runs, found):
         run = runs.get(row.get("run_id", ""), _Run("", {}, ""))
         status = cell(file, row["status"] or "failed", f"line {line}: status")
         if options.kernel not in (None, run.kernel or options.kernel):
@@ -149,11 +154,16 @@ def _logs(
     return kernels
 
 
-def _ended(rows: Sequence[tuple[int, dict[str, str]]]) -> Iterator[tuple[int, dict[str, str]]]:
+def _ended(
+    rows: Sequence[tuple[int, dict[str, str]]], runs: dict[str, _Run], found: Collected
+) -> Iterator[tuple[int, dict[str, str]]]:
     """The rows that are measurements. A config whose code another has takes its time, also if it failed before."""
     alike = [row for _, row in rows if row["status"] == _ALIKE and row["perf_ms"]]
     timed = {(row.get("run_id"), row["config"]) for row in alike}
-    for line, row in rows:
+    several = {name for name, run in runs.items() if run.several}
+    if n := sum(row.get("run_id") in several for _, row in rows):
+        found.notes.append(f"{counted(n, 'row')} left out: {_SEVERAL}")
+    for line, row in (pair for pair in rows if pair[1].get("run_id") not in several):
         begun = row["status"] in _NOT_RUN or (row["status"] == _ALIKE and not row["perf_ms"])
         if not begun and (row["perf_ms"] or (row.get("run_id"), row["config"]) not in timed):
             yield line, row
@@ -175,6 +185,9 @@ def _runs(file: Foreign, metas: Sequence[Foreign]) -> dict[str, _Run]:
 
 def _run(meta: Foreign, row: int, data: dict[str, Any]) -> _Run:
     shapes, dtypes = (_literal(meta, row, data, key) for key in ("input_shapes", "dtypes"))
+    words = [cell(meta, data.get(key) or None, f"line {row}: {key}") for key in ("kernel_name", "hardware")]
+    if shapes and all(isinstance(s, list) for s in shapes):
+        return _Run(words[0], {}, words[1], several=True)
     sizes = [s for shape in shapes if isinstance(shape, tuple) for s in shape]
     if not all(isinstance(s, tuple) for s in shapes) or not all(type(s) is int and s >= 0 for s in sizes):
         raise meta.error(
@@ -183,7 +196,6 @@ def _run(meta: Foreign, row: int, data: dict[str, Any]) -> _Run:
         )
     features = {f"arg{i}_dim{j}": str(size) for i, shape in enumerate(shapes) for j, size in enumerate(shape)}
     features |= {f"arg{i}_dtype": cell(meta, d, f"line {row}: dtypes") for i, d in enumerate(dtypes)}
-    words = [cell(meta, data.get(key) or None, f"line {row}: {key}") for key in ("kernel_name", "hardware")]
     return _Run(words[0], features, words[1])
 
 

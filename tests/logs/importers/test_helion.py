@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heurgen.base.errors import LogError
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.registry import import_logs
 from heurgen.spec.kernel_spec import parse_spec
@@ -165,6 +166,31 @@ def test_a_config_whose_code_another_has_takes_its_time(tmp_path: Path) -> None:
     assert columns(imported, "num_warps", "status", "time_ms") == [
         *(("1", "ok", "0.5"), ("2", "ok", "0.5"), ("4", "ok", "0.75"), ("8", "error", ""))
     ]
+
+
+def test_runs_of_several_shapes_are_left_out(tmp_path: Path) -> None:
+    """Helion 1.5 tunes for several at once, and logs one time of a config: for one such run the log was refused."""
+    text = "run_id,timestamp_s,config_id,generation,status,perf_ms,compile_time_s,config\n"
+    text += "".join(
+        f'{run},0.10,c,0,ok,{t},,"Config(num_warps=4)"\n' for run, t in (("one", 0.5), ("two", 1.5))
+    )
+    shapes = {"one": "[(8, 4)]", "two": "[[(8, 4)], [(16, 4)]]"}
+    dtypes = {"one": "['torch.float16']", "two": "[['torch.float16'], ['torch.float16']]"}
+    metas = [
+        {"run_id": r, "kernel_name": "k", "input_shapes": s, "dtypes": dtypes[r], "hardware": "NVIDIA H200"}
+        for r, s in shapes.items()
+    ]
+    write(tmp_path, "log.meta.jsonl", "\n".join(map(json.dumps, metas)) + "\n")
+    imported = import_logs("auto", [write(tmp_path, "log.csv", text)], Options())
+    assert columns(imported, "arg0_dim0", "time_ms") == [("8", "0.5")]
+    assert "1 row left out: their runs give several shapes one time" in imported.notes
+    file = write(
+        tmp_path, "log.csv", "\n".join(line for line in text.split("\n") if not line.startswith("one"))
+    )
+    with pytest.raises(
+        LogError, match=r"log.csv: nothing to read: their runs give several shapes one time \(tune"
+    ):
+        import_logs("auto", [file], Options())
 
 
 def measured(*rows: tuple[dict[str, Any], dict[str, Any], float]) -> str:
