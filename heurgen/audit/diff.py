@@ -2,8 +2,9 @@
 
 The new tree is grafted onto every leaf of the old one, leaves are pairs (old config, new config), and
 `passes.merge` drops every test that decides nothing about the pair. What is left with unequal sides is the
-difference, exactly: an input outside those regions gets the same config from both models. Regions over
-derived features are as the trees state them; one may hold no launch that can occur.
+difference, exactly: an input outside those regions, which both models take as it is, gets the same config from both
+(what a call itself must change: `heurgen.audit.interface`). Regions over derived features are as the trees state them;
+one may hold no launch that can occur.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from heurgen import ir
+from heurgen.audit.interface import interface_changes
 from heurgen.audit.regions import flags_of, leaf_regions, region_texts
 from heurgen.audit.score import Choice, group_name, leaf_counts, numbered_leaf, score
 from heurgen.base.errors import ModelError, printable, quoted
@@ -90,25 +92,31 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """All that changes. `gains` holds old time / new time per vendor over all its scenarios, with a log."""
+    """All that changes. `gains` holds old time / new time per vendor over all its scenarios, with a log.
+
+    `interface`: what changes for a program that calls the model, a line each.
+    """
 
     changes: tuple[Change, ...]
     added: tuple[str, ...]
     removed: tuple[str, ...]
     with_log: bool
     gains: Mapping[str, float | None]
+    interface: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "changes": [c.to_dict() for c in self.changes],
             "added_vendors": list(self.added),
             "removed_vendors": list(self.removed),
+            "interface": list(self.interface),
             "gain": dict(self.gains),
         }
 
     def to_text(self) -> str:
         lines = [f"vendor {v} is new" for v in self.added]
         lines += [f"vendor {v} is gone" for v in self.removed]
+        lines += [printable(line) for line in self.interface]
         if not self.changes:
             return "\n".join([*lines, "no region changes config"])
         for (vendor, device), group in _grouped(self.changes).items():
@@ -160,6 +168,7 @@ def diff(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Iterable[Cost
         tuple(v for v in old.vendors if v not in new.vendors),
         replays is not None,
         {} if replays is None else _gains(replays),
+        interface_changes(old, new),
     )
 
 

@@ -1,0 +1,50 @@
+"""What changes between two models for a program that calls them, whatever their trees answer: features, categories, and
+parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from heurgen import ir
+from heurgen.base.errors import quoted
+
+
+def interface_changes(old: ir.HeuristicModule, new: ir.HeuristicModule) -> tuple[str, ...]:
+    """One line each; none where a call of the old module is one of the new, and its result has the same fields."""
+    before = {f.name: f for f in old.features}
+    names = [f.name for f in old.features], [f.name for f in new.features]
+    lines = list(_names("feature", *names, ": a call needs it"))
+    for feature in new.features:
+        if feature.name in before:
+            lines += _feature(before[feature.name], feature)
+    return (*lines, *_names("parameter", [p.name for p in old.parameters], [p.name for p in new.parameters]))
+
+
+def _names(kind: str, old: Sequence[str], new: Sequence[str], needed: str = "") -> Iterator[str]:
+    yield from (f"{kind} {name} is new{needed}" for name in new if name not in old)
+    yield from (f"{kind} {name} is gone" for name in old if name not in new)
+    if (kept := [n for n in new if n in old]) != [n for n in old if n in new]:
+        yield f"{kind}s have another order: {', '.join(kept)}"
+
+
+def _feature(old: ir.Feature, new: ir.Feature) -> Iterator[str]:
+    name = f"feature {new.name}"
+    if old.type != new.type:
+        yield f"{name} is {new.type}, it was {old.type}"
+    was, now = dict(old.aliases), dict(new.aliases)
+    for alias in sorted({*was, *now}):
+        if was.get(alias) != now.get(alias):
+            stood, stands = (quoted(of[alias]) if alias in of else "itself" for of in (was, now))
+            yield f"{name}: {quoted(alias)} stands for {stands}, it stood for {stood}"
+    if old.unknown != new.unknown:
+        error = "an error, it got an answer" if new.unknown == "error" else "answered, it was an error"
+        yield f"{name}: an unknown category is {error}"
+    elif new.unknown == "error":
+        yield from (f"{name}: {quoted(v)} is answered, it was an error" for v in _beside(new, old))
+        yield from (f"{name}: {quoted(v)} is an error, it got an answer" for v in _beside(old, new))
+
+
+def _beside(one: ir.Feature, other: ir.Feature) -> list[str]:
+    """Categories of the one that the other does not know; other spellings have lines of their own."""
+    return [v for v in one.values if v not in other.values and v not in dict(other.aliases)]
