@@ -152,9 +152,13 @@ def build(project: str, as_json: bool) -> None:
     """Make every model and module that the project file names; unchanged files are not touched."""
     from heurgen.base.text import summary_tables
     from heurgen.ship.project import build as run
+    from heurgen.ship.project import read_project
+    from heurgen.ship.proofs import left_behind
 
     groups: dict[str, Summary] = {}
+    left = left_behind(Path(project), [heuristic.model for heuristic in read_project(project)])
     built = run(project)
+    note(f"{file} is of no heuristic any more, and stays: delete it and its module" for file in left)
     if as_json:
         note(text for made, _ in built for text in made.notes)
         print_json({"heuristics": [_made_data(made, files) for made, files in built]})

@@ -15,7 +15,16 @@ from heurgen.base.toml import Table, read_toml
 from heurgen.base.writing import check_outputs, check_parents, is_special, write_all
 from heurgen.ir import HeuristicModule, schema
 from heurgen.logs.importers.declared import Declared, import_declared, read_declared
-from heurgen.ship.proofs import Proof, inputs_hash, lock_path, lock_text, model_key, read_proofs, text_hash
+from heurgen.ship.proofs import (
+    Proof,
+    inputs_hash,
+    left_behind,
+    lock_path,
+    lock_text,
+    model_key,
+    read_proofs,
+    text_hash,
+)
 
 if TYPE_CHECKING:
     from heurgen.audit.score import Score
@@ -27,6 +36,10 @@ PROJECT_FILE = "heurgen.toml"
 COMMAND = f"heurgen build {PROJECT_FILE}"
 _LINE_ENDS = (
     "git turned them into those of Windows? Say `* text=auto eol=lf` in .gitattributes, and run heurgen build"
+)
+_UNMADE = (
+    "is in the lock, but no heuristic makes it: put its [[heuristic]] back, or delete it and its module, "
+    "and run heurgen build"
 )
 
 
@@ -367,7 +380,8 @@ def check(path: str | Path, retrain: bool = False) -> tuple[list[Drift], list[st
     findings: list[Drift] = []
     notes: list[str] = []
     proofs = {} if retrain else read_proofs(Path(path))
-    for heuristic in read_project(path):
+    heuristics = read_project(path)
+    for heuristic in heuristics:
         try:
             with _named(heuristic):
                 made = make(heuristic, proofs.get(model_key(heuristic.model, Path(path))))
@@ -378,7 +392,8 @@ def check(path: str | Path, retrain: bool = False) -> tuple[list[Drift], list[st
             continue
         notes += made.notes
         findings += _differences(made)
-    return findings, notes
+    unmade = left_behind(Path(path), (h.model for h in heuristics))
+    return [*findings, *(Drift(file, _UNMADE) for file in unmade)], notes
 
 
 def _differences(made: Made) -> Iterator[Drift]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -69,6 +69,17 @@ def _proofs(top: toml.Table) -> dict[str, Proof]:
         entry.only("inputs", "model")
         found[name] = Proof(entry.text("inputs"), entry.text("model"))
     return found
+
+
+def left_behind(project: Path, models: Iterable[Path]) -> list[Path]:
+    """Models that the lock has and that are there, but that no heuristic makes any more; `models`: those that one does.
+
+    Raises:
+        SpecError: as `read_proofs`.
+    """
+    named = {model_key(model, project) for model in models}
+    files = [project.parent / name for name in sorted(read_proofs(project)) if name not in named]
+    return [file for file in files if file.is_file()]
 
 
 def lock_text(proofs: Mapping[str, Proof]) -> str:

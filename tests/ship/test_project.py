@@ -350,6 +350,26 @@ def test_what_is_proved_current_is_not_trained_again(built: Path, trained: list[
     assert trained == ["matmul"]
 
 
+@pytest.mark.parametrize("words", [("check",), ("check", "--retrain")], ids=" ".join)
+def test_a_model_whose_entry_was_lost_is_no_longer_called_current(
+    built: Path, words: tuple[str, ...]
+) -> None:
+    """A merge may take an entry with it: what it made went on shipping, and nothing looked at it any more."""
+    project, model = built / "heurgen.toml", built / "out/model.json"
+    project.write_text(PROJECT.replace("out/", "out/other_"))
+    shutil.copy(model, built / "out/other_model.json")
+    shutil.copy(built / "out/module.py", built / "out/other_module.py")
+    result = run(*words, project)
+    assert result.exit_code == 1
+    told = (
+        "is in the lock, but no heuristic makes it: put its [[heuristic]] back, or delete it and its module, "
+    )
+    assert result.stdout == f"{model}: {told}and run heurgen build\n"
+    stays = f"note: {model} is of no heuristic any more, and stays: delete it and its module\n"
+    assert stays in run("build", project).stderr
+    assert (run(*words, project).exit_code, run("build", project).stderr.count("stays")) == (0, 0)
+
+
 def test_every_option_of_train_is_a_key_of_project_files(tmp_path: Path) -> None:
     given = {"max_leaves": 9, "max_configs": 5, "prefer": "small", "tail": 0.5, "shortlist": 2}
     text = PROJECT + "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())

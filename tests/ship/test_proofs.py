@@ -13,6 +13,7 @@ from heurgen.ship.proofs import (
     inputs_hash,
     learner_files,
     learner_hash,
+    left_behind,
     lock_path,
     lock_text,
     model_key,
@@ -49,6 +50,17 @@ def test_a_lock_that_build_does_not_write_is_refused(tmp_path: Path, text: str) 
 
 def test_a_model_is_named_from_the_projects_folder_with_slashes(tmp_path: Path) -> None:
     assert model_key(tmp_path / "out" / "m.json", tmp_path / "p" / "heurgen.toml") == "../out/m.json"
+
+
+def test_models_of_the_lock_that_nothing_makes_and_that_are_there(tmp_path: Path) -> None:
+    project = tmp_path / "heurgen.toml"
+    assert left_behind(project, ()) == []
+    lock_path(project).write_text(
+        lock_text({name: Proof("1", "2") for name in ("a.json", "b.json", "c.json")})
+    )
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).touch()
+    assert left_behind(project, [tmp_path / "x" / ".." / "b.json"]) == [tmp_path / "a.json"]
 
 
 def test_everything_that_makes_a_model_changes_its_hash() -> None:
