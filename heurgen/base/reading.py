@@ -17,6 +17,8 @@ _MEBI = 2**20
 _BOM = b"\xef\xbb\xbf"
 # What a compressed file begins with.
 GZIP, BZIP2 = b"\x1f\x8b", b"BZh"
+# What git begins a conflict with, on a line of its own.
+_MERGE_MARK = b"<<<<<<< "
 _OTHERS = {b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 
@@ -71,12 +73,14 @@ def unpacked(file: str, data: bytes, error: type[HeurgenError], limit: int) -> b
     It is measured before it is kept: five megabytes may stand for five gigabytes.
 
     Raises:
-        error: it is broken, of another kind of compression, or stands for more than `limit` bytes.
+        error: it is broken, of another kind of compression, or stands for more than `limit` bytes; or git left a
+            conflict in it.
     """
     if (other := next((name for magic, name in _OTHERS.items() if data.startswith(magic)), None)) is not None:
         hint = "unpack it first; gzip and bzip2 are read as they are"
         raise error(f"this is {other} data, expected text", file=file, hint=hint)
     if not data.startswith((GZIP, BZIP2)):
+        _check_merged(file, data, error)
         return data
     try:
         size = 0
@@ -90,6 +94,15 @@ def unpacked(file: str, data: bytes, error: type[HeurgenError], limit: int) -> b
     except (EOFError, OSError, ValueError, zlib.error) as caught:  # gzip.BadGzipFile is an OSError
         name = "gzip" if data.startswith(GZIP) else "bzip2"
         raise error(f"broken {name} data: {caught}", file=file, hint="is the file complete?") from caught
+
+
+def _check_merged(file: str, data: bytes, error: type[HeurgenError]) -> None:
+    first = data.startswith((_MERGE_MARK, _BOM + _MERGE_MARK))
+    mark = 0 if first else data.find(b"\n" + _MERGE_MARK) + 1
+    if first or mark:
+        hint = "end the merge; what heurgen build wrote may be of either side, and is built again"
+        message = "git left its mark of a conflict here, <<<<<<<"
+        raise error(message, file=file, row=line_at(data, mark), hint=hint)
 
 
 def _unpacking(data: bytes) -> gzip.GzipFile | bz2.BZ2File:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from heurgen.base.errors import LogError, SpecError
+from heurgen.base.errors import LogError, ModelError, SpecError
 from heurgen.base.reading import check_lines, decoded, line_at, read_bytes, read_text, unpacked
 from heurgen.base.writing import write_atomic
+from heurgen.ir.schema import read_model
 
 
 def test_a_file_of_the_limit_is_read_and_one_byte_more_is_not(tmp_path: Path) -> None:
@@ -165,3 +166,23 @@ def test_lines_have_an_end(data: bytes, row: int | None) -> None:
 def test_lines_end_in_three_ways() -> None:
     data = b"a\nb\r\nc\rd"
     assert [line_at(data, i) for i in (0, 1, 2, 3, 5, 6, 7)] == [1, 1, 2, 2, 3, 3, 4]
+
+
+@pytest.mark.parametrize("bom", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_marks_of_a_merge_are_told_as_such(tmp_path: Path, bom: str, end: str) -> None:
+    """A conflicting model was "no JSON", a module "edited by hand", and a log one with too few cells."""
+    path = tmp_path / "model.json"
+    for row, above in enumerate(("", f"{{{end}", f"{{{end}{end}"), 1):
+        text = f"{bom}{above}<<<<<<< HEAD{end}1{end}======={end}2{end}>>>>>>> theirs{end}"
+        path.write_bytes(text.encode())
+        with pytest.raises(SpecError) as caught:
+            read_text(path, SpecError, 999)
+        assert str(caught.value) == (
+            f"{path}:{row}: git left its mark of a conflict here, <<<<<<< (end the merge; what heurgen build wrote may "
+            "be of either side, and is built again)"
+        )
+        with pytest.raises(ModelError, match=rf"model\.json:{row}: git left its mark of a conflict here"):
+            read_model(path)
+    for text in ("x <<<<<<< HEAD", "<<<<<<<<", "<<<<<<<\n"):
+        assert unpacked("a", text.encode(), SpecError, 99) == text.encode()
