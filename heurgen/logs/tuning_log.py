@@ -198,6 +198,8 @@ def _check_present(file: TableFile, spec: KernelSpec, name: str) -> None:
         hint = f"add it, or name the log's column with {key} = ... in [log] of the spec"
         if key != "time":
             hint += f', or say it: {key} = {{ const = "..." }}'
+    elif hint is None:
+        hint = 'add it with the value that these rows were measured with, or say column = "..." in the spec'
     raise LogError("the header lacks this column", file=file.path, row=1, column=name, hint=hint)
 
 

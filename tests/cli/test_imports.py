@@ -80,7 +80,8 @@ def test_a_spec_that_is_there_is_kept(folder: Path) -> None:
     Path("new.toml").write_text(spec)
     assert (
         "note: new.toml was there and is kept: no draft is written, though it does not fit the log: "
-        "new.csv:1: column 'other': the header lacks this column; remove it for a draft\n"
+        "new.csv:1: column 'other': the header lacks this column (add it with the value that these rows were measured "
+        'with, or say column = "..." in the spec); remove it for a draft\n'
     ) in run("import", "dejavu", *words).stderr
     words = (*words[:4], "/dev/null", *words[5:])  # a device holds nothing that anybody has confirmed
     assert "is kept" not in run("import", "dejavu", *words).stderr

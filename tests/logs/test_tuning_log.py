@@ -215,14 +215,15 @@ def test_the_file_is_named_where_there_are_several(tmp_path: Path) -> None:
     )
 
 
+ADD = ' (add it with the value that these rows were measured with, or say column = "..." in the spec)'
 MISSING = {
     "vendor": " (add it, or name the log's column with vendor = ... in [log] of the spec, "
     'or say it: vendor = { const = "..." })',
     "device": " (add it, or name the log's column with device = ... in [log] of the spec, "
     'or say it: device = { const = "..." })',
     "time_ms": " (add it, or name the log's column with time = ... in [log] of the spec)",
-    "dtype": "",
-    "BM": "",
+    "dtype": ADD,
+    "BM": ADD,
 }
 
 
@@ -259,7 +260,7 @@ def test_parameters_of_some_vendors(tmp_path: Path) -> None:
     blank = refused(tmp_path, row(vendor="amd"), spec=spec)
     assert blank.startswith("FILE:2: column 'wpe': the cell is blank")
     missing = refused(tmp_path, without("wpe") | {"vendor": "amd"}, spec=spec)
-    assert missing == "FILE:1: column 'wpe': the header lacks this column"
+    assert missing == f"FILE:1: column 'wpe': the header lacks this column{ADD}"
     only_amd = KernelSpec("k", SPEC.features, (Column("wpe", "int", vendors=("amd",)),))
     assert refused(tmp_path, row(vendor="amd", wpe="2"), row(), spec=only_amd) == (
         "FILE:3: column 'vendor': found 'nvidia', for which the spec has no parameter "
