@@ -19,6 +19,7 @@ _BOM = b"\xef\xbb\xbf"
 GZIP, BZIP2 = b"\x1f\x8b", b"BZh"
 # What git begins a conflict with, on a line of its own.
 _MERGE_MARK = b"<<<<<<< "
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _OTHERS = {b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 
@@ -74,13 +75,13 @@ def unpacked(file: str, data: bytes, error: type[HeurgenError], limit: int) -> b
 
     Raises:
         error: it is broken, of another kind of compression, or stands for more than `limit` bytes; or git left a
-            conflict in it.
+            conflict in it, or the pointer to it.
     """
     if (other := next((name for magic, name in _OTHERS.items() if data.startswith(magic)), None)) is not None:
         hint = "unpack it first; gzip and bzip2 are read as they are"
         raise error(f"this is {other} data, expected text", file=file, hint=hint)
     if not data.startswith((GZIP, BZIP2)):
-        _check_merged(file, data, error)
+        _check_git(file, data, error)
         return data
     try:
         size = 0
@@ -96,7 +97,10 @@ def unpacked(file: str, data: bytes, error: type[HeurgenError], limit: int) -> b
         raise error(f"broken {name} data: {caught}", file=file, hint="is the file complete?") from caught
 
 
-def _check_merged(file: str, data: bytes, error: type[HeurgenError]) -> None:
+def _check_git(file: str, data: bytes, error: type[HeurgenError]) -> None:
+    if data.startswith(_LFS_POINTER):
+        hint = "git lfs pull fetches the file"
+        raise error("this is a pointer of Git LFS, expected the file itself", file=file, hint=hint)
     first = data.startswith((_MERGE_MARK, _BOM + _MERGE_MARK))
     mark = 0 if first else data.find(b"\n" + _MERGE_MARK) + 1
     if first or mark:

@@ -186,3 +186,15 @@ def test_the_marks_of_a_merge_are_told_as_such(tmp_path: Path, bom: str, end: st
             read_model(path)
     for text in ("x <<<<<<< HEAD", "<<<<<<<<", "<<<<<<<\n"):
         assert unpacked("a", text.encode(), SpecError, 99) == text.encode()
+
+
+def test_a_pointer_of_git_lfs_is_not_the_file(tmp_path: Path) -> None:
+    """Of a log it was "the header lacks this column", of a model "no JSON"."""
+    path = tmp_path / "log.csv"
+    path.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'4d' * 32}\nsize 12345\n")
+    told = "this is a pointer of Git LFS, expected the file itself (git lfs pull fetches the file)"
+    with pytest.raises(LogError) as caught:
+        read_text(path, LogError, 999)
+    assert str(caught.value) == f"{path}: {told}"
+    with pytest.raises(ModelError, match="this is a pointer of Git LFS"):
+        read_model(path)
