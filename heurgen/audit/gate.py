@@ -2,7 +2,7 @@
 
 Limits hold for every vendor and every device of the log by itself, so that a good one cannot hide a bad one.
 A scenario regresses where the new choice is slower than the old one by more than the noise measured in that
-scenario (of its repeats, else the spec's), or where it is no longer valid.
+scenario (of its repeats, else the spec's), or where it is no longer valid; a vendor, where nothing answers any more.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Finding:
         if self.what == "regression":
             n = len(self.scenarios)
             return f"{counted(n, 'scenario')} {'regress' if n > 1 else 'regresses'} beyond the noise"
+        if self.what == "vendor":
+            return "the baseline answers, and the model does not know the vendor"
         if self.value is None:
             return f"{self.what} is unknown, the limit is {self.limit:g}"
         return f"{self.what} {self.value:.4f} is above {self.limit:g}"
@@ -182,7 +184,7 @@ def _without_repeats(found: list[Finding]) -> list[Finding]:
 
 
 def regressions(old: Score, new: Score) -> tuple[list[Finding], list[str]]:
-    """Scenarios in which `new` is slower than `old` beyond the noise, per vendor and device.
+    """Scenarios in which `new` is slower than `old` beyond the noise, per vendor and device; vendors that it lost.
 
     Both scores are over the same cost tables. Scenarios that the older model does not know are left out.
     """
@@ -196,7 +198,8 @@ def regressions(old: Score, new: Score) -> tuple[list[Finding], list[str]]:
         elif is_regression(earlier, choice):
             group = group_name(choice.vendor, choice.device)
             parts.setdefault(group, []).append(offender(choice, earlier.slowdown))
-    found = []
+    gone = sorted({c.vendor for c in old.choices} - {c.vendor for c in new.choices})
+    found = [Finding(vendor, "vendor", None, None, ()) for vendor in gone]
     for group in sorted(parts):
         worst = sorted(parts[group], key=severity)
         found.append(Finding(group, "regression", None, None, tuple(worst)))

@@ -164,6 +164,15 @@ def test_regressions_beyond_the_noise_of_their_scenario() -> None:
     assert regressions(old, noisy)[0] == []
 
 
+def test_a_vendor_that_the_baseline_knew_and_the_model_does_not() -> None:
+    """It was a note, "60 scenarios of amd left out", and the gate passed: every launch there raises ValueError."""
+    both = score_of(choice(1.0), choice(1.0, 1, vendor="amd"))
+    (found,), _ = regressions(both, score_of(choice(1.0)))
+    assert found.to_text() == "amd: the baseline answers, and the model does not know the vendor"
+    assert (found.to_dict()["group"], found.to_dict()["what"]) == ("amd", "vendor")
+    assert regressions(score_of(choice(1.0)), both)[0] == []
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """small.json and large.json."""
