@@ -160,11 +160,11 @@ def build(project: str, as_json: bool) -> None:
     built = run(project)
     note(f"{file} is of no heuristic any more, and stays: delete it and its module" for file in left)
     if as_json:
-        note(text for made, _ in built for text in made.notes)
+        note(text for made, _ in built for text in (*made.notes, *_warnings(made)))
         print_json({"heuristics": [_made_data(made, files) for made, files in built]})
         return
     for made, files in built:
-        note(made.notes)
+        note((*made.notes, *_warnings(made)))
         if made.proved:
             note([f"{made.heuristic.model}: proved current by heurgen.lock, not trained again"])
         for file, written in files.items():
@@ -173,6 +173,17 @@ def build(project: str, as_json: bool) -> None:
             groups |= {f"{made.module.kernel}: {name}": s for name, s in made.score.groups.items()}
     if groups:
         say("\n" + summary_tables("slowdown on the training log", groups))
+
+
+def _warnings(made: Made) -> list[str]:
+    """What `heurgen train` would say is wrong with what ships; of a model that was trained just now."""
+    if made.proved or made.score is None:
+        return []
+    from heurgen.ship.remarks import warnings
+
+    return [
+        f"{made.module.kernel}: {text}" for selector in made.module.selectors for text in warnings(selector)
+    ]
 
 
 def _made_data(made: Made, files: Mapping[Path, bool]) -> dict[str, Any]:

@@ -56,6 +56,17 @@ def test_build_prints_slowdowns_and_is_idempotent(built: Path) -> None:
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (built / "out").iterdir()} == before
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=" ".join)
+def test_build_says_what_is_wrong_with_what_it_trained(
+    built: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """As train does: who has a project file never runs that, and heard of no region whose config failed."""
+    monkeypatch.setattr("heurgen.ship.remarks.warnings", lambda selector: [f"{selector.vendor}: a remark"])
+    assert "a remark" not in run("build", built / "heurgen.toml", *words).stderr  # proved current
+    (built / "heurgen.lock").unlink()
+    assert "note: matmul: nvidia: a remark\n" in run("build", built / "heurgen.toml", *words).stderr
+
+
 def test_check_passes_after_build(built: Path) -> None:
     result = run("check", built / "heurgen.toml")
     assert (result.exit_code, result.stdout) == (0, "everything shipped is what the logs give\n")
