@@ -51,10 +51,18 @@ def read_bytes(path: str | os.PathLike[str], error: type[HeurgenError], limit: i
             regular = stat.S_ISREG(status.st_mode)
             data = b"" if regular and status.st_size > limit else _bounded(stream.read, limit)
     except (OSError, ValueError) as caught:
-        raise error(f"cannot be read: {reason(caught)}", file=file) from caught
+        hint = _beside(file) if isinstance(caught, FileNotFoundError) else None
+        raise error(f"cannot be read: {reason(caught)}", file=file, hint=hint) from caught
     if len(data) > limit or (regular and status.st_size > limit):
         raise too_large(file, error, limit)
     return data
+
+
+def _beside(file: str) -> str | None:
+    """A hint where the file was compressed, or unpacked, since its name was written down."""
+    others = (f"{file}.gz", f"{file}.bz2", file.removesuffix(".gz"), file.removesuffix(".bz2"))
+    found = next((other for other in others if other != file and os.path.isfile(other)), None)
+    return None if found is None else f"there is {found}"
 
 
 def read_text(path: str | os.PathLike[str], error: type[HeurgenError], limit: int) -> str:

@@ -198,3 +198,17 @@ def test_a_pointer_of_git_lfs_is_not_the_file(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}: {told}"
     with pytest.raises(ModelError, match="this is a pointer of Git LFS"):
         read_model(path)
+
+
+@pytest.mark.parametrize(
+    ("there", "named"), [("a.csv.gz", "a.csv"), ("a.csv", "a.csv.gz"), ("a.csv", "a.csv.bz2")]
+)
+def test_a_file_that_was_compressed_or_unpacked_is_named(tmp_path: Path, there: str, named: str) -> None:
+    (tmp_path / there).touch()
+    with pytest.raises(LogError) as caught:
+        read_bytes(tmp_path / named, LogError, 9)
+    assert str(caught.value) == (
+        f"{tmp_path / named}: cannot be read: No such file or directory (there is {tmp_path / there})"
+    )
+    with pytest.raises(LogError, match=r"No such file or directory$"):
+        read_bytes(tmp_path / "b.csv", LogError, 9)
