@@ -391,7 +391,13 @@ def check(path: str | Path, retrain: bool = False) -> tuple[list[Drift], list[st
             findings.append(Drift(heuristic.model, error.message))
             continue
         notes += made.notes
-        findings += _differences(made)
+        found = list(_differences(made))
+        findings += found
+        if proofs and made.inputs and not (made.proved or found):
+            lock = lock_path(Path(path)).name
+            notes.append(
+                f"{heuristic.model}: trained again, since {lock} does not prove it; heurgen build does"
+            )
     unmade = left_behind(Path(path), (h.model for h in heuristics))
     return [*findings, *(Drift(file, _UNMADE) for file in unmade)], notes
 

@@ -361,6 +361,20 @@ def test_what_is_proved_current_is_not_trained_again(built: Path, trained: list[
     assert trained == ["matmul"]
 
 
+def test_a_lock_that_proves_nothing_is_told(
+    built: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After another heurgen is installed, say: the files are right, and each check took as long as training does."""
+    project, model = built / "heurgen.toml", built / "out/model.json"
+    monkeypatch.setattr("heurgen.ship.proofs.learner_hash", lambda: "another")
+    result = run("check", project)
+    told = f"{model}: trained again, since heurgen.lock does not prove it; heurgen build does"
+    assert (result.exit_code, result.stderr, trained) == (0, f"note: {told}\n", ["matmul"])
+    assert run("check", project, "--retrain").stderr == ""
+    run("build", project)
+    assert run("check", project).stderr == ""
+
+
 @pytest.mark.parametrize("words", [("check",), ("check", "--retrain")], ids=" ".join)
 def test_a_model_whose_entry_was_lost_is_no_longer_called_current(
     built: Path, words: tuple[str, ...]
