@@ -1,6 +1,7 @@
 """The lines of benchmarks/models.py: what its last run on a device reached may not fall, and what it missed is listed.
 
-With Triton 3.6, and where the folder names another with that. A cell is a model and a class of batches, its number the time of FlashAttention-3 from pages / ours.
+With Triton 3.6, but for a folder that names another. A cell is a model and a class of batches, its number the time of
+FlashAttention-3 from pages / ours.
 """
 
 from __future__ import annotations
