@@ -92,7 +92,8 @@ _UNITS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 # What tuners write where a measurement succeeded, and words of what they write where it failed.
 _SUCCESS = frozenset(
-    "ok okay success successful succeeded pass passed valid correct good done complete completed not_verified".split()
+    "ok okay success successful succeeded pass passed valid correct good done complete completed finished "
+    "not_verified".split()
 )
 # Texts of a column that say that a measurement was not looked at, rather than that it failed.
 _UNTOLD = frozenset(("", "n/a", "na", "none", "skipped", "-", "--"))
@@ -101,7 +102,9 @@ FAILURES = frozenset(
     "incorrect unsupported skipped exception abort aborted mismatch unfit not - --".split()
 )
 # Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
-_SUCCEEDED = re.compile(r"(is_)?(success|successful|succeeded|pass|passed|valid|correct|result)|([a-z]+_)*ok")
+_SUCCEEDED = re.compile(
+    r"(is_)?(success|successful|succeeded|pass|passed|valid|correct(ness)?|result)|([a-z]+_)*ok"
+)
 _REASON = re.compile(r"err|errors?|error_(message|msg|type)|exception|failure(_reason)?|reason")
 
 

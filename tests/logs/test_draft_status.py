@@ -19,6 +19,8 @@ from tests.support.drafts import draft_spec, drafted, matmul, write
         ("outcome", ("SUCCESS", "Timeout", "success"), ["SUCCESS", "success"]),
         ("valid", ("True", "False"), ["True"]),
         ("correct", ("1", "0"), ["1"]),
+        ("correctness", ("true", "false"), ["true"]),  # KernelBench's
+        ("State", ("finished", "crashed"), ["finished"]),  # W&B's; MLflow writes FINISHED and FAILED
         ("exit_ok", ("1", "0"), ["1"]),
         ("error", ("", "out of resources: shared memory"), [""]),
     ],
