@@ -74,12 +74,14 @@ _COUNT = re.compile(
 _LABEL = re.compile(
     r"workload|label|tags?|notes?|comments?|names?|phase|case|suite|source|origin|host|hostname|user|driver|torch|"
     r"kernel_?name[0-9]?|triton|cuda|rocm|commit|git.*|date|datetime_(start|complete)|timestamp|when|.*_version|version|kernel|kernel_name|id|index|uuid|row|"
-    r".*_(id|idx|index|hash|uuid)|(min|max)_cc|config|choice|config_name|hash|unnamed.*|description"
+    r".*_(id|idx|index|hash|uuid)|(min|max)_cc|config|choice|config_name|hash|unnamed.*|description|"
+    # of Google Benchmark and of pytest-benchmark
+    r"run_(name|type)|aggregate_(name|unit)|(time_)?units?|fullname|param"
 )
 _RESULT = re.compile(
     r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
-    r".*_(std|stdev|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|n_?reps|iters?|iterations?|runs?|samples(_[0-9]+)?|"
-    r"err_?[0-9]?|err_?ratio|disposition|status|outcome|errors?|error_message|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
+    r".*_(std|stdev|time|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|repetitions|n_?reps|iters?|iterations?|runs?|samples(_[0-9]+)?|"
+    r"err_?[0-9]?|err_?ratio|disposition|status|outcome|errors?|error_(message|occurred)|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
     r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|regs|shared_bytes|smem_bytes|(achieved_)?occupancy|(.*_)?util(_pct|_percent)?|energy.*|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean|registers_count|(local|private|constant)_memory_size|max(imum)?_work_?group_size"
 )

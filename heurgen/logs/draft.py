@@ -19,15 +19,16 @@ from heurgen.logs import column_names
 from heurgen.logs.card import Swept, read_swept
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, only, safe_name
-from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
-from heurgen.logs.numbers import ms_in, numbers
+from heurgen.logs.naming import names_for, plain, spellings, unit_in
+from heurgen.logs.numbers import ms_in
 from heurgen.logs.objective import is_unsaid, throughput_beside, unsaid
 from heurgen.logs.roles import POWER, Guess, guesses_of, whole_config
+from heurgen.logs.times import check_aggregates, holds_times, is_repeat, time_column, unit_beside
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
 from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec, vendor_problem
-from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit_of
+from heurgen.spec.log_columns import LogColumns, is_throughput, unit_of
 
 # "16x1024", "(16, 1024)": the sizes of a problem in one text.
 _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
@@ -35,15 +36,10 @@ _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0+)?")
 # "1,024" and "16": numbers with commas between thousands.
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})*")
-# Times that do not say that they are, where no other column is one.
-_MIDDLES = ("p50", "median", "mean", "avg", "average", "q50")
 # A time column with more texts than these holds something else.
 _MOST_WORDS = 32
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
 _CARD = "as the log's card says"
-# Times of the host, where there is one of the device.
-_HOST = re.compile(r"(^|[^a-z])(cpu|host|wall)([^a-z]|$)")
-_OTHER_TIMES = re.compile(r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +78,10 @@ def draft(table: Cells, path: str, said: Said) -> Draft:
 
 
 def _long(table: Cells, path: str, said: Said) -> Draft:
+    check_aggregates(table)
     log, log_remarks = _bookkeeping(table, path, said)
     guesses = guesses_of(table, log)
-    repeats = (c for c, g in guesses.items() if g.role == "none" and _is_repeat(c, log.time))
+    repeats = (c for c, g in guesses.items() if g.role == "none" and is_repeat(c, log.time))
     guesses |= dict.fromkeys(
         repeats, Guess("none", f"guess: a repeat of {log.time}; only a row of its own is read")
     )
@@ -172,7 +169,7 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
     for key in column_names.BOOKKEEPING:
         if key not in found and (column := _by_name(table, key, found.values())) is not None:
             found[key] = column
-    if "time" not in found and (time := _time_column(table)) is not None:
+    if "time" not in found and (time := time_column(table)) is not None:
         found["time"] = time
     others = [c for c in table.texts if c not in found.values()]
     fits = [c for c in others if column_names.is_status(plain(c), table.texts[c])]
@@ -190,6 +187,9 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         remarks["objective"] = (
             f"guess: {quoted(who)} says that {printable(log.time)} is a throughput; confirm"
         )
+    elif "time" in found and (beside := unit_beside(table, log.time)) is not None:
+        log = replace(log, unit=beside[1])
+        remarks["unit"] = f"guess: the column {printable(beside[0])} says it; confirm"
     success = column_names.success_words(plain(log.status), table.texts.get(log.status, ()))
     if {word.lower() for word in success} - {"ok"}:
         log = replace(log, success=success)
@@ -201,6 +201,8 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         log = replace(log, failures=words)
         remarks["failures"] = "guess: texts of the time column that are no times; confirm"
     remarks |= {key: _bookkeeping_remark(table, key, name) for key, name in found.items()}
+    if log.unit is not None:
+        remarks["time"] = "guess: by its name; confirm"
     if said.time is not None:
         remarks["time"] = remarks["time"].replace("guess: by its name", "as said").removesuffix("; confirm")
     if "device" not in found:
@@ -216,7 +218,7 @@ def _by_name(table: Cells, key: str, taken: Collection[str | None]) -> str | Non
     fitting = {n: min(map(names.index, s)) for n in table.texts if (s := set(spellings(n)) & set(names))}
     fitting = {n: place for n, place in fitting.items() if n not in taken}
     if key == "time":
-        fitting = {n: place for n, place in fitting.items() if _holds_times(table.texts[n])}
+        fitting = {n: place for n, place in fitting.items() if holds_times(table.texts[n])}
     if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
         fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
     return min(fitting, key=lambda n: (fitting[n], n), default=None)
@@ -255,48 +257,6 @@ def _without_unread_vendors(table: Cells, said: Said) -> tuple[Cells, Said, tupl
     codes = {n: c for n, c in table.codes.items() if n != column}
     why = f"left out: found {quoted(bad)}, expected {vendor_problem(bad)}"
     return replace(table, texts=texts, codes=codes), replace(said, vendor=name), ((column, why),)
-
-
-def _time_column(table: Cells) -> str | None:
-    """A column of numbers that is a time by its name, else an average of something, else a throughput.
-
-    Of Optuna's trials, whose parameters are "params_x": what the study made small.
-    """
-    filled = [c for c in table.texts if 2 * len(_timed(table.texts[c])) >= len(table.texts[c])]
-    found = (
-        [c for c in filled if names_time(c) and not _OTHER_TIMES.search(c.lower())]
-        or [c for c in filled if plain(c).lower() in _MIDDLES]
-        or [c for c in filled if is_throughput(c)]
-        or [c for c in filled if c == "value" and any(parents(p) == ["params"] for p in table.texts)]
-    )
-    return min(
-        found,
-        key=lambda c: (
-            bool(_HOST.search(c.lower())),
-            not re.search("median|p50|(^|_)med(_|$)", c.lower()),
-            not re.search("mean|avg", c.lower()),
-        ),
-        default=None,
-    )
-
-
-def _is_repeat(column: str, time: str) -> bool:
-    """Whether the names are those of numbered runs ("run2_ms" beside "run1_ms"), and none of a percentile."""
-    return (
-        column_names.differ_in_numbers(column, time)
-        and re.search(r"(^|[^a-z])[pq][0-9]", column.lower()) is None
-    )
-
-
-def _timed(texts: list[str]) -> list[str]:
-    """The texts that are numbers, or times with a unit."""
-    return [t for t, n in zip(texts, numbers(texts), strict=True) if n is not None or ms_in(t) is not None]
-
-
-def _holds_times(texts: list[str]) -> bool:
-    """Whether most texts are times or failures: a column called `time` may hold dates, or nothing."""
-    said = sum(not t or column_names.is_failure(t.strip().lower()) for t in texts)
-    return any(texts) and 2 * (len(_timed(texts)) + said) >= len(texts)
 
 
 def _of_winners(table: Cells, path: str, log: LogColumns, said: Said) -> LogColumns:

@@ -1,0 +1,67 @@
+"""Which column holds the times, in which unit, and which rows are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from heurgen.base.errors import LogError
+from heurgen.logs.cells import parse_cells
+from heurgen.logs.draft import drafted_spec
+from heurgen.spec.kernel_spec import KernelSpec
+
+ROWS = [(m, n, b) for m in (16, 64) for n in (4096, 8192) for b in (32, 64)]
+
+
+def drafted(head: str, *rows: str) -> KernelSpec:
+    return drafted_spec(parse_cells([("t.csv", "\n".join((head, *rows)) + "\n")]))[0]
+
+
+def google(unit: str = "us", **units: str) -> list[str]:
+    """Rows of Google Benchmark's whose sizes are counters; `units` of other rows, by their numbers (`_3`)."""
+    return [
+        f"gemm/{m}/{n}/{b},{90 + i},{m + b}.5,{m + b},{units.get(f'_{i}', unit)},,H200,{m},{n},{b}"
+        for i, (m, n, b) in enumerate(ROWS)
+    ]
+
+
+GOOGLE = "name,iterations,real_time,cpu_time,time_unit,error_occurred,device,M,N,BLOCK"
+
+
+def test_the_unit_that_a_column_says_is_that_of_the_times() -> None:
+    spec = drafted(GOOGLE, *google())
+    assert (spec.log.time, spec.log.unit) == ("real_time", "us")
+    assert [f.name for f in spec.features] == ["M", "N"]
+    assert [p.name for p in spec.parameters] == ["BLOCK"]
+    assert drafted(GOOGLE.replace("real_time", "real_time_ms"), *google()).log.unit is None
+
+
+@pytest.mark.parametrize("unit", ["GB", "", "%"])
+def test_other_units_say_nothing_of_the_times(unit: str) -> None:
+    assert drafted(GOOGLE, *google(unit)).log.unit is None
+
+
+def test_times_of_several_units_are_refused() -> None:
+    """Google Benchmark has a unit for every benchmark: such times were read as if of one."""
+    with pytest.raises(
+        LogError, match=r"t.csv:5: column 'time_unit': found the unit 'ms', expected 'us' as above"
+    ):
+        drafted(GOOGLE, *google(_3="ms"))
+
+
+@pytest.mark.parametrize("ends", [("mean", "median", "stddev", "cv"), ("mean", "stddev")])
+def test_aggregates_are_no_measurements(ends: tuple[str, ...]) -> None:
+    more = [google()[0].replace(",", f"_{end},", 1) for end in ends]
+    with pytest.raises(
+        LogError, match=r"t.csv:10: column 'name': found 'gemm/16/4096/32_mean', expected a measurement"
+    ):
+        drafted(GOOGLE, *google(), *more)
+    assert drafted(GOOGLE, *google(), *more[:1]).log.time == "real_time"  # it may be called so
+
+
+def test_rows_that_are_called_aggregates_are_no_measurements() -> None:
+    rows = [f"iteration,{row}" for row in google()]
+    rows[-1] = rows[-1].replace("iteration", "aggregate")
+    with pytest.raises(
+        LogError, match=r"t.csv:9: column 'run_type': found 'aggregate', expected a measurement"
+    ):
+        drafted(f"run_type,{GOOGLE}", *rows)
