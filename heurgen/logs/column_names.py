@@ -75,12 +75,17 @@ _LABEL = re.compile(
     r"workload|label|tags?|notes?|comments?|names?|phase|case|suite|source|origin|host|hostname|user|driver|torch|"
     r"kernel_?name[0-9]?|triton|cuda|rocm|commit|git.*|date|datetime_(start|complete)|timestamp|when|.*_version|version|kernel|kernel_name|id|index|uuid|row|"
     r".*_(id|idx|index|hash|uuid)|(min|max)_cc|config|choice|config_name|hash|unnamed.*|description|"
+    r"(random_)?seed|pid|host_name|node(_(ip|name))?|trial(_(no|nr|number))?|attempt|created(_at)?|(start|end)_time|"
     # of Google Benchmark and of pytest-benchmark
-    r"run_(name|type)|aggregate_(name|unit)|(time_)?units?|fullname|param"
+    r"run_(name|type)|aggregate_(name|unit)|(time_)?units?|fullname|param|"
+    # of W&B, MLflow, Ray Tune, and torch.utils.benchmark
+    r"sweep|step|artifact_uri|source_(type|name)|experiment_tag|logdir|checkpoint_dir_name|done|"
+    r"training_iteration|iterations_since_restore|sub_label|number_per_run"
 )
 _RESULT = re.compile(
-    r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|var|iqr|cv|noise)(_.*)?|"
-    r".*_(std|stdev|time|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|repetitions|n_?reps|iters?|iterations?|runs?|samples(_[0-9]+)?|"
+    r".*(tflops|gflops|gbps|gb_s|gb_per_s|(achieved_|effective_)bandwidth.*|speedup|slowdown|throughput)|(std|stdev|stddev|var|iqr|cv|noise)(_.*)?|"
+    r"min(imum)?|max(imum)?|ops|outliers|rounds|"
+    r".*_(std|stdev|stddev|time|ms|us|ns|seconds|sec)|(p|q)[0-9]{1,2}|reps?|repeats?|repetitions|n_?reps|iters?|iterations?|runs?|samples(_[0-9]+)?|"
     r"err_?[0-9]?|err_?ratio|disposition|status|outcome|errors?|error_(message|occurred)|message|reason|failure|exception|rank|winner|best|is_best|correct|rel_err|max_err|"
     r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|regs|shared_bytes|smem_bytes|(achieved_)?occupancy|(.*_)?util(_pct|_percent)?|energy.*|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean|registers_count|(local|private|constant)_memory_size|max(imum)?_work_?group_size"
@@ -118,11 +123,12 @@ _NOT_LEFT_OUT = frozenset(("", "no", "false", "0"))
 # Objects of JSON lines, and what their keys are.
 _OBJECTS: Mapping[str, re.Pattern[str]] = {
     "parameter": re.compile(
-        r"(.*_)?(configs?|configuration|params|parameters|knobs|launch|meta|tunables?|kwargs)"
+        r"(.*_)?(configs?|configuration|params?|parameters|knobs|launch|meta|tunables?|kwargs)"
     ),
     "feature": re.compile(r"(.*_)?(problem(_size)?|shapes?|inputs?|features?|scenario|workload|args|sizes?)"),
     "none": re.compile(
-        r"(.*_)?(results?|metrics?|timings?|perf|stats|measurements?|env|environment|system(_attrs)?|versions?)"
+        r"(.*_)?(results?|metrics?|summary|tags|timings?|perf|stats|measurements?|env|environment|"
+        r"system(_attrs)?|versions?)"
     ),
 }
 

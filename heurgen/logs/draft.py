@@ -19,11 +19,11 @@ from heurgen.logs import column_names
 from heurgen.logs.card import Swept, read_swept
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, only, safe_name
-from heurgen.logs.naming import names_for, plain, spellings, unit_in
+from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
 from heurgen.logs.numbers import ms_in
 from heurgen.logs.objective import is_unsaid, throughput_beside, unsaid
 from heurgen.logs.roles import POWER, Guess, guesses_of, whole_config
-from heurgen.logs.times import check_aggregates, holds_times, is_repeat, time_column, unit_beside
+from heurgen.logs.times import check_aggregates, holds_times, is_of_run, is_repeat, time_column, unit_beside
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
@@ -103,7 +103,8 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
         )
     for what, found in (("launch parameter", parameters), ("feature", features)):
         if not found:
-            raise LogError(f"no column looks like a {what}", file=path, hint=_hint(table, what))
+            hint = _in_objects(what, parameters) or _hint(table, what)
+            raise LogError(f"no column looks like a {what}", file=path, hint=hint)
     called = names_for([*features, *parameters], table.texts)
     any_varies = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
     kernel, kernel_remark = _kernel(table, path) if swept is None else (safe_name(swept.kernel), _CARD)
@@ -135,6 +136,15 @@ def _unsaid(table: Cells, log: LogColumns) -> tuple[str, ...]:
     if log.winners_only or log.objective == "max" or not is_unsaid(table, log.time):
         return ()
     return (unsaid(f"{quoted(log.time)} holds", 'objective = "max"'),)
+
+
+def _in_objects(what: str, parameters: Sequence[str]) -> str | None:
+    """What to do where all parameters stand in an object of them, as trackers write sizes and knobs alike."""
+    if what != "feature" or not parameters or not all(map(parents, parameters)):
+        return None
+    return (
+        f"say which of {', '.join(map(quoted, parameters[:8]))} are sizes of the problem: --features NAME,..."
+    )
 
 
 def _hint(table: Cells, what: str) -> str:
@@ -218,7 +228,11 @@ def _by_name(table: Cells, key: str, taken: Collection[str | None]) -> str | Non
     fitting = {n: min(map(names.index, s)) for n in table.texts if (s := set(spellings(n)) & set(names))}
     fitting = {n: place for n, place in fitting.items() if n not in taken}
     if key == "time":
-        fitting = {n: place for n, place in fitting.items() if holds_times(table.texts[n])}
+        fitting = {
+            n: place
+            for n, place in fitting.items()
+            if holds_times(table.texts[n]) and not is_of_run(table, n)
+        }
     if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
         fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
     return min(fitting, key=lambda n: (fitting[n], n), default=None)

@@ -13,12 +13,16 @@ _UNIT = re.compile(r"\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*$")
 _NESTED = re.compile(r"[^\W\d]\w*(\.\w+)+")
 # The same in a frame of Optuna's trials: "params_BLOCK", "user_attrs_M", "system_attrs_tpe:relative_params:0".
 _OF_TRIALS = re.compile(r"(params|user_attrs|system_attrs)_([\w:]+)")
+# And of Ray Tune's ("config/BLOCK"), and in a CSV of pytest-benchmark's ("param:BLOCK").
+_OF_CONFIG = re.compile(r"config(/\w+)+|param:\w+")
 
 
 def _keys(column: str) -> list[str]:
     """A flattened key in its parts; a name that is none is one part."""
     if found := _OF_TRIALS.fullmatch(column):
         return [found[1], found[2]]
+    if _OF_CONFIG.fullmatch(column):
+        return re.split("[/:]", column)
     return column.split(".") if _NESTED.fullmatch(column) else [column]
 
 

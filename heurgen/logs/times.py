@@ -17,7 +17,14 @@ from heurgen.spec.log_columns import UNIT_WORDS, Unit, is_throughput, names_time
 _MIDDLES = ("p50", "median", "mean", "avg", "average", "q50")
 # Times of the host, where there is one of the device.
 _HOST = re.compile(r"(^|[^a-z])(cpu|host|wall)([^a-z]|$)")
-_OTHER_TIMES = re.compile(r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_")
+_OTHER_TIMES = re.compile(
+    r"compil|warm|timestamp|overhead|verif|total|framework|baseline|reference|ref_|raw_times"
+)
+# When a run began, in tables of experiment trackers, and what they call the time that all of it took.
+_BEGAN = frozenset("created created_at start_time datetime_start".split())
+_OF_RUN = frozenset("runtime duration".split())
+# Ray Tune's times of a trial.
+_OF_TRIAL = frozenset("time_this_iter_s time_total_s time_since_restore".split())
 # Columns that hold the unit of the times beside them.
 _UNIT_COLUMNS = frozenset("time_unit unit units".split())
 
@@ -27,7 +34,11 @@ def time_column(table: Cells) -> str | None:
 
     Of Optuna's trials, whose parameters are "params_x": what the study made small.
     """
-    filled = [c for c in table.texts if 2 * len(_timed(table.texts[c])) >= len(table.texts[c])]
+    filled = [
+        c
+        for c in table.texts
+        if not is_of_run(table, c) and 2 * len(_timed(table.texts[c])) >= len(table.texts[c])
+    ]
     found = (
         [c for c in filled if names_time(c) and not _OTHER_TIMES.search(c.lower())]
         or [c for c in filled if plain(c).lower() in _MIDDLES]
@@ -43,6 +54,13 @@ def time_column(table: Cells) -> str | None:
         ),
         default=None,
     )
+
+
+def is_of_run(table: Cells, column: str) -> bool:
+    """Whether a time is that of a whole run, as W&B ("Runtime", "_runtime"), MLflow ("Duration") and Ray write it."""
+    if column in _OF_TRIAL or any(key.startswith("_") for key in column.split(".")):
+        return True
+    return plain(column).lower() in _OF_RUN and any(plain(c).lower() in _BEGAN for c in table.texts)
 
 
 def is_repeat(column: str, time: str) -> bool:

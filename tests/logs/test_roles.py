@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from heurgen.base.errors import LogError
 from heurgen.logs.cells import parse_cells
 from heurgen.logs.draft import Said, draft, drafted_spec
 from heurgen.logs.roles import guesses_of, whole_config
@@ -71,6 +72,42 @@ def test_the_object_that_a_key_lies_in_tells_its_role() -> None:
         "result.c": "none",
         "result.d": "none",
     }
+
+
+@pytest.mark.parametrize("column", ["config/{}", "param:{}", "params.{}", "config.{}"])
+def test_sizes_among_the_knobs_are_to_be_named(column: str) -> None:
+    """Ray Tune, pytest-benchmark, MLflow and W&B write sizes and knobs alike: a knob was a feature for its loop."""
+    sizes, knobs = column.format("M"), [column.format("BLOCK"), column.format("num_warps")]
+    rows = [f"H200,{m},{b},{w},{m + b + w}.5\n" for m in (1, 64) for b in (16, 32) for w in (4, 8)]
+    table = parse_cells([("t", f"device,{sizes},{','.join(knobs)},time_ms\n" + "".join(rows))])
+    with pytest.raises(LogError, match=f"say which of '{sizes}', '{knobs[0]}', .* are sizes of the problem"):
+        draft(table, "t", Said())
+    found = draft(table, "t", Said(features=(sizes,)))
+    assert [e.column.name for e in (*found.features, *found.parameters)] == ["M", "BLOCK", "num_warps"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "seed",
+        "pid",
+        "node_ip",
+        "trial",
+        "Sweep",
+        "experiment_tag",
+        "Source Type",
+        "summary.x",
+        "tags.y",
+        "sub_label",
+        "min",
+        "stddev",
+        "ops",
+        "rounds",
+    ],
+)
+def test_bookkeeping_of_runs_is_neither(column: str) -> None:
+    rows = [f"{m},{b},{m + b % 3},{m + b}.5\n" for m in (1, 64) for b in (16, 32, 64)]
+    assert roles(f"M,BLOCK,{column},time_ms\n" + "".join(rows))[column] == "none"
 
 
 def why(text: str) -> dict[str, str]:

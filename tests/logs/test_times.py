@@ -65,3 +65,28 @@ def test_rows_that_are_called_aggregates_are_no_measurements() -> None:
         LogError, match=r"t.csv:9: column 'run_type': found 'aggregate', expected a measurement"
     ):
         drafted(f"run_type,{GOOGLE}", *rows)
+
+
+@pytest.mark.parametrize(
+    "own", ["Created,Runtime", "Start Time,Duration", "when,_runtime", "when,time_this_iter_s"]
+)
+def test_the_time_of_a_whole_run_is_that_of_no_kernel(own: str) -> None:
+    """W&B's, MLflow's and Ray's, which took the place of the kernel's time."""
+    rows = [f"2026-11-01 10:00:0{i},{m % 7}.5,H200,{m},{n},{b},{m + b}.5" for i, (m, n, b) in enumerate(ROWS)]
+    assert drafted(f"{own},device,M,N,BLOCK,kernel_us", *rows).log.time == "kernel_us"
+    with pytest.raises(LogError, match="no column looks like the time of a measurement"):
+        drafted(f"{own},device,M,N,BLOCK,label", *rows)
+
+
+def test_a_duration_is_a_time_where_no_run_began() -> None:
+    rows = [f"H200,{m},{n},{b},{m + b}.5" for m, n, b in ROWS]
+    assert drafted("device,M,N,BLOCK,duration", *rows).log.time == "duration"
+
+
+def test_raw_times_are_of_several_launches() -> None:
+    """torch.utils.benchmark: a raw time is that of `number_per_run` launches, which differ from row to row."""
+    rows = [
+        f'{{"raw_times": [{m + b}.5], "number_per_run": {b}, "M": {m}, "BLOCK": {b}}}' for m, _, b in ROWS
+    ]
+    with pytest.raises(LogError, match="no column looks like the time of a measurement"):
+        drafted(rows[0], *rows[1:])
