@@ -11,7 +11,17 @@ from heurgen.spec.log_columns import is_flop_count, is_percentage, is_throughput
 # [log] key -> names in order of preference, lower case.
 BOOKKEEPING: Mapping[str, tuple[str, ...]] = {
     "vendor": ("vendor", "gpu_vendor", "device_vendor"),
-    "device": ("device", "device_name", "gpu", "gpu_name", "gpu_model", "gfx", "arch", "gpu_arch"),
+    "device": (
+        "device",
+        "device_name",
+        "gpu",
+        "gpu_name",
+        "gpu_model",
+        "hardware",
+        "gfx",
+        "arch",
+        "gpu_arch",
+    ),
     "time": (
         *(
             "time_ms",
@@ -75,7 +85,7 @@ _LABEL = re.compile(
     r"workload|label|tags?|notes?|comments?|names?|phase|case|suite|source|origin|host|hostname|user|driver|torch|"
     r"kernel_?name[0-9]?|triton|cuda|rocm|commit|git.*|date|datetime_(start|complete)|timestamp|when|.*_version|version|kernel|kernel_name|id|index|uuid|row|"
     r".*_(id|idx|index|hash|uuid)|(min|max)_cc|config|choice|config_name|hash|unnamed.*|description|"
-    r"(random_)?seed|pid|host_name|node(_(ip|name))?|trial(_(no|nr|number))?|attempt|created(_at)?|(start|end)_time|"
+    r"(random_)?seed|pid|device|gpu|hardware|host_name|node(_(ip|name))?|trial(_(no|nr|number))?|attempt|created(_at)?|(start|end)_time|"
     # of Google Benchmark and of pytest-benchmark
     r"run_(name|type)|aggregate_(name|unit)|(time_)?units?|fullname|param|"
     # of W&B, MLflow, Ray Tune, and torch.utils.benchmark

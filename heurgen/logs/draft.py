@@ -36,6 +36,8 @@ _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0+)?")
 # "1,024" and "16": numbers with commas between thousands.
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})*")
+# A device as torch calls it.
+_DEVICE_NUMBER = re.compile(r"(cuda|hip|xpu|gpu)(:[0-9]+)?")
 # A time column with more texts than these holds something else.
 _MOST_WORDS = 32
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
@@ -233,9 +235,15 @@ def _by_name(table: Cells, key: str, taken: Collection[str | None]) -> str | Non
             for n, place in fitting.items()
             if holds_times(table.texts[n]) and not is_of_run(table, n)
         }
-    if key == "device" and (told := {n for n in fitting if column_type(table.texts[n]) != "int"}):
+    if key == "device" and (told := {n for n in fitting if not _are_numbers(table.texts[n])}):
         fitting = {n: place for n, place in fitting.items() if n in told}  # its name, not its number
     return min(fitting, key=lambda n: (fitting[n], n), default=None)
+
+
+def _are_numbers(devices: list[str]) -> bool:
+    """Whether the texts name no device, but number some ("0", "cuda:0"), which are others on every machine."""
+    told = [text for text in devices if text]
+    return not told or column_type(devices) == "int" or all(map(_DEVICE_NUMBER.fullmatch, told))
 
 
 def _strictest(table: Cells, named: str | None, fits: Sequence[str]) -> str | None:

@@ -161,6 +161,20 @@ def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:
     assert 'vendor = "vendor"  # guess: the log has no such column, and needs one; add it, or write ' in text
 
 
+def test_the_name_of_a_device_is_taken_before_its_number(tmp_path: Path) -> None:
+    """KernelBench: `cuda:0` was the device of all machines."""
+    rows = [
+        {"device": f"cuda:{i % 2}", "hardware": "NVIDIA H200"}
+        | {k: cell for k, cell in r.items() if k not in ("vendor", "device")}
+        for i, r in enumerate(matmul())
+    ]
+    spec = parse_spec(draft_spec(write(tmp_path / "a.csv", rows)))
+    assert spec.log.device == "hardware"
+    assert "device" not in {c.source for c in (*spec.features, *spec.parameters)}
+    spec = parse_spec(draft_spec(write(tmp_path / "b.csv", [r | {"hardware": ""} for r in rows])))
+    assert spec.log.device == "device"
+
+
 @pytest.mark.parametrize("column", ["vendor", "gpu_vendor"])
 @pytest.mark.parametrize(
     ("devices", "said", "vendor"),
