@@ -189,6 +189,8 @@ def _without_empty_tail(
     if not rows[bad]:
         raise LogError("the line is empty", file=path, row=line, hint="delete it")
     hint = f"a cell that holds a {_NAMES[delimiter[0]]} needs quotes" if len(rows[bad]) > width else None
+    if width == 1 and len(rows[bad]) > 1:
+        hint = "the first line is read as the header: delete what stands above the table"
     if text.startswith("#"):
         hint = "the first line is read as the header: delete comments above it"
     said = f"found {len(rows[bad])} cell{'s' * (len(rows[bad]) > 1)}, expected {width} as in the header"

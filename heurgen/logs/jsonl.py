@@ -20,6 +20,8 @@ from heurgen.logs.lines import Ints, LineReader, coded, parts
 
 # An object in an object in an object ...
 MAX_DEPTH = 6
+# Characters of a document that is read as a whole, to say where its rows are.
+MAX_DOCUMENT = 2**26
 # Elements of a list that become columns.
 MAX_LIST = 16
 _PANDAS = 'pandas writes such with to_json(..., orient="records", lines=True)'
@@ -63,6 +65,10 @@ def read_jsonl(path: str, text: str, codes_of: CodesOf) -> Iterator[tuple[Column
             mixed = _mixed(path, listed)
             yield {name: coded(t, codes_of(name)) for name, t in mixed.items()}, [own for own, _ in listed]
         return
+    if (hint := _document_hint(text)) is not None:
+        said = "found one object over several lines, expected one on every line"
+        hint += "; a known tuner's file is read by heurgen import auto"
+        raise LogError(said, file=path, row=1, hint=hint)
     line = 1
     form = _form(text[: text.find("\n") + 1 or len(text)], codes_of)
     for part in parts(text):
@@ -251,7 +257,27 @@ def _list_hint(name: str, value: Sequence[Any]) -> str | None:
     """How rows that stand in a list, or columns that are lists, become rows."""
     if all(isinstance(v, _Pairs) for v in value):
         return f"write its objects a line each: jq -c '.{name}[]'" if re.fullmatch(r"[\w.]+", name) else None
-    return None if any(isinstance(v, list) for v in value) else f"a row is an object: {_PANDAS}"
+    if any(isinstance(v, list) for v in value):
+        return None
+    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", name):
+        return f"if no launch depends on it: jq -c 'del(.{name})'"
+    return f"a row is an object: {_PANDAS}"
+
+
+def _document_hint(text: str) -> str | None:
+    """How the rows in an object over several lines become lines, as benchmarks write them behind their context."""
+    first = text[: text.find("\n") + 1 or len(text)].rstrip()
+    if first.endswith("}") or len(text) > MAX_DOCUMENT:
+        return None
+    try:
+        pairs = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    lists = {k: v for k, v in pairs if type(v) is list and v and all(isinstance(row, _Pairs) for row in v)}
+    if len(lists) == len(pairs) > 1:
+        return "write its objects a line each: jq -c 'to_entries[] | {problem: .key} + .value[]'"
+    key = max(reversed(lists), key=lambda name: len(lists[name]), default="")
+    return _list_hint(key, lists[key]) if key else None
 
 
 def _hint(record: str, line: int) -> str | None:

@@ -122,6 +122,11 @@ BAD = {
         ":2: found 2 cells, expected 3 as in the header "
         "(the first line is read as the header: delete comments above it)",
     ),
+    "context above": (
+        "2026-11-01\nRunning a\nname,b\n1,2\n",
+        ":3: found 2 cells, expected 1 as in the header "
+        "(the first line is read as the header: delete what stands above the table)",
+    ),
     "short row": ("a,b,c\n1,2,3\n1,2\n", ":3: found 2 cells, expected 3 as in the header"),
     "long row": (
         "a,b\n1,2,3\n",

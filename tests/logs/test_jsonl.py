@@ -153,12 +153,38 @@ COLUMNS = {"M": {"0": 1, "1": 2}, "ms": {"0": 0.5, "1": 0.7}}
         ({"gpu": "H200", "runs": [{"M": i} for i in range(2)]}, "(write its objects a line each: jq -c '.runs[]')"),
         ({"a": {"runs.1": [{"M": 1}, {}]}}, "(write its objects a line each: jq -c '.a.runs.1[]')"),
         ({"runs'; rm": [{"M": 1}]}, "expected a list of at most 16 numbers or texts"),
+        ({"stats": {"data": [0.5] * 20}}, "(if no launch depends on it: jq -c 'del(.stats.data)')"),
         ({"M": list(range(20))}, f"(a row is an object: {PANDAS})"),
         (COLUMNS, f"FILE:1: found an object of columns, expected one of a row on every line ({PANDAS})"),
     ],
 )  # fmt: skip
 def test_other_json_is_told_how_to_become_lines(tmp_path: Path, data: Any, message: str) -> None:
     assert refused(tmp_path, json.dumps(data) + "\n", "log.json").endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        ({"context": {"caches": [{}]}, "benchmarks": [{"M": 1}]}, "jq -c '.benchmarks[]'"),
+        ({"meta": {}, "devices": [{"id": 0}], "benchmarks": [{"M": 1}]}, "jq -c '.benchmarks[]'"),
+        ({"1": [{"runtime": 1}], "2": [{"runtime": 2}]}, "jq -c 'to_entries[] | {problem: .key} + .value[]'"),
+    ],
+)
+def test_a_document_is_told_where_its_rows_are(tmp_path: Path, data: Any, hint: str) -> None:
+    """Google Benchmark, pytest-benchmark and nvbench write their rows behind a context, KernelBench by problems."""
+    message = "FILE:1: found one object over several lines, expected one on every line "
+    assert refused(tmp_path, json.dumps(data, indent=2) + "\n", "log.json") == (
+        f"{message}(write its objects a line each: {hint}; a known tuner's file is read by heurgen import auto)"
+    )
+
+
+def test_a_document_of_no_rows_or_too_long_a_one_is_no_json_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = json.dumps({"a": [1], "b": []}, indent=2)
+    assert ":1: this is no JSON line" in refused(tmp_path, lines, "log.json")
+    monkeypatch.setattr(jsonl, "MAX_DOCUMENT", 9)
+    assert ":1: this is no JSON line" in refused(tmp_path, json.dumps({"a": [{}]}, indent=2), "log.json")
 
 
 def test_objects_with_a_key_0_are_rows_where_others_are_none(tmp_path: Path) -> None:
