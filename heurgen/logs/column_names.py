@@ -100,8 +100,10 @@ _RESULT = re.compile(
     r"(peak_|max_)?mem(ory)?(_(usage|used|peak|allocated|use))?|.*_([kmg]i?b)|registers|n_regs|n_spills|spills|regs|shared_bytes|smem_bytes|(achieved_)?occupancy|(.*_)?util(_pct|_percent)?|energy.*|power.*|temperature|clock.*|ms|us|ns|compile.*|time|latency|"
     r"runtime|duration|median|mean|registers_count|(local|private|constant)_memory_size|max(imum)?_work_?group_size"
 )
-# A hardware counter, as Nsight Compute calls them: "smsp__inst_executed.sum".
-_COUNTER = re.compile(r"[a-z0-9]+__\w+\.(sum|avg|min|max|pct|ratio)(\.\w+)?")
+# A hardware counter, as Nsight Compute calls them: "smsp__inst_executed.sum"; and what it notes of a launch.
+_COUNTER = re.compile(
+    r"Grid Size|Process Name|Stream|CC|launch__\w+|[a-z0-9]+__\w+\.(sum|avg|min|max|pct|ratio)(\.\w+)?"
+)
 _UNITS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"num_(seqs|sequences)|batch|batch_size|bs"), "sequences"),
     (re.compile(r".*(seqlen|seq_len|tokens).*"), "tokens"),

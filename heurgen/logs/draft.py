@@ -23,7 +23,16 @@ from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
 from heurgen.logs.numbers import ms_in
 from heurgen.logs.objective import is_unsaid, throughput_beside, unsaid
 from heurgen.logs.roles import POWER, Guess, guesses_of, whole_config
-from heurgen.logs.times import check_aggregates, holds_times, is_of_run, is_repeat, time_column, unit_beside
+from heurgen.logs.times import (
+    check_aggregates,
+    check_unit_row,
+    holds_times,
+    is_of_run,
+    is_repeat,
+    thousands_in,
+    time_column,
+    unit_beside,
+)
 from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
@@ -156,6 +165,8 @@ def _hint(table: Cells, what: str) -> str:
         return "columns are separated by , ; or tab"
     if any(text != text.strip() for texts in table.texts.values() for text in texts):
         return "remove the spaces around the values"
+    if what == "time" and (column := thousands_in(table)) is not None:
+        return f"{quoted(column)} holds commas between thousands: write 1234.5, not 1,234.5"
     if what != "feature":
         winners = "--time NAME; of a table of winners --parameters NAME,..."
         option = winners if what == "time" else "--parameters NAME,..."
@@ -183,6 +194,8 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
             found[key] = column
     if "time" not in found and (time := time_column(table)) is not None:
         found["time"] = time
+    if "time" in found:
+        check_unit_row(table, found["time"])
     others = [c for c in table.texts if c not in found.values()]
     fits = [c for c in others if column_names.is_status(plain(c), table.texts[c])]
     if status := _strictest(table, found.get("status"), fits):

@@ -11,6 +11,8 @@ from heurgen.spec.log_columns import MS, UNIT_WORDS
 _COMMA = re.compile(r"-?[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?")
 # What may be a number with a comma between thousands as well.
 _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
+# A number with commas between thousands, which is no other one.
+THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?")
 _WITH_UNIT = re.compile(rf"({NUMBER.pattern})\s*([A-Za-zµμ]+)")
 
 

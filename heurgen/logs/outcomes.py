@@ -13,7 +13,7 @@ from heurgen.base.errors import quoted
 from heurgen.ir import Value
 from heurgen.logs.cells import ABSENT, Cells, Fault
 from heurgen.logs.coded import Coded, sorted_codes
-from heurgen.logs.numbers import ms_in, numbers
+from heurgen.logs.numbers import THOUSANDS, ms_in, numbers
 from heurgen.spec.kernel_spec import MAX_TIME, MIN_TIME, NUMBER, KernelSpec, number
 
 OK = "ok"
@@ -122,6 +122,8 @@ def _said(cells: Cells, spec: KernelSpec, text: str, row: int) -> tuple[str, str
     hint = "a failure has another status than ok" if has_status else "a failure has a blank time"
     if text != text.strip():
         hint = "remove the spaces around the value"
+    elif THOUSANDS.fullmatch(text) and number(text.replace(",", ".")) is None:
+        hint = "write no commas between thousands"
     elif text.count(",") == 1 and number(text.replace(",", ".")) is not None:
         hint = "write a decimal point"
     elif _WORD.fullmatch(text):

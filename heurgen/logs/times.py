@@ -10,7 +10,7 @@ from heurgen.base.errors import LogError, quoted
 from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
 from heurgen.logs.naming import parents, plain
-from heurgen.logs.numbers import ms_in, numbers
+from heurgen.logs.numbers import THOUSANDS, ms_in, numbers
 from heurgen.spec.log_columns import UNIT_WORDS, Unit, is_throughput, names_time, unit_of
 
 # Times that do not say that they are, where no other column is one.
@@ -80,6 +80,26 @@ def holds_times(texts: list[str]) -> bool:
     """Whether most texts are times or failures: a column called `time` may hold dates, or nothing."""
     said = sum(not t or column_names.is_failure(t.strip().lower()) for t in texts)
     return any(texts) and 2 * (len(_timed(texts)) + said) >= len(texts)
+
+
+def check_unit_row(table: Cells, time: str) -> None:
+    """Refuses a row of units below the header, as Nsight Compute writes one: it would be a failure.
+
+    Raises:
+        LogError: there is one.
+    """
+    for text in table.texts[time]:
+        if (unit := UNIT_WORDS.get(text.strip().lower())) is not None:
+            hint = f'delete the row of units; unit = "{unit}" in [log] says the same'
+            raise _at(table, time, text, f"found the unit {quoted(text)}, expected a time", hint)
+
+
+def thousands_in(table: Cells) -> str | None:
+    """A column that is a time by its name, whose numbers have commas between thousands ("1,234.5")."""
+    return next(
+        (c for c, texts in table.texts.items() if names_time(c) and any(map(THOUSANDS.fullmatch, texts))),
+        None,
+    )
 
 
 def unit_beside(table: Cells, time: str) -> tuple[str, Unit] | None:

@@ -56,6 +56,9 @@ def test_decimal_commas(tmp_path: Path) -> None:
         LogError, match=r"found '1,250', expected a finite time above 0 \(write a decimal point\)"
     ):
         timed(tmp_path, "time_ms", "1,250", "12")
+    for text in ("1,250.5", "1,250,000"):  # Nsight Compute's
+        with pytest.raises(LogError, match=rf"found '{text}', .* \(write no commas between thousands\)"):
+            timed(tmp_path, "time_ms", text, "12")
 
 
 def test_times_that_no_clock_gives_are_told_with_their_bounds(tmp_path: Path) -> None:

@@ -90,3 +90,35 @@ def test_raw_times_are_of_several_launches() -> None:
     ]
     with pytest.raises(LogError, match="no column looks like the time of a measurement"):
         drafted(rows[0], *rows[1:])
+
+
+NCU = "Process Name,Grid Size,CC,device,M,N,BLOCK,gpu__time_duration.sum,launch__registers_per_thread"
+
+
+def ncu(time: str = "{}.5") -> list[str]:
+    """Rows of Nsight Compute's, to which somebody added what was launched."""
+    return [
+        f'python{b % 3},"({m}, {b}, 1)",9.{b % 3},H200,{m},{n},{b},"{time.format(m + b)}",{b + m % 3}'
+        for m, n, b in ROWS
+    ]
+
+
+def test_what_nsight_compute_notes_of_a_launch_is_no_parameter() -> None:
+    spec = drafted(NCU, *ncu())
+    assert spec.log.time == "gpu__time_duration.sum"
+    assert [f.name for f in spec.features] == ["M", "N"]
+    assert [p.name for p in spec.parameters] == ["BLOCK"]
+
+
+def test_a_row_of_units_is_no_failure() -> None:
+    place = r"t.csv:2: column 'gpu__time_duration.sum': found the unit 'us', expected a time"
+    with pytest.raises(LogError, match=place + r' \(delete the row of units; unit = "us" in \[log\]'):
+        drafted(NCU, ",,,,,,,us,register/thread", *ncu())
+
+
+@pytest.mark.parametrize("time", ["1,{:03}.5", "12,345,{:03}", "1,{:03}"])
+def test_commas_between_thousands_are_told(time: str) -> None:
+    with pytest.raises(
+        LogError, match=r"'gpu__time_duration.sum' holds commas between thousands: write 1234.5"
+    ):
+        drafted(NCU, *ncu(time))
