@@ -144,7 +144,7 @@ def _by_card(swept: Swept | None) -> dict[str, Guess]:
 
 
 def _unsaid(table: Cells, log: LogColumns) -> tuple[str, ...]:
-    if log.winners_only or log.objective == "max" or not is_unsaid(table, log.time):
+    if log.winners_only or log.objective == "max" or log.unit is not None or not is_unsaid(table, log.time):
         return ()
     return (unsaid(f"{quoted(log.time)} holds", 'objective = "max"'),)
 
@@ -214,7 +214,7 @@ def _bookkeeping(table: Cells, path: str, said: Said) -> tuple[LogColumns, tuple
         )
     elif "time" in found and (beside := unit_beside(table, log.time)) is not None:
         log = replace(log, unit=beside[1])
-        remarks["unit"] = f"guess: the column {printable(beside[0])} says it; confirm"
+        remarks["unit"] = f"guess: the column {printable(beside[0])} tells it; confirm"
     success = column_names.success_words(plain(log.status), table.texts.get(log.status, ()))
     if {word.lower() for word in success} - {"ok"}:
         log = replace(log, success=success)

@@ -27,6 +27,8 @@ _OF_RUN = frozenset("runtime duration".split())
 _OF_TRIAL = frozenset("time_this_iter_s time_total_s time_since_restore".split())
 # Columns that hold the unit of the times beside them.
 _UNIT_COLUMNS = frozenset("time_unit unit units".split())
+# What stands beside averages in seconds: torch.utils.benchmark's, pytest-benchmark's.
+_IN_SECONDS = ({"number_per_run"}, {"rounds", "ops"})
 
 
 def time_column(table: Cells) -> str | None:
@@ -103,7 +105,7 @@ def thousands_in(table: Cells) -> str | None:
 
 
 def unit_beside(table: Cells, time: str) -> tuple[str, Unit] | None:
-    """A column that holds the unit of the times, as Google Benchmark's does, and this unit.
+    """A column that holds the unit of the times, as Google Benchmark's does, or tells it, and this unit.
 
     Raises:
         LogError: it holds several.
@@ -119,7 +121,9 @@ def unit_beside(table: Cells, time: str) -> tuple[str, Unit] | None:
             said = f"found the unit {quoted(other)}, expected {quoted(first)} as above: one of all times"
             raise _at(table, column, other, said, "convert the times to one unit")
         return column, unit  # type: ignore[return-value]
-    return None
+    names = {plain(c).lower(): c for c in table.texts}
+    beside = (names[min(telling)] for telling in _IN_SECONDS if telling <= names.keys())
+    return next(((c, "s") for c in beside), None) if plain(time).lower() in _MIDDLES else None
 
 
 def check_aggregates(table: Cells) -> None:

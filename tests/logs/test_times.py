@@ -35,6 +35,18 @@ def test_the_unit_that_a_column_says_is_that_of_the_times() -> None:
     assert drafted(GOOGLE.replace("real_time", "real_time_ms"), *google()).log.unit is None
 
 
+@pytest.mark.parametrize(
+    ("own", "unit"),
+    [("number_per_run", "s"), ("rounds,ops", "s"), ("rounds,x", None), ("time_ms,number_per_run", None)],
+)
+def test_averages_of_torch_and_pytest_are_in_seconds(own: str, unit: str | None) -> None:
+    rows = [f"H200,{m},{b},1e-{4 + b // 64},{m + b}.5,{b % 7}" for m, n, b in ROWS if n == 4096]
+    text = "\n".join((f"device,M,BLOCK,median,{own}{',y' if ',' not in own else ''}", *rows, ""))
+    spec, notes = drafted_spec(parse_cells([("t.csv", text)]))
+    assert spec.log.unit == unit
+    assert bool(notes) == (own == "rounds,x")
+
+
 @pytest.mark.parametrize("unit", ["GB", "", "%"])
 def test_other_units_say_nothing_of_the_times(unit: str) -> None:
     assert drafted(GOOGLE, *google(unit)).log.unit is None
