@@ -189,6 +189,8 @@ def _without_empty_tail(
     if not rows[bad]:
         raise LogError("the line is empty", file=path, row=line, hint="delete it")
     hint = f"a cell that holds a {_NAMES[delimiter[0]]} needs quotes" if len(rows[bad]) > width else None
+    if len(rows[bad]) < width and "error_occurred" in text.partition("\n")[0]:
+        hint = "Google Benchmark leaves out the counters of what failed: add a comma for each"
     if width == 1 and len(rows[bad]) > 1:
         hint = "the first line is read as the header: delete what stands above the table"
     if text.startswith("#"):

@@ -122,6 +122,11 @@ BAD = {
         ":2: found 2 cells, expected 3 as in the header "
         "(the first line is read as the header: delete comments above it)",
     ),
+    "failed row of Google Benchmark": (
+        'name,error_occurred,error_message,"M"\na,,,16\nb,true,"x"\n',
+        ":3: found 3 cells, expected 4 as in the header "
+        "(Google Benchmark leaves out the counters of what failed: add a comma for each)",
+    ),
     "context above": (
         "2026-11-01\nRunning a\nname,b\n1,2\n",
         ":3: found 2 cells, expected 1 as in the header "
