@@ -41,6 +41,8 @@ from heurgen.spec.log_columns import LogColumns, is_throughput, unit_of
 
 # "16x1024", "(16, 1024)": the sizes of a problem in one text.
 _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
+# "gemm/M:16/N:4096", "M=16,N=4096": Google Benchmark's and torch.utils.benchmark's, with names.
+_NAMED_SIZES = re.compile(r"(.*[^\w])?[A-Za-z_]\w*[:=][0-9]+([^\w].*)?")
 # "16.0", as pandas writes an int of a column with blanks.
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0+)?")
 # "1,024" and "16": numbers with commas between thousands.
@@ -160,7 +162,9 @@ def _in_objects(what: str, parameters: Sequence[str]) -> str | None:
 
 def _hint(table: Cells, what: str) -> str:
     """What to do where no column looks like `what`."""
-    sizes = [c for c, texts in table.texts.items() if all(map(_SIZES.fullmatch, texts))]
+    sizes = [
+        c for p in (_SIZES, _NAMED_SIZES) for c, texts in table.texts.items() if all(map(p.fullmatch, texts))
+    ]
     if len(table.texts) == 1:
         return "columns are separated by , ; or tab"
     if any(text != text.strip() for texts in table.texts.values() for text in texts):

@@ -113,6 +113,16 @@ def test_more_than_100_sizes_in_a_text_are_told_to_be_split(tmp_path: Path) -> N
         draft_spec(path)
 
 
+@pytest.mark.parametrize("name", ["gemm/M:{}/N:64/real_time", "M={} N=64"])
+def test_sizes_in_a_name_are_told_to_be_split(tmp_path: Path, name: str) -> None:
+    rows = [f"H200,{name.format(m)},{b},{m * b}.5" for m in (1, 2) for b in (16, 32)]
+    (tmp_path / "a.csv").write_text("gpu,name,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    with pytest.raises(
+        LogError, match=r"\('name' holds sizes in a text: write each into a column of its own\)"
+    ):
+        draft_spec(tmp_path / "a.csv")
+
+
 def test_files_named_after_their_problem_are_told_to_say_it_in_a_column(tmp_path: Path) -> None:
     paths = [tmp_path / f"M{m}.csv" for m in (1, 2)]
     for m, path in enumerate(paths):
