@@ -113,14 +113,15 @@ def unit_beside(table: Cells, time: str) -> tuple[str, Unit] | None:
     if unit_of(time) is not None or any(ms_in(text) is not None for text in table.texts[time]):
         return None
     for column in (c for c in table.texts if plain(c).lower() in _UNIT_COLUMNS):
-        units = {t: UNIT_WORDS.get(t.strip().lower()) for t in table.texts[column] if t}
-        if None in units.values() or not units:
+        texts = [text for text in table.texts[column] if text]
+        units = {t: unit for t in texts if (unit := UNIT_WORDS.get(t.strip().lower())) is not None}
+        if not units or len(units) < len(texts):
             continue
         (first, unit), *others = units.items()
         if other := next((t for t, u in others if u != unit), None):
             said = f"found the unit {quoted(other)}, expected {quoted(first)} as above: one of all times"
             raise _at(table, column, other, said, "convert the times to one unit")
-        return column, unit  # type: ignore[return-value]
+        return column, unit
     names = {plain(c).lower(): c for c in table.texts}
     beside = (names[min(telling)] for telling in _IN_SECONDS if telling <= names.keys())
     return next(((c, "s") for c in beside), None) if plain(time).lower() in _MIDDLES else None
