@@ -37,9 +37,19 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
+def begun(cu_ptr, index, target, high, BLOCK_Q: tl.constexpr, IMPLICIT: tl.constexpr):
+    """Of each sequence below `high`: 1 where its first Q block is <= target, else 0."""
+    first = tl.load(cu_ptr + index, mask=index < high, other=0)
+    if IMPLICIT:
+        first = first // BLOCK_Q + index
+    return ((first <= target) & (index < high)).to(tl.int32)
+
+
+@triton.jit
 def find_sequence(cu_ptr, target, num_seqs, BLOCK_Q: tl.constexpr, IMPLICIT: tl.constexpr):
-    """The last sequence whose first Q block is <= target: binary search, then one vector step over 64
-    entries.
+    """The last sequence whose first Q block is <= target: binary search, then one step over 64 entries, two for
+    each thread of a warp. What a warp adds up is known to be the same in all its threads, and so are the loops' ends
+    that follow from it; what several warps do is not with Triton 3.8 and 3.9, which take 9 to 36 registers more.
 
     IMPLICIT: `cu_ptr` holds cumulative query lengths and cu[s] // BLOCK_Q + s stands for the cumulative
     Q-block tensor (an upper bound that needs no extra launch); otherwise it is that tensor (see metadata.py).
@@ -55,11 +65,10 @@ def find_sequence(cu_ptr, target, num_seqs, BLOCK_Q: tl.constexpr, IMPLICIT: tl.
             low = middle
         else:
             high = middle
-    index = low + tl.arange(0, 64)
-    values = tl.load(cu_ptr + index, mask=index < high, other=0)
-    if IMPLICIT:
-        values = values // BLOCK_Q + index
-    return low + tl.sum(((values <= target) & (index < high)).to(tl.int32), 0) - 1
+    index = low + tl.arange(0, 32)
+    count = begun(cu_ptr, index, target, high, BLOCK_Q, IMPLICIT)
+    count += begun(cu_ptr, index + 32, target, high, BLOCK_Q, IMPLICIT)
+    return low + tl.sum(count, 0) - 1
 
 
 @triton.jit

@@ -111,6 +111,13 @@ def test_keys_are_read_ahead_and_sixteen_bytes_at_once(config, shape):
     assert "LDG.E.U16" not in instructions
 
 
+def test_what_all_threads_have_alike_is_known_to_be():
+    """By Triton 3.8 and 3.9 the loops' ends were not: each product's descriptors were moved from registers (R2UR)."""
+    (instructions,) = asked("instructions", "sm_90", [(Config("q_block", 64, 32, 4, 3), {"window": True})])
+    assert "HGMMA" in instructions
+    assert "R2UR" not in instructions
+
+
 def test_words_of_fp8_pages_are_loaded_for_the_matrix_unit():
     """Triton 3.7 to 3.9 brought one of two results of the unpacking there through 2 KB of shared memory more."""
     found = asked(
