@@ -38,8 +38,18 @@ class Device:
 
     @property
     def descriptors(self) -> bool:
-        """Whether tensor descriptors (TMA) exist."""
-        return self.capability is not None and self.capability >= (9, 0)
+        """Whether tensor descriptors (TMA) are used. Blackwell has them, but CUDA's drivers up to 13.1 encode some of
+        less than 128 KB wrongly there, for which Triton 3.6 does nothing: sporadic illegal accesses (triton-lang's
+        pull request 9235), of slices of a fused projection, say.
+        """
+        return self.hopper
+
+    @property
+    def from_registers(self) -> bool:
+        """Whether matrix instructions read their operands from registers alone: before Hopper, and where Triton uses
+        none but Ampere's, on 12.x (RTX 5090) for one. On 9.x and 10.x they read shared memory.
+        """
+        return self.capability is not None and self.capability[0] not in (9, 10)
 
     @property
     def room(self) -> int | None:

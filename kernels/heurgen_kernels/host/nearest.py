@@ -34,7 +34,7 @@ FITTING = (Fit(192, 128, 64, 1, 0), Fit(128, 128, 128, 1, 1), Fit(128, 64, 128, 
 
 
 def adapted(config: Config, call: Call) -> Config:
-    """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `before_hopper`,
+    """The config, or the nearest one that this call and GPU can run: `specialises`, `unspilled`, `in_registers`,
     `fitted`.
     """
     if config.variant == "warp_specialized" and not specialises(config, call):
@@ -47,9 +47,8 @@ def adapted(config: Config, call: Call) -> Config:
 
 
 def for_device(config: Config, device: Device) -> Config:
-    """The config, or what runs in its place on any GPU before Hopper."""
-    old = device.capability is not None and device.capability < (9, 0)
-    return before_hopper(config) if old else config
+    """The config, or what runs in its place on a GPU whose matrix instructions read registers alone."""
+    return in_registers(config) if device.from_registers else config
 
 
 def in_one_launch(config: Config, head_size: int) -> Config:
@@ -81,8 +80,8 @@ def unspilled(config: Config, head_size: int, both: bool, window: bool, softcap:
     return config._replace(BLOCK_M=rows, TILE_SIZE=tile, num_stages=2 if tile == 128 else 3)
 
 
-def before_hopper(config: Config) -> Config:
-    """Blocks that spill without Hopper's matrix instructions: 64 rows and 8 warps for wide tiles."""
+def in_registers(config: Config) -> Config:
+    """Blocks that spill where matrix instructions read registers alone: 64 rows and 8 warps for wide tiles."""
     if config.BLOCK_M < 32 or (config.BLOCK_M <= 64 and config.TILE_SIZE < 64):
         return config
     variant = "q_block" if config.variant == "warp_specialized" else config.variant

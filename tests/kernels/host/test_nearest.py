@@ -8,7 +8,7 @@ import pytest
 import torch
 from heurgen_kernels.config import Config
 from heurgen_kernels.host.hardware import Device
-from heurgen_kernels.host.nearest import adapted, before_hopper, padded, specialises, unspilled
+from heurgen_kernels.host.nearest import adapted, in_registers, padded, specialises, unspilled
 
 from tests.kernels.batches import checked, make_batch, on_meta
 
@@ -29,8 +29,8 @@ FP8 = torch.float8_e4m3fn
         (SPECIALISED, Config("q_block", 64, 64, 8, 2, 4)),
     ],
 )
-def test_before_hopper_blocks_are_those_that_fit(config, expected):
-    assert before_hopper(config) == expected
+def test_blocks_in_registers_are_those_that_fit(config, expected):
+    assert in_registers(config) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_fewer_stages_then_fewer_keys_where_there_is_little_shared_memory(varian
     call = checked(
         {name: on_meta(value) for name, value in batch.items()}, replace(SMALL, shared_memory=166912)
     )
-    assert adapted(Config(variant, *config, 3), call) == before_hopper(Config(variant, *config, 3))
+    assert adapted(Config(variant, *config, 3), call) == in_registers(Config(variant, *config, 3))
 
 
 def test_new_keys_alone_take_no_room_for_fp8_pages_beside_them():
