@@ -1,4 +1,4 @@
-"""Compile a config for a target without a GPU and say whether it fits: shared memory, registers, spills.
+"""Compile a config for a target without a GPU and say whether it fits: shared and tensor memory, registers, spills.
 
 Compiling does not check limits: the compiler accepts 352 KB of shared memory for sm_90 and 128 KB of LDS
 for gfx942.
@@ -37,37 +37,47 @@ from ..host.widen import arguments_of as widening_arguments
 TARGETS = {
     "sm_90": GPUTarget("cuda", 90, 32),
     "sm_80": GPUTarget("cuda", 80, 32),
+    "sm_86": GPUTarget("cuda", 86, 32),
     "sm_89": GPUTarget("cuda", 89, 32),
+    "sm_100": GPUTarget("cuda", 100, 32),
+    "sm_120": GPUTarget("cuda", 120, 32),
     "gfx942": GPUTarget("hip", "gfx942", 64),
     "gfx90a": GPUTarget("hip", "gfx90a", 64),
 }
 # Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute capabilities
-# (227 KB for 9.0, 163 KB for 8.0, 99 KB for 8.9, as for 8.6 and 12.0); AMD CDNA 2 and 3 instruction set guides (64 KB).
+# (227 KB for 9.0 and 10.0, 163 KB for 8.0, 99 KB for 8.6, 8.9 and 12.0); AMD CDNA 2 and 3 instruction set guides (64 KB).
 SHARED_LIMIT = {
-    "sm_90": 227 * 1024, "sm_80": 163 * 1024, "sm_89": 99 * 1024, "gfx942": 65536, "gfx90a": 65536,
+    "sm_90": 227 * 1024, "sm_80": 163 * 1024, "sm_86": 99 * 1024, "sm_89": 99 * 1024, "sm_100": 227 * 1024,
+    "sm_120": 99 * 1024, "gfx942": 65536, "gfx90a": 65536,
 }  # fmt: skip
-# What a launch is told of such a device; the processors are an H200's, an A100's, an L40S's, an MI300X's and an
-# MI250X's die's.
+# Columns of tensor memory, which 10.0 alone has: PTX ISA, tcgen05.
+TENSOR_LIMIT = 512
+# What a launch is told of such a device; the processors are an H200's, an A100's, an RTX 3090's, an L40S's, a B200's,
+# an RTX 5090's, an MI300X's and an MI250X's die's.
 DEVICES = {
     "sm_90": Device("nvidia", (9, 0), 132, "", SHARED_LIMIT["sm_90"]),
     "sm_80": Device("nvidia", (8, 0), 108, "", SHARED_LIMIT["sm_80"]),
+    "sm_86": Device("nvidia", (8, 6), 82, "", SHARED_LIMIT["sm_86"]),
     "sm_89": Device("nvidia", (8, 9), 142, "", SHARED_LIMIT["sm_89"]),
+    "sm_100": Device("nvidia", (10, 0), 148, "", SHARED_LIMIT["sm_100"]),
+    "sm_120": Device("nvidia", (12, 0), 170, "", SHARED_LIMIT["sm_120"]),
     "gfx942": Device("amd", None, 304, "gfx942"),
     "gfx90a": Device("amd", None, 104, "gfx90a"),
 }
 # Registers per thread: 255 for CUDA; 512 vector registers (accumulation registers included) for CDNA.
-REGISTER_LIMIT = {"sm_90": 255, "sm_80": 255, "sm_89": 255, "gfx942": 512, "gfx90a": 512}
+REGISTER_LIMIT = {target: 512 if target.startswith("gfx") else 255 for target in TARGETS}
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What a compiled kernel uses. shared in bytes, registers per thread, spills as the compiler counts
-    them.
+    them, tensor in columns.
     """
 
     shared: int
     registers: int
     spills: int
+    tensor: int = 0
 
     def reason(self, target: str) -> str | None:
         """Why the kernel does not fit the target, or None."""
@@ -75,6 +85,8 @@ class Resources:
             return f"needs {self.shared} bytes of shared memory, {target} has {SHARED_LIMIT[target]}"
         if self.registers > REGISTER_LIMIT[target]:
             return f"needs {self.registers} registers, {target} has {REGISTER_LIMIT[target]}"
+        if self.tensor > TENSOR_LIMIT:
+            return f"needs {self.tensor} columns of tensor memory, {target} has {TENSOR_LIMIT}"
         if self.spills:
             return f"spills {self.spills} registers"
         return None
@@ -282,4 +294,5 @@ def _nvidia_resources(compiled: Any, target: str) -> Resources:
         ).stdout
     registers = max((int(found) for found in re.findall(r"REG:(\d+)", text)), default=0)
     stack = max((int(found) for found in re.findall(r"(?:STACK|LOCAL):(\d+)", text)), default=0)
-    return Resources(compiled.metadata.shared, registers, stack // 4)
+    tensor = getattr(compiled.metadata, "tmem_size", None) or 0
+    return Resources(compiled.metadata.shared, registers, stack // 4, tensor)

@@ -34,7 +34,7 @@ from heurgen_kernels.heuristics import matmul as generated
 from heurgen_kernels.host.bound import aligned
 from heurgen_kernels.tools.fits import DEVICES
 
-TARGETS = {"nvidia": ("sm_90", "sm_80", "sm_89"), "amd": ("gfx942", "gfx90a")}
+TARGETS = {"nvidia": ("sm_90", "sm_80", "sm_89", "sm_100", "sm_120"), "amd": ("gfx942", "gfx90a")}
 ROWS = (1, 2, 16, 17, 33, 64, 65, 100, 128, 129, 300, 1000, 8192)
 WIDTHS = (1, 7, 8, 512, 768, 3000, 4096, 5000, 14336, 28672, 128256)
 SIZES = (1, 7, 8, 24, 63, 64, 100, 768, 2880, 3000, 4096, 14336, 28672)

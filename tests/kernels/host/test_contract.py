@@ -38,7 +38,7 @@ from heurgen_kernels.host.widen import pages_for, widened
 DEVICES = {
     "nvidia": (
         Device("nvidia", (9, 0), 132), Device("nvidia", (8, 0), 108), Device("nvidia", (8, 6), 84, "", 101376),
-        Device("nvidia", (12, 0), 170, "", 101376),
+        Device("nvidia", (10, 0), 148, "", 232448), Device("nvidia", (12, 0), 170, "", 101376),
     ),
     "amd": (Device("amd", None, 304),),
 }  # fmt: skip

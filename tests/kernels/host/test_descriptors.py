@@ -85,7 +85,7 @@ def test_what_has_no_rows(tensor):
     ("device", "config", "more", "expected"),
     [
         (HOPPER, Q_BLOCK, {}, (True, False)),
-        (BLACKWELL, Q_BLOCK, {}, (True, False)),
+        (BLACKWELL, Q_BLOCK, {"fresh": True}, (False, False)),  # whose drivers encode small ones wrongly
         (AMPERE, Q_BLOCK, {}, (False, False)),
         (HOPPER, Config("naive"), {}, (False, False)),
         (HOPPER, Q_BLOCK, {"fresh": True}, (True, True)),

@@ -56,13 +56,15 @@ def test_what_is_no_gpu_is_interpreted(gpus):
 
 
 @pytest.mark.parametrize(
-    ("capability", "hopper", "descriptors"),
-    [(None, False, False), ((8, 0), False, False), ((8, 9), False, False), ((9, 0), True, True), ((10, 0), False, True),
-     ((12, 0), False, True)],
+    ("capability", "hopper", "from_registers"),
+    [(None, False, False), ((7, 5), False, True), ((8, 0), False, True), ((8, 9), False, True), ((9, 0), True, False),
+     ((10, 0), False, False), ((10, 3), False, False), ((11, 0), False, True), ((12, 0), False, True),
+     ((12, 1), False, True)],
 )  # fmt: skip
-def test_what_generations_can(capability, hopper, descriptors):
+def test_what_generations_can(capability, hopper, from_registers):
+    """Descriptors exist on Blackwell, too, see `Device.descriptors`."""
     device = Device("nvidia", capability, 132)
-    assert (device.hopper, device.descriptors) == (hopper, descriptors)
+    assert (device.hopper, device.descriptors, device.from_registers) == (hopper, hopper, from_registers)
 
 
 @pytest.mark.parametrize(

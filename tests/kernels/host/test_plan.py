@@ -8,7 +8,7 @@ import pytest
 import torch
 from heurgen_kernels.config import Config, normalise
 from heurgen_kernels.defaults import GRAPH
-from heurgen_kernels.heuristics import paged_attention
+from heurgen_kernels.heuristics import paged_attention, paged_attention_fp8
 from heurgen_kernels.host.combine import combines
 from heurgen_kernels.host.hardware import Device
 from heurgen_kernels.host.launch import arguments_of, dispatched
@@ -50,6 +50,31 @@ def test_parts_of_a_vector_step_hold_128_registers_a_thread_and_64_with_four_war
     assert reduce_chunk(4 * 128, 2) * 4 * 128 == 128 * 2 * 32
     assert reduce_chunk(4 * 128, 4) * 4 * 128 == 64 * 4 * 32
     assert reduce_chunk(64 * 256, 1) == 1
+
+
+@pytest.mark.parametrize(("more", "fresh"), [
+    ({}, False), ({"page": 128}, True), ({"size": 256}, True), ({"cache": torch.float8_e4m3fn}, False),
+])  # fmt: skip
+@pytest.mark.parametrize("module", [paged_attention, paged_attention_fp8])
+def test_consumer_blackwell_runs_what_ada_does(more, fresh, module):
+    """So that what is compiled for 8.9 says what it takes: 12.x has 99 KB of shared memory, too, and multiplies with
+    the same instructions. Not so 10.x.
+    """
+    given = {"page": 16, "size": 128, "heads": (32, 8), "dtype": torch.bfloat16} | more
+    batch = {key: on_meta(value) for key, value in make_batch([(200, 300)], fresh=fresh, **given).items()}
+    devices = [
+        Device("nvidia", (major, minor), 142, "", 101376) for major, minor in ((8, 9), (12, 0), (10, 0))
+    ]
+    ada, consumer, server = (
+        [
+            (plan.kernel, plan.constants, plan.options)
+            for name, config in vars(module).items()
+            if name.startswith("_CONFIG_")
+            for plan in (make_plan(checked(batch, device), normalise(config)),)
+        ]
+        for device in devices
+    )
+    assert ada == consumer != server
 
 
 def test_a_config_that_the_warp_specialised_kernel_has_not_is_refused():

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ def asked(what: str, target: str, cases: Sequence[tuple[Any, dict[str, Any]]]) -
 
 
 def _numbers(found: fits.Resources, target: str) -> list[Any]:
-    return [*astuple(found), found.reason(target)]
+    return [found.shared, found.registers, found.spills, found.reason(target)]
 
 
 def _attention(config: Any, target: str, shape: dict[str, Any]) -> list[Any]:
