@@ -45,7 +45,8 @@ TARGETS = {
     "gfx90a": GPUTarget("hip", "gfx90a", 64),
 }
 # Bytes of shared memory (LDS) that one block may use: CUDA C++ programming guide, table of compute capabilities
-# (227 KB for 9.0 and 10.0, 163 KB for 8.0, 99 KB for 8.6, 8.9 and 12.0); AMD CDNA 2 and 3 instruction set guides (64 KB).
+# (227 KB for 9.0 and 10.0, 163 KB for 8.0, 99 KB for 8.6, 8.9 and 12.0); AMD CDNA 2 and 3 instruction set guides
+# (64 KB).
 SHARED_LIMIT = {
     "sm_90": 227 * 1024, "sm_80": 163 * 1024, "sm_86": 99 * 1024, "sm_89": 99 * 1024, "sm_100": 227 * 1024,
     "sm_120": 99 * 1024, "gfx942": 65536, "gfx90a": 65536,

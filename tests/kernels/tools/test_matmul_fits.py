@@ -89,16 +89,21 @@ def test_what_is_chosen_for_fp8_weights_fits(target):
     assert unfit(target, cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)) == ""
 
 
-def taken(config, shape):
-    """(what sm_89 launches in the place of a config, the bytes of shared memory that it may take)."""
-    call = meta_product(Shape(**shape), "sm_89")
+def taken(config, shape, target="sm_89"):
+    """(what a target launches in the place of a config, the bytes of shared memory that it may take)."""
+    call = meta_product(Shape(**shape), target)
     launched = adapted(config, call)
     return launched, (launched.num_stages - 1) * step_bytes(launched, call)
 
 
-def apart(found):
-    """Of cases those that sm_89 launches something else for, once each."""
-    return list({(taken(*case)[0], *case[1].items()): case for case in found}.values())
+def apart(found, target):
+    """Of cases those that a target launches something else for, once each."""
+    return list({(taken(*case, target)[0], *case[1].items()): case for case in found}.values())
+
+
+def chosen():
+    found = cases(shipped() + defaults("nvidia", 132))
+    return found + cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)
 
 
 @pytest.mark.slow
@@ -106,13 +111,22 @@ def test_all_that_is_chosen_fits_99_kb():
     """Scales of blocks cost up to four words: of both projections in what stands for warp_specialized's 64 rows and,
     with a bias, in 16 x 64 of two warps; in 32 x 64. K of 4104, counted in eights, costs six in 64 x 64.
     """
-    found = cases(shipped() + defaults("nvidia", 132))
-    found += cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)
-    found = apart(found)[::STEP]
+    found = apart(chosen(), "sm_89")[::STEP]
     for (config, shape), (shared, _, spills, _) in zip(found, asked("product", "sm_89", found), strict=True):
         assert 0 <= shared <= 101376, (config, shape)
         few = 4 if shape.get("scaled") == "block" else 6 if shape.get("K") == 4104 else 0
         assert spills <= few, (config, shape)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ALL, reason="compiled by `make fits`")
+@pytest.mark.parametrize("target", ["sm_86", "sm_100", "sm_120"])
+def test_some_of_what_is_chosen_fits_where_nobody_measured(target):
+    """A few spill two words."""
+    found = apart(chosen(), target)[::16]
+    for (config, shape), (_, _, spills, reason) in zip(found, asked("product", target, found), strict=True):
+        assert spills <= 2, (config, shape)
+        assert reason is None or "spills" in reason, (config, shape)
 
 
 ROOM = [

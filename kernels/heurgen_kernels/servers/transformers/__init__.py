@@ -30,7 +30,7 @@ logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
 NAMES = ("heurgen", PAGED, CONTINUOUS, f"paged|{CONTINUOUS}")
 DTYPES = (torch.float16, torch.bfloat16)
-# Compute capabilities from this one on are measured; bfloat16's matrix products came with it.
+# Kernels are compiled for compute capabilities from this one on; bfloat16's matrix products came with it.
 CAPABILITY = (8, 0)
 # Keywords that change nothing where there is no mask: a server's, and those that Transformers takes for every model.
 SILENT = {

@@ -44,7 +44,7 @@ def why_stock(layer: LayerTraits) -> str | None:
     of sums does, and no result is the same in every batch.
     """
     if layer.capability is None or layer.capability < CAPABILITY:
-        return "CUDA GPUs of compute capability 8.0 and above alone are measured"
+        return "CUDA GPUs of compute capability 8.0 and above alone are supported"
     if layer.attn_type not in LAYERS:
         return f"layers of type {layer.attn_type} have no pages"
     if not (16 <= layer.head_size <= 256 and layer.head_size % 8 == 0):
