@@ -14,8 +14,10 @@ from .host.launch import launch
 from .host.metadata import Metadata, check_metadata
 from .host.select import choose, choose_segments
 from .inference import check_inference
+from .untraced import untraced
 
 
+@untraced("paged_attention")
 def paged_attention(
     q: torch.Tensor,
     key_cache: torch.Tensor,
@@ -128,6 +130,7 @@ def paged_attention(
     return launch(call, config)
 
 
+@untraced("paged_attention")
 def unified_attention(
     q: torch.Tensor,
     k: torch.Tensor,

@@ -8,6 +8,7 @@ import pytest
 import torch
 from heurgen_kernels import matmul, ops, paged_attention
 from heurgen_kernels.config import Config
+from torch.autograd import forward_ad
 
 from tests.kernels.batches import make_batch
 
@@ -59,3 +60,19 @@ def test_the_custom_ops_say_so_in_the_backward_pass(device):
         assert out.requires_grad
         with pytest.raises(RuntimeError, match="no autograd formula was registered"):
             out.sum().backward()
+
+
+def test_tangents_of_forward_mode_are_refused(device):
+    """They were lost: the result had none."""
+    x = torch.ones(16, 16, dtype=torch.float16, device=device)
+    batch = make_batch([(1, 5)], device=device)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        for call in (matmul, torch.ops.heurgen.matmul):
+            with pytest.raises(
+                ValueError, match=r"^x has a tangent, and matmul computes none: give it the primal"
+            ):
+                call(dual, x)
+            assert (call(forward_ad.unpack_dual(dual).primal, x) == 16).all()
+        with pytest.raises(ValueError, match=r"^q has a tangent, and paged_attention computes none"):
+            paged_attention(**batch | {"q": forward_ad.make_dual(batch["q"], batch["q"])})

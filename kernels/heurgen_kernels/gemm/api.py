@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..inference import check_inference
+from ..untraced import untraced
 from .apart import check_apart
 from .call import Product, check, check_tensors, flattened, result_shape
 from .config import normalise
@@ -14,6 +15,7 @@ from .launch import launch
 from .select import choose
 
 
+@untraced("matmul")
 def matmul(
     x: torch.Tensor,
     w: torch.Tensor,

@@ -82,15 +82,25 @@ def check(call: Product, device: Device | None = None) -> None:
         None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
         None if scale is None else (scale.shape, scale.stride(), scale.dtype, scale.device),
     )  # fmt: skip
-    layout = _good.get(signature)
+    try:
+        layout = _good.get(signature)
+    except TypeError:  # sizes that are traced have no hash
+        check_placed(call)
+        raise
     if layout is None:
         check_operands(x, weight, call.gated)
         check_rest(call)
         check_scale(weight, scale)
         if device is None:
-            check_memory(x.device)
+            check_placed(call)
         layout = _good.keep(signature, layout_of(call, device))
     call.layout = layout
+
+
+def check_placed(call: Product) -> None:
+    check_memory(
+        x=call.x, w=call.weight, bias=call.bias, residual=call.residual, out=call.out, w_scale=call.scale
+    )
 
 
 def flattened(

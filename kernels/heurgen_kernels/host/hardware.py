@@ -97,12 +97,25 @@ def device_of(device: torch.device) -> Device:
     return found
 
 
-def check_memory(place: torch.device) -> None:
+def check_memory(**tensors: torch.Tensor | None) -> None:
     """ValueError for tensors without memory: a kernel would be given address 0."""
-    if place.type == "meta":
+    for name, tensor in tensors.items():
+        if tensor is None or address_of(tensor) or not tensor.numel():
+            continue
+        found = "tensors are on meta," if tensor.is_meta else f"{name} is a {type(tensor).__name__}"
         raise ValueError(
-            "tensors are on meta, without memory; where shapes are traced call torch.ops.heurgen's ops"
+            f"{found} without memory; expected plain tensors, and where shapes are traced torch.ops.heurgen's ops"
         )
+
+
+def address_of(tensor: torch.Tensor) -> int:
+    """0 of what has no memory: tensors that are traced, that wrap others, or whose storage was freed."""
+    if type(tensor).__name__ == "FakeTensor":  # which warns
+        return 0
+    try:
+        return int(tensor.data_ptr())
+    except RuntimeError:
+        return 0
 
 
 def on_device(place: torch.device) -> AbstractContextManager[object]:

@@ -41,16 +41,19 @@ def check(call: Call, device: Device | None = None) -> None:
     """
     try:
         signature: tuple[Any, ...] = signature_of(call)
+        if device is not None:
+            signature = (device, *signature)
+        layout = _good.get(signature)
     except AttributeError:
         check_tensors(call)
         raise
-    if device is not None:
-        signature = (device, *signature)
-    layout = _good.get(signature)
+    except TypeError:  # sizes that are traced have no hash
+        check_memory(**named(call))
+        raise
     if layout is None:
         check_all(call)
         if device is None:
-            check_memory(call.q.device)
+            check_memory(**named(call))
         check_fp8(device or device_of(call.q.device), q=call.q, key_cache=call.k, out=call.out)
         layout = _good.keep(signature, layout_of(call, device))
     else:

@@ -4,6 +4,7 @@ import heurgen_kernels.ops  # noqa: F401  registers torch.ops.heurgen.matmul
 import numpy as np
 import pytest
 import torch
+from heurgen_kernels.caches import forget
 from heurgen_kernels.gemm.api import matmul
 from heurgen_kernels.gemm.call import Product, check
 from heurgen_kernels.gemm.config import Config
@@ -11,6 +12,7 @@ from heurgen_kernels.gemm.launch import launch
 from heurgen_kernels.gemm.plan import adapted, share
 from heurgen_kernels.host import scratch
 from heurgen_kernels.host.hardware import Device
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.kernels.products import error, right
 
@@ -288,3 +290,38 @@ WRONG = [
 def test_what_is_wrong_is_said_before_a_launch(wrong, message):
     with pytest.raises(ValueError, match=message):
         wrong(draw(4, 32), draw(16, 32, seed=1))
+
+
+class Wrapped(torch.Tensor):
+    """As libraries quantise a weight in place: its shape, strides and type say what it was."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        layout = {"strides": inner.stride(), "dtype": inner.dtype, "device": inner.device}
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, **layout)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+
+def freed(w):
+    """As sharded training leaves a parameter between its layer's calls."""
+    w.untyped_storage().resize_(0)
+    return torch.nn.Parameter(w, requires_grad=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "lose"),
+    [("Wrapped", Wrapped), ("Parameter", freed), ("FakeTensor", lambda w: FakeTensorMode().from_tensor(w))],
+)
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+def test_weights_without_memory_are_refused(device, name, lose, known):
+    """Their address is 0, which ends the process on a GPU."""
+    x, w = draw(5, 48, seed=3).to(device), draw(16, 48, seed=4).to(device)
+    forget()
+    if known:
+        matmul(x, w)
+    said = rf"^w is a {name} without memory; expected plain tensors, and where shapes are traced torch.ops"
+    with pytest.raises(ValueError, match=said):
+        matmul(x, lose(w))

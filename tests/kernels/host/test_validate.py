@@ -10,6 +10,7 @@ import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.host import validate
 from heurgen_kernels.host.hardware import INTERPRETER, Device
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.kernels.batches import LIMITS, checked, config, error_of, make_batch, on_meta
 
@@ -311,6 +312,11 @@ def test_tensors_without_memory_are_refused():
     batch = {name: on_meta(value) for name, value in make_batch([(1, 21)]).items()}
     with pytest.raises(ValueError, match=r"^tensors are on meta, without memory"):
         paged_attention(**batch)
+    batch, fake = make_batch([(1, 23)]), FakeTensorMode()
+    with pytest.raises(
+        ValueError, match=r"^key_cache is a FakeTensor without memory; expected plain tensors"
+    ):
+        paged_attention(**batch | {"key_cache": fake.from_tensor(batch["key_cache"])})
 
 
 def test_devices(device):
