@@ -2,7 +2,7 @@
 torch.compile(fullgraph=True) works.
 
 Importing this module registers the ops. Attention's takes the features of inference servers; configs and
-heuristics are chosen inside it, so nothing of the choice is traced.
+heuristics are chosen inside it, so nothing of the choice is traced. They have no backward.
 """
 
 from __future__ import annotations

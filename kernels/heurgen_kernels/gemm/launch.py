@@ -61,10 +61,8 @@ def launch(call: Product, config: Config) -> torch.Tensor:
         return call.out
     addresses = addresses_of(call)
     x, weight, bias, residual, out, scale = addresses
-    if not (
-        x and weight
-    ):  # wrapped or freed since such a signature was found good: kernels would read address 0
-        check_placed(call)
+    if not (x and weight) and layout.place.type != "meta":  # where tools and tests lay launches out
+        check_placed(call)  # a weight that was wrapped or freed since its signature was found good
     in_lines = layout.rows < LEAST_ROWS or x & 127 == 0
     even = not (x | weight | bias | residual | out | scale) & 15 or aligned(addresses)
     asked = (config, id(layout), even, in_lines)
