@@ -16,7 +16,7 @@ def check_inference(name: str, **tensors: torch.Tensor | None) -> None:
                 f"{argument} requires a gradient, and {name} computes none: call it under torch.no_grad() or "
                 f"torch.inference_mode(), or give it {argument}.detach()"
             )
-    if forward_ad._current_level < 0:
+    if getattr(forward_ad, "_current_level", -1) < 0:  # torch's own name
         return
     for argument, tensor in tensors.items():
         if isinstance(tensor, torch.Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:

@@ -12,6 +12,7 @@ import torch
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.config import Config
 from heurgen_kernels.defaults import GRAPH
+from heurgen_kernels.host import scratch
 from heurgen_kernels.host.segments import with_segments
 
 from tests.kernels.batches import (
@@ -358,6 +359,31 @@ def test_torch_compile(gpu):
 
     compiled = torch.compile(model, fullgraph=True)
     assert torch.allclose(compiled(call[0]), model(call[0]), atol=2e-2)
+
+
+def test_graphs_of_torch_compile(gpu, monkeypatch):
+    """Mode "reduce-overhead" refuses what a step keeps in its graphs' memory: counters that its first steps make."""
+    from heurgen_kernels import ops
+
+    for name in ("_counters", "_arenas"):
+        monkeypatch.setattr(scratch, name, {})
+    call = ops.positional(clean(make_batch([(1, 3000)] * 4, (32, 8), 128, dtype=torch.bfloat16, device=gpu)))
+    weight = torch.randn(1536, 9216, dtype=torch.bfloat16, device=gpu)
+
+    def model(q, x):
+        return torch.ops.heurgen.paged_attention(q * 2, *call[1:]), torch.ops.heurgen.matmul(x + 1, weight)
+
+    x = torch.randn(64, 9216, dtype=torch.bfloat16, device=gpu)
+    expected = model(call[0], x)
+    for name in ("_counters", "_arenas"):
+        monkeypatch.setattr(scratch, name, {})
+    compiled = torch.compile(model, mode="reduce-overhead", fullgraph=True)
+    for _ in range(4):
+        torch.compiler.cudagraph_mark_step_begin()
+        for got, want in zip(compiled(call[0], x), expected, strict=True):
+            assert torch.allclose(got, want, rtol=2e-2, atol=2e-2)
+    assert scratch._counters
+    torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("fresh", [False, True])

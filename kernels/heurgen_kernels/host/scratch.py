@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -37,15 +38,29 @@ def counters(device: torch.device, stream: int, count: int, lane: int = 0) -> to
     if found is None or found.size < count:
         # one that is outgrown is freed in the order of its stream
         size = max(COUNTERS, count)
-        found = _counters[device, stream, lane] = Arena(
-            torch.zeros(size, dtype=torch.int32, device=device), size
-        )
+        found = _counters[device, stream, lane] = Arena(kept_zeros(device, size), size)
     arenas = _arenas.setdefault(device, [])  # never freed: graphs may hold any of them
     room = arenas[-1].size - arenas[-1].used if arenas else 0
     if room < max(COUNTERS // 2, count):
         size = max(COUNTERS, 2 * count)
-        arenas.append(Arena(torch.zeros(size, dtype=torch.int32, device=device), size))
+        arenas.append(Arena(kept_zeros(device, size), size))
     return found.zeros
+
+
+def kept_zeros(device: torch.device, size: int) -> torch.Tensor:
+    """Zeros that outlive a graph's pool, ready on the current stream. A thread of its own allocates them: what the
+    thread of torch.compile's "reduce-overhead" does lies in the pool of its graphs, which refuse what is kept there.
+    """
+    if device.type != "cuda":
+        return torch.zeros(size, dtype=torch.int32, device=device)
+    stream = torch.cuda.current_stream(device)
+
+    def allocate() -> torch.Tensor:
+        with torch.cuda.stream(stream):
+            return torch.zeros(size, dtype=torch.int32, device=device)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(allocate).result()
 
 
 def recorded_counters(device: torch.device, count: int) -> torch.Tensor:
