@@ -165,16 +165,16 @@ def test_prompts_have_room_in_tensor_memory_and_no_instruction_of_hopper_alone()
 @pytest.mark.parametrize(
     ("target", "module"), [("sm_90", paged_attention_fp8), ("gfx942", paged_attention_amd)]
 )
-def test_fp8_caches_fit_but_for_two_words(target, module):
-    """CDNA 3 has numbers of its own; sm_80 and CDNA 2 (where LLVM gives up) have none. Two words: blocks of 64 rows and
-    32 keys, see `plan.register_cap`. warp_specialized runs the kernel of a 16-bit cache.
+def test_fp8_caches_fit_but_for_four_words(target, module):
+    """CDNA 3 has numbers of its own; sm_80 and CDNA 2 (where LLVM gives up) have none. Four words: blocks of 64 rows
+    and 32 keys, see `plan.register_cap`. warp_specialized runs the kernel of a 16-bit cache.
     """
     configs = [config for config in configs_of(module) if config.variant != "warp_specialized"]
     found = [(config, shape) for config, shape in cases(configs, fp8=True) if not shape["fresh"]]
     results = asked("attention", target, found)
     for (config, _), (shared, _, spills, reason) in zip(found, results, strict=True):
         assert shared > 0
-        few = (config.BLOCK_M, config.TILE_SIZE) == (64, 32) and 0 < spills <= 2
+        few = (config.BLOCK_M, config.TILE_SIZE) == (64, 32) and 0 < spills <= 4
         assert few or reason is None, (config, reason)
 
 
