@@ -294,7 +294,10 @@ def test_recorded_decodes_that_write_new_tokens_fit(target):
 
 def test_what_does_not_fit_says_why():
     wide = Config("q_block", 16, 128, 4, 8), {"page_size": 128}
-    dropped = Config("q_block", 32, 256, 4, 1), {"fresh": True, "window": True}  # a published winner, see heurgen.toml
+    dropped = (
+        Config("q_block", 32, 256, 4, 1),
+        {"fresh": True, "window": True},
+    )  # a published winner, see heurgen.toml
     ((_, _, _, reason),) = asked("attention", "sm_90", [wide])
     assert reason is not None
     assert "bytes of shared memory, sm_90 has 232448" in reason
