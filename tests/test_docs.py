@@ -13,7 +13,7 @@ import pytest
 
 from heurgen.cli import main
 from heurgen.cli.help import topics
-from heurgen.ship.project import _KEYS as PROJECT_KEYS
+from heurgen.ship.project_file import _KEYS as PROJECT_KEYS
 from heurgen.spec.kernel_spec import _FEATURE_KEYS as FEATURE_KEYS
 from heurgen.spec.kernel_spec import _PARAMETER_KEYS as PARAMETER_KEYS
 from heurgen.spec.kernel_spec import parse_spec

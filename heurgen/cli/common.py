@@ -204,10 +204,11 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: None
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(escape(printable(what)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -22,6 +22,7 @@ from heurgen.cli.common import (
     output_option,
     path_argument,
     print_json,
+    progress,
     say,
     write,
 )
@@ -152,12 +153,12 @@ def build(project: str, as_json: bool) -> None:
     """Make every model and module that the project file names; unchanged files are not touched."""
     from heurgen.base.text import summary_tables
     from heurgen.ship.project import build as run
-    from heurgen.ship.project import read_project
+    from heurgen.ship.project_file import read_project
     from heurgen.ship.proofs import left_behind
 
     groups: dict[str, Summary] = {}
     left = left_behind(Path(project), [heuristic.model for heuristic in read_project(project)])
-    built = run(project)
+    built = run(project, progress)
     note(f"{file} is of no heuristic any more, and stays: delete it and its module" for file in left)
     if as_json:
         note(text for made, _ in built for text in (*made.notes, *_warnings(made)))
@@ -208,10 +209,10 @@ def check(project: str, retrain: bool, stale: bool, as_json: bool) -> None:
     What heurgen.lock proves current (same logs, spec, options, version) is rendered and compared, not trained.
     """
     from heurgen.ship.project import check as run
-    from heurgen.ship.project import read_project
+    from heurgen.ship.project_file import read_project
     from heurgen.ship.stale import stale as versions
 
-    findings, notes = run(project, retrain)
+    findings, notes = run(project, retrain, progress)
     notes = [*notes, *(versions(read_project(project)) if stale else ())]
     note(notes)
     if as_json:

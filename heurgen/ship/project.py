@@ -1,20 +1,20 @@
-"""The project file heurgen.toml: which logs give which shipped model and module; `build` and `check`."""
+"""`heurgen build` and `heurgen check`: the models and modules that a project file names."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from heurgen.base.errors import HeurgenError, LogError, ModelError, SpecError, UsageError, quoted
+from heurgen.base.errors import HeurgenError, LogError, ModelError, SpecError, quoted
 from heurgen.base.reading import read_text
-from heurgen.base.toml import Table, read_toml
-from heurgen.base.writing import check_outputs, check_parents, is_special, write_all
+from heurgen.base.writing import check_parents, write_all
 from heurgen.ir import HeuristicModule, schema
-from heurgen.logs.importers.declared import Declared, import_declared, read_declared
+from heurgen.logs.importers.declared import import_declared
+from heurgen.ship.project_file import PROJECT_FILE, Heuristic, read_project
 from heurgen.ship.proofs import (
     Proof,
     inputs_hash,
@@ -29,10 +29,8 @@ from heurgen.ship.proofs import (
 if TYPE_CHECKING:
     from heurgen.audit.score import Score
     from heurgen.logs.tuning_log import TuningLog
-    from heurgen.ship.training import GroupBy
     from heurgen.spec.kernel_spec import KernelSpec
 
-PROJECT_FILE = "heurgen.toml"
 COMMAND = f"heurgen build {PROJECT_FILE}"
 _LINE_ENDS = (
     "git turned them into those of Windows? Say `* text=auto eol=lf` in .gitattributes, and run heurgen build"
@@ -43,34 +41,12 @@ _UNMADE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Heuristic:
-    """One `[[heuristic]]`: paths (made relative to the project file) and how to train.
+# What is trained, to a context whose value is told the steps: (done, total).
+Watch = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
-    `external`: the logs come from elsewhere and may be absent; `log_hash` ("" where none is recorded) tells
-    whether others lie in their place. `note` enters the provenance. `dejavu`: the logs are triton-dejavu
-    caches. `options` are fields of `FitOptions`.
-    With a `vendor` the module holds Triton functions of its `parameters` (all but floats, where empty).
-    """
 
-    logs: tuple[Path, ...]
-    spec: Path
-    model: Path
-    module: Path
-    external: bool
-    cards: tuple[Path, ...]
-    group_by: GroupBy
-    log_hash: str
-    note: str
-    dejavu: Declared | None
-    options: Mapping[str, Any]
-    vendor: str | None = None
-    parameters: tuple[str, ...] = ()
-
-    @property
-    def unseen(self) -> tuple[Path, ...]:
-        """The external logs that are absent."""
-        return tuple(path for path in self.logs if self.external and not path.exists())
+def unwatched(_what: str) -> AbstractContextManager[Callable[[int, int], None]]:
+    return nullcontext(lambda done, total: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,133 +67,10 @@ class Made:
     proved: bool = False
 
 
-# --- reading the project file -----------------------------------------------------------------------------
-
-_KEYS = (
-    "logs", "spec", "model", "module", "cards", "external", "log_hash", "note", "group_by", "dejavu", "strategy",
-    "max_depth", "max_leaves", "max_configs", "prefer", "tail", "shortlist", "target", "vendor", "parameters",
-)  # fmt: skip
-
-
-def read_project(path: str | Path) -> tuple[Heuristic, ...]:
-    """Read a project file.
-
-    Raises:
-        SpecError: it cannot be read, or an entry is not as described; names the file and the key.
-    """
-    path = Path(path)
-    if not path.exists() or path.is_dir():
-        why = "Is a directory" if path.exists() else "No such file or directory"
-        hint = "name the project file, or run in its folder"
-        raise SpecError(f"cannot be read: {why}", file=path, hint=hint)
-    top = read_toml(path)
-    top.only("heuristic")
-    entries = top.tables("heuristic")
-    if not entries:
-        raise top.error("has no [[heuristic]]")
-    heuristics = tuple(_read_heuristic(entry, path.parent) for entry in entries)
-    _check_outputs(heuristics, path)
-    return heuristics
-
-
-def _read_heuristic(entry: Table, folder: Path) -> Heuristic:
-    entry.only(*_KEYS)
-    expected = '"auto", "vendor" or "device"'
-    group_by = entry.text("group_by", "auto", expected=expected)
-    if group_by not in ("auto", "vendor", "device"):
-        raise entry.wrong("group_by", expected)
-    vendor, parameters = _read_triton(entry)
-    return Heuristic(
-        logs=_paths(entry, "logs", folder, needed=True),
-        spec=folder / _path(entry, "spec"),
-        model=_output(entry, "model", folder),
-        module=_output(entry, "module", folder),
-        external=entry.flag("external", False),
-        cards=_paths(entry, "cards", folder),
-        group_by=group_by,  # type: ignore[arg-type]
-        log_hash=_line(entry, "log_hash"),
-        note=_line(entry, "note"),
-        dejavu=read_declared(entry.table("dejavu")) if "dejavu" in entry else None,
-        options=_read_options(entry),
-        vendor=vendor,
-        parameters=parameters,
-    )
-
-
-def _read_options(entry: Table) -> dict[str, Any]:
-    from heurgen.trees import FitOptions
-
-    options: dict[str, Any] = {key: entry.text(key) for key in ("strategy", "prefer") if key in entry}
-    numbers = ("max_depth", "max_leaves", "max_configs", "shortlist")
-    options |= {key: entry.integer(key) for key in numbers if key in entry}
-    options |= {"tail": entry.number("tail")} if "tail" in entry else {}
-    for key, value in options.items():
-        try:
-            FitOptions(**{key: value})
-        except UsageError as error:
-            raise entry.error(error.message, key, error.hint) from error
-    return options
-
-
-def _read_triton(entry: Table) -> tuple[str | None, tuple[str, ...]]:
-    """The vendor and the parameters of a Triton module, as `heurgen emit` takes them; (None, ()) for Python."""
-    target = entry.text("target", "python", expected='"python" or "triton"')
-    if target not in ("python", "triton"):
-        raise entry.wrong("target", '"python" or "triton"')
-    if target == "python":
-        for key in ("vendor", "parameters"):
-            if key in entry:
-                raise entry.wrong(key, 'none without target = "triton"')
-        return None, ()
-    vendor = entry.text("vendor", expected="the vendor of the Triton functions")
-    return vendor, entry.texts("parameters", (), expected="a list of parameters")
-
-
-def _path(entry: Table, key: str) -> str:
-    found = entry.text(key, expected="a path")
-    if not found or not found.isprintable():
-        raise entry.wrong(key, "a path")
-    return found
-
-
-def _output(entry: Table, key: str, folder: Path) -> Path:
-    """`check` reads it: a device never ends, and a pipe waits."""
-    path = folder / _path(entry, key)
-    if is_special(path):
-        raise entry.wrong(key, "a file, no device or pipe")
-    return path
-
-
-def _paths(entry: Table, key: str, folder: Path, needed: bool = False) -> tuple[Path, ...]:
-    found = entry.texts(key, expected="a list of paths") if needed or key in entry else ()
-    if any(not x or not x.isprintable() for x in found) or (needed and not found):
-        raise entry.wrong(key, "a list of paths")
-    return tuple(folder / x for x in found)
-
-
-def _line(entry: Table, key: str) -> str:
-    found = entry.text(key, "", expected="a line of text")
-    if found and not found.isprintable():
-        raise entry.wrong(key, "a line of text")
-    return found
-
-
-def _check_outputs(heuristics: tuple[Heuristic, ...], file: Path) -> None:
-    """No model and no module is an input of any heuristic, nor another output, nor a folder."""
-    inputs = [file, *(p for h in heuristics for p in (*h.logs, h.spec, *h.cards))]
-    try:
-        check_outputs([lock_path(file), *(p for h in heuristics for p in (h.model, h.module))], inputs)
-    except HeurgenError as error:
-        raise SpecError(f"{error.file}: {error.message}", file=file, hint=error.hint) from error
-
-
-# --- build and check --------------------------------------------------------------------------------------
-
-
-def make(heuristic: Heuristic, proof: Proof | None = None) -> Made:
+def make(heuristic: Heuristic, proof: Proof | None = None, watch: Watch = unwatched) -> Made:
     """Train and render one heuristic; from its shipped model where the logs are external and absent.
 
-    It is not trained where `proof` has its inputs and the shipped model's text.
+    It is not trained where `proof` has its inputs and the shipped model's text. `watch` is asked where it is.
 
     Raises:
         HeurgenError: logs, spec or options are bad; the logs are not those of `log_hash`.
@@ -247,9 +100,18 @@ def make(heuristic: Heuristic, proof: Proof | None = None) -> Made:
     also = {"group_by": heuristic.group_by, "note": heuristic.note, "tools": tools, "devices": facts}
     inputs = inputs_hash(log.content_hash, spec, {**asdict(options), **also})
     shipped = _proved(heuristic, proof) if proof and proof.inputs == inputs else None
-    module = shipped or from_tables(
-        tables, log, spec, options=options, group_by=heuristic.group_by, tools=tools, devices=devices
-    )
+    if shipped is not None:
+        module = shipped
+    else:
+        with watch(f"training {heuristic.model.name}") as tell:
+            module = from_tables(
+                *(tables, log, spec),
+                options=options,
+                group_by=heuristic.group_by,
+                tools=tools,
+                devices=devices,
+                progress=tell,
+            )
     if heuristic.note:
         module = replace(module, provenance={**module.provenance, "note": heuristic.note})
     replayed = score(module, [t for t in tables if t.device_name is None])
@@ -320,30 +182,39 @@ def _read_log(heuristic: Heuristic, spec: KernelSpec) -> TuningLog:
     return log
 
 
-def build(
-    path: str | Path, progress: Callable[[str], None] = lambda _: None
-) -> list[tuple[Made, dict[Path, bool]]]:
+def build(path: str | Path, watch: Watch = unwatched) -> list[tuple[Made, dict[Path, bool]]]:
     """Make every heuristic, then write what changed. Per heuristic: path -> whether it was written.
 
     Raises:
         HeurgenError: nothing was written.
+        KeyboardInterrupt: Ctrl-C; what was made until then is written, and proved to the next build.
     """
     path = Path(path)
     heuristics, proofs = read_project(path), read_proofs(path)
     check_parents(file for h in heuristics for file in (h.model, h.module))
-    made = []
-    for heuristic in heuristics:
-        progress(f"{heuristic.model}")
-        with _named(heuristic):
-            made.append(make(heuristic, proofs.get(model_key(heuristic.model, path))))
+    made: list[Made] = []
+    try:
+        for heuristic in heuristics:
+            with _named(heuristic):
+                made.append(make(heuristic, proofs.get(model_key(heuristic.model, path)), watch))
+    except KeyboardInterrupt:
+        _write(path, heuristics, proofs, made)
+        raise
+    written = _write(path, heuristics, proofs, made)
+    return [(m, {file: written[file] for file, _ in _texts(m)}) for m in made]
+
+
+def _write(
+    path: Path, heuristics: Iterable[Heuristic], proofs: dict[str, Proof], made: Iterable[Made]
+) -> dict[Path, bool]:
+    """Models, modules and the lock, which keeps `proofs` of these heuristics: path -> whether it was written."""
     names = {model_key(h.model, path) for h in heuristics}
-    proofs = {name: proof for name, proof in proofs.items() if name in names}
-    proofs |= {
+    kept = {name: proof for name, proof in proofs.items() if name in names}
+    kept |= {
         model_key(m.heuristic.model, path): Proof(m.inputs, text_hash(m.model_text)) for m in made if m.inputs
     }
     texts = {file: text for m in made for file, text in _texts(m)}
-    written = write_all({**texts, lock_path(path): lock_text(proofs)})
-    return [(m, {file: written[file] for file, _ in _texts(m)}) for m in made]
+    return write_all({**texts, lock_path(path): lock_text(kept)})
 
 
 @contextmanager
@@ -369,10 +240,10 @@ class Drift:
     diff: str = ""
 
 
-def check(path: str | Path, retrain: bool = False) -> tuple[list[Drift], list[str]]:
+def check(path: str | Path, retrain: bool = False, watch: Watch = unwatched) -> tuple[list[Drift], list[str]]:
     """Findings and notes over everything that the project file names; writes nothing.
 
-    With `retrain`, what the lock proves current is trained too.
+    With `retrain`, what the lock proves current is trained too. `watch` is asked for what is trained.
 
     Raises:
         HeurgenError: logs, specs or the project file are bad.
@@ -384,7 +255,7 @@ def check(path: str | Path, retrain: bool = False) -> tuple[list[Drift], list[st
     for heuristic in heuristics:
         try:
             with _named(heuristic):
-                made = make(heuristic, proofs.get(model_key(heuristic.model, Path(path))))
+                made = make(heuristic, proofs.get(model_key(heuristic.model, Path(path))), watch)
         except ModelError as error:
             if not heuristic.unseen:
                 raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from heurgen.logs.card import read_tools
 
 if TYPE_CHECKING:
-    from heurgen.ship.project import Heuristic
+    from heurgen.ship.project_file import Heuristic
 
 # What a kernel's times depend on. The card's torch may name its build: 2.11.0+cu130.
 _PACKAGES = ("triton", "torch")

@@ -26,7 +26,7 @@ from heurgen.logs.tuning_log import read_logs
 from heurgen.logs.validation import report, validate
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
-from heurgen.ship.project import read_project
+from heurgen.ship.project_file import read_project
 from heurgen.ship.proofs import Proof, lock_text, read_proofs
 from heurgen.spec.kernel_spec import KernelSpec, read_spec
 from heurgen.tune.constraints import parse

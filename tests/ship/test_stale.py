@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from heurgen.cli import main
 from heurgen.ship import stale as module
-from heurgen.ship.project import read_project
+from heurgen.ship.project_file import read_project
 from heurgen.ship.stale import installed, stale
 
 ROOT = Path(__file__).parents[2]

@@ -25,7 +25,7 @@ from heurgen_kernels.tools.static_tunable import Forced, tunable
 
 from heurgen import ir
 from heurgen.ir.schema import read_model
-from heurgen.ship.project import read_project
+from heurgen.ship.project_file import read_project
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.run import TuneOptions, run_tune
 from heurgen.tune.workloads import read_workload
