@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from heurgen._version import __version__
-from heurgen.cli import audit, help, imports, learn, logs, record, ship, tune
+from heurgen.cli import advise, audit, help, imports, learn, logs, record, ship, tune
 from heurgen.cli.common import CONTEXT, Group
 
 SECTIONS = (
@@ -30,6 +30,6 @@ def main() -> None:
 
 assert isinstance(main, Group)
 main.sections = SECTIONS
-for _module in (logs, imports, learn, ship, audit, tune, record, help):
+for _module in (logs, imports, learn, ship, audit, advise, tune, record, help):
     for _command in _module.COMMANDS:
         main.add_command(_command)

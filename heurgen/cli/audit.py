@@ -1,4 +1,4 @@
-"""Commands that explain a model: audit, show, explain, diff, advise."""
+"""Commands that look into a model: audit, show, explain, diff."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from heurgen.base.errors import UsageError, printable
-from heurgen.base.text import counted
+from heurgen.base.errors import UsageError
 from heurgen.cli.common import (
     capability_option,
     examples,
@@ -26,8 +25,8 @@ from heurgen.cli.common import (
     say,
     spec_option,
     write,
-    write_file,
 )
+from heurgen.cli.reading import read_any, read_log
 
 if TYPE_CHECKING:
     from heurgen.audit.defaults import Defaults
@@ -37,49 +36,10 @@ if TYPE_CHECKING:
     from heurgen.ir import HeuristicModule
     from heurgen.logs.costs import CostTable
     from heurgen.logs.tuning_log import TuningLog
-    from heurgen.spec.kernel_spec import KernelSpec
 
 
 # How the files end that `diff` takes as logs; what it compares else are models.
 _LOGS = (".csv", ".tsv", ".jsonl", ".parquet")
-
-
-def _read_any(path: str) -> HeuristicModule:
-    """A model, or a generated module, which is parsed and never imported."""
-    from heurgen.base.errors import HeurgenError, ModelError
-    from heurgen.base.reading import read_text
-    from heurgen.ir.schema import MAX_BYTES, read_model
-
-    if Path(path).suffix != ".py":
-        return read_model(path)
-    from heurgen.render.reader import read_module
-
-    try:
-        return read_module(read_text(path, ModelError, MAX_BYTES))
-    except HeurgenError as error:
-        raise ModelError(error.message, file=path, row=error.row, hint=error.hint) from error
-
-
-def _read_log(
-    logs: tuple[str, ...], spec: str, *models: tuple[str | None, HeuristicModule | None]
-) -> tuple[KernelSpec, TuningLog, tuple[CostTable, ...]]:
-    """The logs; a model that does not fit them is refused by its file's name, since a command may read two."""
-    from heurgen.audit.score import check_columns
-    from heurgen.base.errors import ModelError
-    from heurgen.logs.costs import cost_tables
-    from heurgen.logs.tuning_log import read_logs
-    from heurgen.spec.kernel_spec import read_spec
-
-    kernel = read_spec(spec)
-    log = read_logs(logs, kernel)
-    tables = cost_tables(log, kernel)
-    for path, module in models:
-        try:
-            if module is not None:
-                check_columns(module, tables)
-        except ModelError as error:
-            raise ModelError(error.message, file=path, hint=error.hint) from error
-    return kernel, log, tables
 
 
 _audit_options = option_group(
@@ -135,8 +95,8 @@ def audit(
     check_outputs([html], [model, *logs, spec, baseline])
     check_parents([html])
     limits = parse_limits(fail_above) if fail_above is not None else None
-    module, old = _read_any(model), None if baseline is None else _read_any(baseline)
-    kernel, log, tables = _read_log(logs, spec, (model, module), (baseline, old))
+    module, old = read_any(model), None if baseline is None else read_any(baseline)
+    kernel, log, tables = read_log(logs, spec, (model, module), (baseline, old))
     result = score(module, tables)
     before = None if old is None else score(old, tables)
     note((*log.notes, *result.notes))
@@ -332,10 +292,10 @@ def diff(
     if of_logs:
         _diff_logs(old, new, logs, spec, html, as_json)
         return
-    before, after = _read_any(old), _read_any(new)
+    before, after = read_any(old), read_any(new)
     tables, trained = None, False
     if spec is not None:
-        _, log, tables = _read_log(logs, spec, (old, before), (new, after))
+        _, log, tables = read_log(logs, spec, (old, before), (new, after))
         trained = is_training_log(after, log)
         note(log.notes)
         note([f"{new} was trained on this log: what it gains there flatters"] * trained)
@@ -361,7 +321,7 @@ def _diff_logs(
         raise UsageError("two logs are compared with --spec alone", hint="no third log, no --html")
     tables = []
     for path in (old, new):
-        _, log, found = _read_log((path,), spec)
+        _, log, found = read_log((path,), spec)
         note(log.notes)
         tables.append(found)
     cards = [card_path(Path(path)) for path in (old, new)]
@@ -379,72 +339,4 @@ def _mode_of(card: Path) -> str:
     return read_toml(card).table("method").text("mode", "eager")
 
 
-@click.command(
-    epilog=examples(
-        "heurgen advise model.json log.csv --spec kernel.toml -n 20 -o next.toml",
-        "heurgen advise model.json log.csv --spec kernel.toml --traffic traffic.csv > next.toml",
-    )
-)
-@path_argument("MODEL")
-@logs_argument
-@spec_option
-@click.option("-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Most scenarios.")
-@click.option("--traffic", multiple=True, metavar="FILE.csv", help="Launches of real traffic with counts.")
-@click.option("--vendor", metavar="V", help="Vendor to measure next; default: the one with most scenarios.")
-@click.option("-o", "--output", metavar="NEXT.toml", help="Write the workload there, not to stdout.")
-@json_option
-def advise(
-    model: str,
-    logs: tuple[str, ...],
-    spec: str,
-    count: int,
-    traffic: tuple[str, ...],
-    vendor: str | None,
-    output: str | None,
-    as_json: bool,
-) -> None:
-    """The next scenarios, and configs, worth measuring: a workload for `heurgen tune --workload`."""
-    from heurgen.audit.advise import advise as run
-    from heurgen.audit.advise.traffic import read_traffic
-    from heurgen.audit.advise.workload import to_workload
-    from heurgen.base.writing import check_outputs, check_parents, write_atomic
-
-    check_outputs([output], [model, *logs, spec, *traffic])
-    check_parents([output])
-    module = _read_any(model)
-    kernel, log, tables = _read_log(logs, spec, (model, module))
-    table = _table_of(tables, module, vendor)
-    seen = read_traffic(traffic, kernel, table.vendor) if traffic else None
-    note((*log.notes, *(seen.notes if seen else ())))
-    found = run(module, table, kernel, count, seen)
-    if not found:
-        note(
-            [
-                "found no scenario to measure: none lies between the measured ones, and there no choice ties with the "
-                "best, nor could an unmeasured config win"
-            ]
-        )
-    text = to_workload(found, module.kernel, table.vendor)
-    if output is not None:
-        write_atomic(output, text)
-    if as_json:
-        print_json({"vendor": table.vendor, "scenarios": [a.to_dict() for a in found]})
-    elif output is None:
-        write_file(text)
-    else:
-        say(f"wrote {printable(output)}: {counted(len(found), 'scenario')}")
-
-
-def _table_of(tables: tuple[CostTable, ...], module: HeuristicModule, vendor: str | None) -> CostTable:
-    known = [t for t in tables if t.vendor in module.vendors and vendor in (None, t.vendor)]
-    if not known:
-        raise UsageError(
-            f"the logs hold no scenario of {vendor or 'a vendor that the model knows'}",
-            hint=f"the model knows {', '.join(module.vendors)}",
-        )
-    if len(known) > 1:
-        note([f"the logs hold {', '.join(t.vendor for t in known)}: choose with --vendor"])
-    return max(known, key=lambda t: t.n_scenarios)
-
-
-COMMANDS = (audit, show, explain, diff, advise)
+COMMANDS = (audit, show, explain, diff)
