@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heurgen import ir
-from heurgen.audit.diff import but_for, diff
+from heurgen.audit.diff import Change, ChangedScenario, Diff, but_for, diff
 from heurgen.audit.report.data import change_row
 from heurgen.audit.report.tables import diff_page
 from heurgen.base.errors import ModelError
@@ -55,6 +55,33 @@ def test_a_moved_threshold_changes_the_strip_between() -> None:
     assert diff(old, new).to_text() == (
         "amd: 1 region with another config\n  8 < num_seqs <= 12\n    BLOCK_M 64 -> 16, waves_per_eu 2 -> none"
     )
+
+
+def strips(low: int, high: int) -> ir.Node:
+    """num_seqs from low + 1 to high, each second of them with the other config."""
+    if high - low == 1:
+        return ir.Leaf(low % 2, 1)
+    middle = (low + high) // 2
+    return ir.Split("num_seqs", middle, strips(low, middle), strips(middle, high))
+
+
+def test_text_and_page_end_where_nobody_reads_on() -> None:
+    old = changed(two_vendors(), "amd", tree=ir.Leaf(0, 1))
+    found = diff(old, changed(old, "amd", tree=strips(0, 600)))
+    assert len(found.changes) == len(found.to_dict()["changes"]) == 300
+    text = found.to_text().split("\n")
+    assert (text[0], text[-1]) == (
+        "amd: 300 regions with another config", "  280 more regions: --json has them"
+    )  # fmt: skip
+    assert len(text) == 2 + 2 * 20
+    page = diff_page(found)
+    assert page.count('<tr><th scope="row">') == 200
+    assert '100 more regions: <span class="mono">heurgen diff --json</span> has them.' in page
+
+    scenarios = tuple(ChangedScenario(f"s{i}", "gpu", {"n": i}, 1.0, 1.1, 1 / 1.1) for i in range(25))
+    change = Change("amd", None, ("n > 1",), {"BLOCK_M": 16}, {"BLOCK_M": 32}, scenarios)
+    text = Diff((change,), (), (), True, {"amd": 0.9}).to_text().split("\n")
+    assert (len(text), text[-1]) == (4 + 20 + 1, "      5 more scenarios")
 
 
 def test_categories_and_flags_are_spelt_out() -> None:

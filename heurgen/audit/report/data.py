@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
 
 WORST = 12
+# Regions of a diff: 35,000 are a page of 20 MB.
+CHANGES = 200
 # Devices whose figures get a section of their own; the headline table lists all.
 SECTIONS = 8
 
@@ -204,7 +206,7 @@ def report(given: Given, detail: Detail) -> Page:
         notes=tuple(printable(n) for n in given.notes),
         same_log=same,
         diff=given.diff,
-        changes=() if given.diff is None else tuple(change_row(c) for c in given.diff.changes),
+        changes=() if given.diff is None else change_rows(given.diff),
         gains=gain_lines(given.diff, same),
         devices=disagreements(module, found),
         device_maps=tuple(_device_maps(sections)),
@@ -362,8 +364,12 @@ def _uses(view: View, summary: Summary) -> list[UseRow]:
     return rows
 
 
+def change_rows(diff: Diff) -> tuple[ChangeRow, ...]:
+    """The first changes as the page tells them."""
+    return tuple(change_row(c) for c in diff.changes[:CHANGES])
+
+
 def change_row(change: Change) -> ChangeRow:
-    """A change as the page tells it."""
     arrows = ", ".join(f"{n} {value_text(a)} → {value_text(b)}" for n, (a, b) in change.differing.items())
     region = " and ".join(map(pretty, change.region)) or "every launch"
     gain = change.gain

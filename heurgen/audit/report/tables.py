@@ -9,7 +9,7 @@ from typing import Any
 
 from heurgen.audit.diff import Diff
 from heurgen.audit.report import page_parts
-from heurgen.audit.report.data import ChangeRow, change_row, gain_lines
+from heurgen.audit.report.data import ChangeRow, change_rows, gain_lines
 from heurgen.audit.report.scales import Tick, slowdown_scale
 from heurgen.audit.report.words import share, times
 from heurgen.base.text import counted
@@ -60,7 +60,7 @@ def diff_page(diff: Diff, trained: bool = False) -> str:
     return _page(
         "What changed between two models",
         diff=diff,
-        changes=[change_row(c) for c in diff.changes],
+        changes=change_rows(diff),
         gains=gain_lines(diff, trained),
     )
 
