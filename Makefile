@@ -83,7 +83,7 @@ gpu-check:
 gpu-fuzz:
 	PYTHONPATH=.:kernels $(PYTHON) -m tests.kernels.fuzz $(or $(SECONDS),180)
 
-# Every config that the selectors can return, compiled for five targets: 25 minutes; writes benchmarks/fits.json.
+# Every config that the selectors can return, compiled for four targets, some for four more: 25 minutes; writes benchmarks/fits.json.
 fits: $(STAMPS)/test
 	$(BIN)/python benchmarks/fits.py
 

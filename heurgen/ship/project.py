@@ -29,7 +29,11 @@ from heurgen.ship.proofs import (
 if TYPE_CHECKING:
     from heurgen.audit.score import Score
     from heurgen.logs.tuning_log import TuningLog
+    from heurgen.ship.training import Progress
     from heurgen.spec.kernel_spec import KernelSpec
+
+    # What is trained, to a context whose value is told the steps: (done, total).
+    Watch = Callable[[str], AbstractContextManager[Progress]]
 
 COMMAND = f"heurgen build {PROJECT_FILE}"
 _LINE_ENDS = (
@@ -41,11 +45,7 @@ _UNMADE = (
 )
 
 
-# What is trained, to a context whose value is told the steps: (done, total).
-Watch = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
-
-
-def unwatched(_what: str) -> AbstractContextManager[Callable[[int, int], None]]:
+def unwatched(_what: str) -> AbstractContextManager[Progress]:
     return nullcontext(lambda done, total: None)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from heurgen.cli.common import progress
 from tests.support.commands import run
 
 SPEC = ("--spec", "kernel.toml")
@@ -195,3 +196,10 @@ def test_nothing_printed_steers_the_terminal(folder: Path) -> None:
         result = run(*words)
         assert all(line.isprintable() for line in (result.stdout + result.stderr).split("\n")), words
         assert not set("\u202e\u200b\u3164") & set(result.output), words
+
+
+def test_a_bar_shows_any_name_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """rich takes words in brackets for its own, and ends where they close nothing."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress("training [/x]\x1b[2J.json") as tell:
+        tell(1, 2)
