@@ -38,7 +38,7 @@ class Config(NamedTuple):
 ALLOWED: Mapping[str, Iterable[Any]] = {
     "variant": ("vector", "stream_k", "stream_k_tma", "warp_specialized"),
     "BLOCK_M": (1, 2, 16, 32, 64, 128, 256),
-    "BLOCK_N": (4, 8, 16, 32, 64, 96, 128, 160, 192, 256),
+    "BLOCK_N": (4, 8, 16, 32, 64, 80, 96, 128, 144, 160, 192, 256),
     "BLOCK_K": (16, 32, 64, 128, 256, 512),
     "num_warps": (1, 2, 4, 8, 16),
     "num_stages": range(1, 17),
@@ -46,7 +46,11 @@ ALLOWED: Mapping[str, Iterable[Any]] = {
     "programs_per_sm": range(17),
 }
 # BLOCK_N of warp_specialized by BLOCK_M.
-WIDTHS = {32: (64, 128), 64: (64, 128), 128: (64, 96, 128, 160, 192, 256)}
+WIDTHS = {
+    32: (64, 128),
+    64: (64, 80, 96, 128, 144, 160, 256),
+    128: (64, 96, 128, 160, 192, 256),
+}
 
 
 def _rule(config: Config) -> None:

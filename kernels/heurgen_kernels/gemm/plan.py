@@ -115,8 +115,10 @@ def adapted(config: Config, call: Product) -> Config:
 
 def unspilled(config: Config, call: Product) -> Config:
     """`able`, in tiles whose registers have room."""
-    if call.scale is not None and config.variant == "warp_specialized" and config.BLOCK_M >= 128:
-        config = config._replace(BLOCK_N=128)  # a weight of 8 bits is the left operand, 128 rows of it
+    if call.scale is not None and config.variant == "warp_specialized":
+        # a weight of 8 bits is the left operand, 64 or 128 rows of it
+        width = 64 if config.BLOCK_M < 128 and config.BLOCK_N == 64 else 128
+        config = config._replace(BLOCK_N=width)
     found = able(config, call)
     capability = call.layout.device.capability
     before_hopper = capability is not None and capability < (9, 0)
@@ -146,8 +148,8 @@ def able(config: Config, call: Product) -> Config:
         if not specialises(call):
             return unstored(config, call)
         if call.gated:  # two sums for each row: 256 columns of both would spill
-            wide = 128 if config.BLOCK_M >= 128 else config.BLOCK_N
-            return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=wide)
+            width = 64 if config.BLOCK_M < 128 and config.BLOCK_N == 64 else 128
+            return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=width)
     elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and call.layout.counted < 8:
         # The last step's columns end inside 16 bytes: stream_k loads few at a time, descriptors need not.
         if specialises(call):
@@ -298,8 +300,8 @@ def form_of(config: Config, swap: bool) -> Form:
     """Of a config of warp_specialized: x is the left operand where BLOCK_M is the 128 rows of two consumers, unless the
     weight has to be (swap): it is gated or of 8 bits.
     """
-    swap = swap or config.BLOCK_M != 128
-    consumers = config.BLOCK_N // HALF if swap else 2
+    swap = swap or config.BLOCK_M not in (64, 128) or (config.BLOCK_M == 64 and config.BLOCK_N in (64, 128))
+    consumers = (config.BLOCK_N if swap else config.BLOCK_M) // HALF
     rows = config.BLOCK_M if swap else config.BLOCK_N
     block_b = 1 << rows.bit_length() - 1
     return Form(swap, consumers, block_b, rows - block_b)

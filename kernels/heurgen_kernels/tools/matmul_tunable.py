@@ -55,7 +55,12 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         ((32, 64, 64, 4, 12), (0, 1)),
         ((32, 128, 64, 4, 12), (0,)),
         ((64, 64, 64, 4, 12), (0, 1)),
+        ((64, 80, 64, 4, 12), (0, 1)),
+        ((64, 96, 64, 4, 12), (0, 1)),
         ((64, 128, 64, 4, 12), (0, 1)),
+        ((64, 144, 64, 4, 12), (0, 1)),
+        ((64, 160, 64, 4, 12), (0, 1)),
+        ((64, 256, 64, 4, 12), (0, 1)),
         ((128, 64, 64, 4, 12), (1,)),
         ((128, 96, 64, 4, 12), (1,)),
         ((128, 128, 64, 4, 12), (0, 1)),
@@ -159,7 +164,9 @@ class Matmul:
                 "M <= 2 * BLOCK_M or BLOCK_M >= 128 or (BLOCK_M == 64 and M <= 512)"
                 " or (BLOCK_M == 64 and M <= 1024 and variant == 'warp_specialized' and BLOCK_N == 128)",
                 "variant != 'vector' or M == BLOCK_M",
-                "variant != 'warp_specialized' or not gated or BLOCK_M < 128 or (BLOCK_M == 128 and BLOCK_N == 128)",
+                # of gated products the weight is always the left operand, 64 or 128 rows of it
+                "variant != 'warp_specialized' or not gated or BLOCK_N == 128 or (BLOCK_N == 64 and BLOCK_M < 128)",
+                "variant != 'warp_specialized' or not gated or BLOCK_M <= 128",
                 *listed(self.forms),
             ),
         )
