@@ -15,7 +15,7 @@ class Config(NamedTuple):
                   with tensor descriptors, Hopper) | warp_specialized (Hopper). On other GPUs, and where descriptors can
                   not read the tensors, stream_k runs in place of the last two
     BLOCK_M, BLOCK_N, BLOCK_K  rows of x, rows of the weight and columns of both in a step. warp_specialized has two
-                  consumers, or one where BLOCK_N is 64 and BLOCK_M 32 or 64
+                  consumers, or one where BLOCK_M is 64 but BLOCK_N not 128, or 32 and 64
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
     num_stages    steps that are loaded ahead; fewer where they have no room. vector with 1: through no shared memory
     num_splits    parts that the K of each tile is cut into; 0, beside programs_per_sm: K is streamed
