@@ -141,7 +141,6 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (NARROW._replace(BLOCK_N=144), Shape(), "sm_90", NARROW._replace(BLOCK_N=144)),
         (NARROW._replace(BLOCK_N=80), Shape(gated=True), "sm_90", NARROW._replace(BLOCK_N=128)),
         (NARROW._replace(BLOCK_N=256), Shape(scaled="row"), "sm_90", NARROW._replace(BLOCK_N=128)),
-        (NARROW, Shape(gated=True), "sm_90", NARROW),
         (SPECIAL, Shape(N=4100), "sm_90", UNSTORED),
         (SPECIAL._replace(programs_per_sm=1), Shape(N=50257, residual=True), "sm_90", UNSTORED),
         (NARROW, Shape(N=4100), "sm_90", UNSTORED),
