@@ -10,7 +10,8 @@ of them; every config that the shipped selector or the default can return, launc
 then a short benchmark. At most nine and a half minutes on one H200; several GPUs share the tests
 (tests/kernels/conftest.py).
 Writes benchmarks/gpu_check.json: device, versions, counts, times, and of what it is the proof: a hash of the code that
-ran, and the configs that were launched. A test compares them with those that selectors choose among today (`unproved`). Where anything fails it says what, writes nothing and exits with 1.
+ran, and the configs that were launched. A test compares them with those that selectors choose among (`unproved`).
+Where anything fails it says what, writes nothing and exits with 1.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def chosen(package: Path = PACKAGE) -> dict[str, list[str]]:
 
 
 def launched() -> dict[str, list[str]]:
-    """`chosen`, and of products the other forms that their tests launch: a selector that is learnt anew may choose them."""
+    """`chosen`, and of products the other forms that their tests launch: a selector learnt anew may choose them."""
     from tests.kernels.test_gpu_matmul import SPACE
 
     found = chosen()

@@ -262,7 +262,9 @@ def heard():
     with compiling():
         for config in (GRAPH, Config("q_block"), Config("split_kv", num_segments=4), Config("naive")):
             paged_attention(**call, max_seqlen_q=1, max_seqlen_k=1, config=config)
-        matmul(torch.empty(3, 72, dtype=torch.bfloat16), torch.empty(40, 72, dtype=torch.bfloat16))
+        vector = {"variant": "vector", "BLOCK_M": 2, "BLOCK_N": 8, "BLOCK_K": 512}
+        x, w = (torch.empty(rows, 72, dtype=torch.bfloat16) for rows in (3, 40))
+        matmul(x, w, config=vector)
     knobs.runtime.jit_post_compile_hook = None
     return sorted({name.rsplit(".", 1)[-1] for name in names})
 
