@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels.conftest import turned
+from tests.kernels.test_gpu_matmul import FORMS
 
 ROOT = Path(__file__).parents[2]
 _SPEC = importlib.util.spec_from_file_location("gpu_check", ROOT / "benchmarks/gpu_check.py")
@@ -64,6 +65,19 @@ def test_the_hash_is_of_what_runs(package):
         after = changed(package, name, old, new)
         assert after != before, name
         before = after
+
+
+def test_what_tests_of_products_launch_beside_the_selector_is_proved(package):
+    name = "heuristics/matmul.py"
+    record = {"code": gpu_check.code_hash(package), "configs": gpu_check.launched()}
+    assert {*gpu_check.chosen()[name], *map(repr, FORMS)} == set(record["configs"][name])
+    first = gpu_check.chosen(package)[name][0]
+    form = next(form for form in map(repr, FORMS) if form not in gpu_check.chosen()[name])
+    path = package / name
+    path.write_text(path.read_text() + f"\n_CONFIG_99 = {form}\n")
+    assert gpu_check.unproved(record, package) == ""
+    path.write_text(path.read_text() + f"\n_CONFIG_99 = {first.replace('num_warps=', 'num_warps=1')}\n")
+    assert "num_warps=1" in gpu_check.unproved(record, package)
 
 
 def test_a_selector_may_choose_among_fewer_configs_than_were_proved(package):

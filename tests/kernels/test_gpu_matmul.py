@@ -29,7 +29,7 @@ CHOSEN = [normalise(value) for name, value in vars(generated).items() if name.st
 # One consumer; second sums; whole tiles, cut and streamed.
 FORMS = [
     Config("warp_specialized", rows, width, 64, 4, 12, *shared)
-    for rows, width in ((32, 64), (64, 64), (128, 96), (128, 160), (128, 192))
+    for rows, width in ((32, 64), (64, 64), (64, 80), (64, 144), (64, 256), (128, 96), (128, 160), (128, 192))
     for shared in ((1, 0), (3, 0), (1, 1), (0, 1))
     if rows < 128 or shared != (0, 1)
 ]

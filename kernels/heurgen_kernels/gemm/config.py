@@ -15,7 +15,7 @@ class Config(NamedTuple):
                   with tensor descriptors, Hopper) | warp_specialized (Hopper). On other GPUs, and where descriptors can
                   not read the tensors, stream_k runs in place of the last two
     BLOCK_M, BLOCK_N, BLOCK_K  rows of x, rows of the weight and columns of both in a step. warp_specialized has two
-                  consumers, or one where BLOCK_N is 64 and BLOCK_M 32 or 64
+                  consumers, or one where BLOCK_M is 64 but BLOCK_N not 128, or 32 and 64
     num_warps     of a program; of each consumer in warp_specialized, where it is 4
     num_stages    steps that are loaded ahead; fewer where they have no room. vector with 1: through no shared memory
     num_splits    parts that the K of each tile is cut into; 0, beside programs_per_sm: K is streamed
@@ -38,7 +38,7 @@ class Config(NamedTuple):
 ALLOWED: Mapping[str, Iterable[Any]] = {
     "variant": ("vector", "stream_k", "stream_k_tma", "warp_specialized"),
     "BLOCK_M": (1, 2, 16, 32, 64, 128, 256),
-    "BLOCK_N": (4, 8, 16, 32, 64, 96, 128, 160, 192, 256),
+    "BLOCK_N": (4, 8, 16, 32, 64, 80, 96, 128, 144, 160, 192, 256),
     "BLOCK_K": (16, 32, 64, 128, 256, 512),
     "num_warps": (1, 2, 4, 8, 16),
     "num_stages": range(1, 17),
@@ -46,7 +46,11 @@ ALLOWED: Mapping[str, Iterable[Any]] = {
     "programs_per_sm": range(17),
 }
 # BLOCK_N of warp_specialized by BLOCK_M.
-WIDTHS = {32: (64, 128), 64: (64, 128), 128: (64, 96, 128, 160, 192, 256)}
+WIDTHS = {
+    32: (64, 128),
+    64: (64, 80, 96, 128, 144, 160, 256),
+    128: (64, 96, 128, 160, 192, 256),
+}
 
 
 def _rule(config: Config) -> None:

@@ -34,7 +34,7 @@ from .plan import (
 )  # fmt: skip
 
 # By columns of what a descriptor copies at once.
-SWIZZLED = {columns: NVMMASharedLayout(2 * columns, 16, 2) for columns in (32, UNIT)}
+SWIZZLED = {columns: NVMMASharedLayout(2 * columns, 16, 2) for columns in (16, 32, UNIT)}
 SWIZZLED_BYTES = NVMMASharedLayout(UNIT, 8, 2)
 # Of a launch: the plan, the call, `addresses_of`, the stream, how its tiles are shared, `scratch_of`.
 Given = tuple[Plan, Product, tuple[int, ...], int, Work, tuple[Any, Any]]

@@ -115,8 +115,8 @@ def adapted(config: Config, call: Product) -> Config:
 
 def unspilled(config: Config, call: Product) -> Config:
     """`able`, in tiles whose registers have room."""
-    if call.scale is not None and config.variant == "warp_specialized" and config.BLOCK_M >= 128:
-        config = config._replace(BLOCK_N=128)  # a weight of 8 bits is the left operand, 128 rows of it
+    if call.scale is not None and config.variant == "warp_specialized":
+        config = config._replace(BLOCK_N=swapped_width(config))  # a weight of 8 bits is the left operand
     found = able(config, call)
     capability = call.layout.device.capability
     before_hopper = capability is not None and capability < (9, 0)
@@ -146,8 +146,7 @@ def able(config: Config, call: Product) -> Config:
         if not specialises(call):
             return unstored(config, call)
         if call.gated:  # two sums for each row: 256 columns of both would spill
-            wide = 128 if config.BLOCK_M >= 128 else config.BLOCK_N
-            return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=wide)
+            return config._replace(BLOCK_M=min(config.BLOCK_M, 128), BLOCK_N=swapped_width(config))
     elif call.layout.size % 16 and call.layout.size % config.BLOCK_K and call.layout.counted < 8:
         # The last step's columns end inside 16 bytes: stream_k loads few at a time, descriptors need not.
         if specialises(call):
@@ -155,6 +154,11 @@ def able(config: Config, call: Product) -> Config:
         if call.layout.counted == 1:
             return in_turn(config._replace(BLOCK_K=32, num_stages=2), call)
     return config
+
+
+def swapped_width(config: Config) -> int:
+    """BLOCK_N of warp_specialized where the weight is the left operand: rows of one consumer or of two."""
+    return HALF if config.BLOCK_M < 128 and config.BLOCK_N == HALF else 2 * HALF
 
 
 def fitted(config: Config, call: Product) -> Config:
@@ -295,11 +299,12 @@ def make_plan(call: Product, config: Config, work: Work) -> Plan:
 
 
 def form_of(config: Config, swap: bool) -> Form:
-    """Of a config of warp_specialized: x is the left operand where BLOCK_M is the 128 rows of two consumers, unless the
-    weight has to be (swap): it is gated or of 8 bits.
+    """Of a config of warp_specialized: x is the left operand where BLOCK_M is the 128 rows of two consumers, or the 64
+    of one and BLOCK_N not as many rows of the weight as one or two have; not where the weight has to be (swap): it is
+    gated or of 8 bits.
     """
-    swap = swap or config.BLOCK_M != 128
-    consumers = config.BLOCK_N // HALF if swap else 2
+    swap = swap or config.BLOCK_M not in (64, 128) or (config.BLOCK_M == 64 and config.BLOCK_N in (64, 128))
+    consumers = (config.BLOCK_N if swap else config.BLOCK_M) // HALF
     rows = config.BLOCK_M if swap else config.BLOCK_N
     block_b = 1 << rows.bit_length() - 1
     return Form(swap, consumers, block_b, rows - block_b)

@@ -13,12 +13,13 @@ the processors that these leave, and its last program ends after them (`device/d
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..caches import Cache, shared
 from ..config import Config
 from .call import Call
 from .nearest import unspecialised
+from .plan import alignment
 from .segments import SEGMENTS, block_rows, prompt_segments
 from .widen import widened
 
@@ -95,6 +96,16 @@ def apart(call: Call, config: Config) -> list[tuple[Call, Config]] | None:
         rest.blocks = copy.wide.blocks()
         launches.append((rest, unspecialised(call.q.shape[2])))
     return launches
+
+
+def batch_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[Any, ...]:
+    """Calls of one key, such as a batch's in the layers of a model, have the same launches: all that `apart` and what
+    is planned of its parts ask of a call, as numbers. addresses: `plan.addresses_of`.
+    """
+    return (
+        config, call.layout, call.max_q, call.max_k, call.total_k, call.told, call.left, call.right >= 0,
+        call.softcap > 0, call.prefix, call.programs, alignment(call, addresses),
+    )  # fmt: skip
 
 
 def some_between(call: Call, few: int, more: int) -> bool:

@@ -22,7 +22,7 @@ from ..device.split_kv import split_kv_kernel
 from ..device.warp_specialized import attend, consume, items, kernel, produce
 from ..device.warp_specialized import combine as combine_prompts
 from . import plan as plan_module
-from .apart import apart, crowded, prompts_alone, separable
+from .apart import apart, batch_key, crowded, part_of, prompts_alone, separable
 from .bound import Bound, Slots, run
 from .call import Call
 from .combine import NEVER, combine, combines
@@ -39,7 +39,7 @@ from .plan import (
 )
 from .scratch import counters
 from .segments import cut
-from .widen import widen, widened
+from .widen import Room, over, widen, widened
 
 # Callees first.
 MODULES = (
@@ -58,7 +58,14 @@ def settle_cache_keys() -> None:
 SLOTS = ((1, 2), (3, 4))
 # Of a launch: the plan, the call, `addresses_of`, the grid, the stream, and what `arguments_of` makes.
 Given = tuple[Plan, Call, tuple[int, ...], tuple[int, ...], int, tuple[Any, ...], tuple[Any, ...]]
+# What `planned` finds: the plan, then as `launch_grid`.
+Planned = tuple[Plan, tuple[int, ...], int, int]
+# Of a batch that is taken apart, what its layers share: the copy's room and its launch; the others, with the sequences
+# that they are for (see `part_of`).
+Shape = tuple[Room, Planned, list[tuple[int, int, Planned]]]
 _plans: Cache[tuple[Any, ...], Plan] = shared()
+# A server has a new one in every step with prompts: few are kept, more than a model has kinds of layers.
+_shapes: Cache[tuple[Any, ...], Shape | tuple[()]] = shared(64)
 _said: Cache[tuple[str, int], bool] = shared()
 _log = logging.getLogger("heurgen_kernels")
 
@@ -87,36 +94,65 @@ def launch(call: Call, config: Config) -> torch.Tensor:
         if _launch_apart(call, crowded(config)):
             return call.out
     addresses = addresses_of(call)
+    plan, grid, items, blocks = planned(call, config, addresses)
+    _run(plan, call, addresses, grid, items, blocks)
+    return call.out
+
+
+def planned(call: Call, config: Config, addresses: tuple[int, ...]) -> Planned:
+    """What a call launches with a config of num_segments."""
     key = plan_key(call, config, addresses)
     plan = _plans.get(key)
     if plan is None:
         plan = _plans.keep(key, make_plan(call, config))
     if call.blocks is not None and call.block_q != plan.block_q and not call.rest:
         call.blocks = None  # the metadata is of other blocks: the kernel numbers them itself
-        return launch(call, config)
+        return planned(call, config, addresses)
     grid, items, blocks = launch_grid(plan, call)
     if plan.segments > 1 and (room := roomy_segments(plan, items, call.programs)) < plan.segments:
         if not call.programs:
             _say_once(plan.variant, items, config.num_segments)
-        return launch(call, config._replace(num_segments=room))
-    _run(plan, call, addresses, grid, items, blocks)
-    return call.out
+        return planned(call, config._replace(num_segments=room), addresses)
+    return plan, grid, items, blocks
 
 
 def _launch_apart(call: Call, config: Config) -> bool:
-    """Whether the call was launched in parts, see `apart`."""
+    """Whether the call was launched in parts, see `apart`: which ones is found once for all layers of a batch."""
+    addresses = addresses_of(call)
+    key = batch_key(call, config, addresses)
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = _shapes.keep(key, _shape_of(call, config))
+    if not shape:
+        return False
+    room, (plan, grid, items, blocks), others = shape
+    copy = over(call, room)
+    widen(call, copy)
+    _run(plan, copy, addresses_of(copy), grid, items, blocks)
+    parts = []  # their scratch lives until the last launch is made: those beside one another share none
+    for above, upto, (plan, grid, items, blocks) in others:
+        part = part_of(call, above, upto)
+        if part.rest:
+            part.blocks = copy.wide.blocks()
+        _run(plan, part, addresses, grid, items, blocks)
+        parts.append(part)
+    if copy.second:
+        combine(*copy.second)
+        copy.second = ()  # it has the call, which would keep its scratch
+    return True
+
+
+def _shape_of(call: Call, config: Config) -> Shape | tuple[()]:
+    """Nothing where no copy can be made. Of the calls that this is found by, none is launched."""
     parts = apart(call, config)
     if parts is None:
-        return False
+        return ()
     settle_cache_keys()
-    widen(call, parts[0][0])
+    found = []
     for part, given in parts:
-        launch(part, given)
-    for part, _ in parts:
-        if part.second:
-            combine(*part.second)
-            part.second = ()  # it has the call, which would keep its scratch
-    return True
+        divided = cut(given, part) if given.programs_per_sm else given
+        found.append((part.above, part.upto, planned(part, divided, addresses_of(part))))
+    return parts[0][0].wide.room, found[0][2], found[1:]
 
 
 def _say_once(variant: str, items: int, segments: int) -> None:

@@ -90,18 +90,24 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     """
     layout = call.layout
     rows = (call.max_q * layout.group - 1).bit_length()
-    q, k, v, new_k, new_v, out, table, cu, lens = addresses
-    aligned: Any = not (q | k | v | new_k | new_v | out | table | cu | lens) & 15
-    if not aligned or call.alibi is not None or call.sinks is not None or call.slots is not None:
-        # a compiled kernel may assume 16-byte alignment that another call's tensors lack; of scales and of where Q
-        # blocks begin it reads one number at a time
-        more = (tensor.data_ptr() for tensor in (call.alibi, call.sinks, call.slots) if tensor is not None)
-        aligned = tuple(address & 15 == 0 for address in (*addresses, *more))
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
-        rows, call.max_q == 1, call.blocks is not None and call.block_q, call.choose,
-        call.prefix, call.above, call.upto, aligned, spread(call, config),
+        rows, call.max_q == 1, call.blocks is not None and call.block_q,
+        config.variant == "static_grid" and call.choose, call.prefix, call.above, call.upto, alignment(call, addresses),
+        spread(call, config),
     )  # fmt: skip
+
+
+def alignment(call: Call, addresses: tuple[int, ...]) -> Any:
+    """True where all tensors begin at multiples of 16 bytes, which a compiled kernel may assume, else what does. Of
+    scales and of where Q blocks begin it reads one number at a time. addresses: `addresses_of`.
+    """
+    q, k, v, new_k, new_v, out, table, cu, lens = addresses
+    aligned = not (q | k | v | new_k | new_v | out | table | cu | lens) & 15
+    if aligned and call.alibi is None and call.sinks is None and call.slots is None:
+        return True
+    more = [tensor.data_ptr() for tensor in (call.alibi, call.sinks, call.slots) if tensor is not None]
+    return tuple([address & 15 == 0 for address in (*addresses, *more)])
 
 
 def make_plan(call: Call, config: Config) -> Plan:

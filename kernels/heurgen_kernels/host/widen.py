@@ -39,6 +39,7 @@ class Room:
     block table lie in one piece of memory, since each costs microseconds of host time.
 
     layout      of the call over the copy
+    above, block_q  of `widened`
     limited     whether sequences may be left out of it, and have no Q blocks, for want of pages
     shape       of K's wide pages, which V's follow
     width       pages of a row of the block table
@@ -47,6 +48,8 @@ class Room:
     """
 
     layout: CallLayout
+    above: int
+    block_q: int
     limited: bool
     shape: tuple[int, int, int, int]
     width: int
@@ -135,7 +138,14 @@ def widened(call: Call, above: int = 0, block_q: int = 0) -> Call | None:
         return None
     width = max(-(-call.max_k // PAGE), 1)
     key = (call.layout, pages, limited, width, call.left, above, block_q)
-    room = _rooms.get(key) or _rooms.keep(key, room_for(call, pages + 1, limited, width, above, block_q))
+    return over(
+        call, _rooms.get(key) or _rooms.keep(key, room_for(call, pages + 1, limited, width, above, block_q))
+    )
+
+
+def over(call: Call, room: Room) -> Call:
+    """The call over a copy that has such a room."""
+    above, block_q = room.above, room.block_q
     memory = torch.empty(room.size, dtype=torch.int32, device=room.layout.place)
     base = memory.data_ptr()
     at = (base, base + 2 * room.blocks, base + 4 * room.table, base + 4 * room.blocks)
@@ -174,8 +184,9 @@ def room_for(call: Call, pages: int, limited: bool, width: int, above: int, bloc
     )  # fmt: skip
     grid = ((min(programs, PROGRAMS) if above else programs) + 1, layout.heads_kv + 1, 1)
     return Room(
-        layout_of(copy, layout.device), limited, shape, width, blocks, table, memory.shape[0], grid, constants
-    )
+        layout_of(copy, layout.device), above, block_q, limited, shape, width, blocks, table, memory.shape[0], grid,
+        constants,
+    )  # fmt: skip
 
 
 def scales_of_copy(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:

@@ -32,7 +32,7 @@ def test_every_parameter_has_values_and_the_defaults_are_allowed():
     ("given", "message"),
     [
         ({"variant": "split_k"}, "config.variant is 'split_k'; allowed: vector, stream_k, "),
-        ({"BLOCK_N": 48}, "config.BLOCK_N is 48; allowed: 4, 8, 16, 32, 64, 96, 128, 160, 192, 256"),
+        ({"BLOCK_N": 48}, "config.BLOCK_N is 48; allowed: 4, 8, 16, 32, 64, 80, 96, 128, 144, 160, 192, 256"),
         ({"num_stages": 0}, "config.num_stages is 0; allowed: integers from 1 to 16"),
         ({"num_splits": 1025}, "config.num_splits is 1025; allowed: integers from 0 to 1024"),
         ({"num_warps": True}, "config.num_warps is True; allowed: 1, 2, 4, 8, 16"),
@@ -42,7 +42,8 @@ def test_every_parameter_has_values_and_the_defaults_are_allowed():
             WIDE | {"BLOCK_N": 32},
             "BLOCK_N is 32; warp_specialized with BLOCK_M 128 takes 64 or 96 or 128 or 160",
         ),
-        (WIDE | {"BLOCK_M": 64}, "BLOCK_N is 256; warp_specialized with BLOCK_M 64 takes 64 or 128"),
+        (WIDE | {"BLOCK_M": 32}, "BLOCK_N is 256; warp_specialized with BLOCK_M 32 takes 64 or 128"),
+        (WIDE | {"BLOCK_N": 144}, "BLOCK_N is 144; warp_specialized with BLOCK_M 128 takes 64 or 96 or 128"),
         (WIDE | {"BLOCK_M": 16, "BLOCK_N": 64}, "BLOCK_N is 64; warp_specialized with BLOCK_M 16 takes 128"),
         ({"BLOCK_N": 96}, "BLOCK_N is 96; stream_k with BLOCK_M 16 takes 16 or 32 or 64"),
         (WIDE | {"BLOCK_K": 128}, "BLOCK_K is 128; warp_specialized with BLOCK_M 128 takes 64"),

@@ -86,7 +86,8 @@ def test_partial_sums_stay_within_their_memory(monkeypatch):
 def test_stages_have_room():
     for rows, width, gated in (
         (16, 128, False), (64, 128, False), (128, 128, False), (128, 256, False), (16, 128, True), (128, 128, True),
-        (32, 64, False), (64, 64, False), (64, 64, True), (128, 96, False), (128, 160, False), (128, 192, False),
+        (32, 64, False), (64, 64, False), (64, 64, True), (64, 80, False), (64, 144, False), (64, 256, False),
+        (128, 96, False), (128, 160, False), (128, 192, False),
     ):  # fmt: skip
         form = form_of(SPECIAL._replace(BLOCK_M=rows, BLOCK_N=width), gated)
         call = SimpleNamespace(gated=gated, weight=torch.empty(1, dtype=torch.bfloat16))
@@ -109,6 +110,10 @@ def test_stages_have_room():
         (16, 128, True, Form(True, 2, 16, 0), 256 * 16),
         (64, 64, False, Form(True, 1, 64, 0), 64 * 64),
         (64, 64, True, Form(True, 1, 64, 0), 128 * 64),
+        (64, 80, False, Form(False, 1, 64, 16), 64 * 80),
+        (64, 144, False, Form(False, 1, 128, 16), 64 * 144),
+        (64, 256, False, Form(False, 1, 256, 0), 64 * 256),
+        (64, 128, False, Form(True, 2, 64, 0), 128 * 64),
         (128, 64, False, Form(False, 2, 64, 0), 128 * 64),
         (128, 96, False, Form(False, 2, 64, 32), 128 * 96),
         (128, 160, False, Form(False, 2, 128, 32), 128 * 160),
@@ -132,6 +137,10 @@ def test_who_computes_which_rows_of_a_tile(rows, width, gated, expected, sums):
         (SPECIAL._replace(BLOCK_M=64, num_splits=3), Shape(), "gfx942", Config("stream_k", 64, 64, 32, 8, 3, 3)),
         (SPECIAL._replace(BLOCK_M=32, num_splits=2), Shape(), "sm_80", Config("stream_k", 32, 64, 64, 4, 3, 2)),
         (SPECIAL._replace(BLOCK_M=256), Shape(), "sm_80", INSTEAD),
+        # of 64 rows of x all widths, where the weight may be on the right
+        (NARROW._replace(BLOCK_N=144), Shape(), "sm_90", NARROW._replace(BLOCK_N=144)),
+        (NARROW._replace(BLOCK_N=80), Shape(gated=True), "sm_90", NARROW._replace(BLOCK_N=128)),
+        (NARROW._replace(BLOCK_N=256), Shape(scaled="row"), "sm_90", NARROW._replace(BLOCK_N=128)),
         (SPECIAL, Shape(N=4100), "sm_90", UNSTORED),
         (SPECIAL._replace(programs_per_sm=1), Shape(N=50257, residual=True), "sm_90", UNSTORED),
         (NARROW, Shape(N=4100), "sm_90", UNSTORED),

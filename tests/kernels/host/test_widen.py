@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import pytest
 import torch
 import triton.language as tl
+from heurgen_kernels.caches import forget
 from heurgen_kernels.config import Config
 from heurgen_kernels.device import widen as kernels
 from heurgen_kernels.host import launch as launching
@@ -30,7 +32,11 @@ LENGTHS = [(5, 280), (1, 21), (0, 9), (20, 20), (2, 128), (1, 1)]
 
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch):
+    """What is remembered of batches follows from limits that tests change."""
     monkeypatch.setattr(widening, "STEP", 1)
+    forget()
+    yield
+    forget()
 
 
 def batch_of(lengths=LENGTHS, cache=E4M3, **more):
@@ -307,12 +313,76 @@ def test_what_is_taken_apart(monkeypatch):
     assert variants(alibi_slopes=torch.ones(2)) == (0, [("mixed", 0, 0)])
     assert variants(config=APART._replace(BLOCK_M=64)) == (0, [("mixed", 0, 0)])
     monkeypatch.setattr(widening, "COPY_LIMIT", 3 * widening.page_bytes(1, 64))
+    forget()
     for crowd in (APART, Config("warp_specialized", 128, 64, 4, 3)):
         assert variants(config=crowd) == (1, [*taken, ("q_block", 32, 0)])
     monkeypatch.setattr(widening, "COPY_LIMIT", 0)
+    forget()
     assert variants() == (0, [("mixed", 0, 0)])
     prefix = False
     assert variants()[1] == [("warp_specialized", 0, 0)]
+
+
+def another_layer(batch, **more):
+    """A call of other tensors of the same layout, but for what is given."""
+    own = {"out": torch.empty_like(batch["q"])}
+    for name, tensor in batch.items():
+        own[name] = tensor.clone() if isinstance(tensor, torch.Tensor) else tensor
+    call = checked(own | {k: v for k, v in more.items() if k not in ("left", "right")}, H200)
+    call.left, call.right = more.get("left", -1), more.get("right", 0)
+    return call
+
+
+@pytest.mark.parametrize("limit", [1 << 30, 3])
+def test_layers_of_a_batch_launch_what_each_would_alone(monkeypatch, limit):
+    """What is found once for all of them is another batch's where any number that it follows from is another."""
+    monkeypatch.setattr(widening, "COPY_LIMIT", limit * widening.page_bytes(1, 64))
+    batch = batch_of(UNEVEN, heads=(4, 1), fresh=True, dtype=torch.bfloat16) | {"softcap": 0.0}
+    longest, total = batch["max_seqlen_k"], sum(k for _, k in UNEVEN)
+    other_batches = [
+        {"total_seqlen_k": total}, {"max_seqlen_q": 40}, {"max_seqlen_k": longest + 1}, {"left": 40}, {"right": -1},
+        {"softcap": 3.0}, {"q": shifted(batch["q"])}, {"key_cache": shifted(batch["key_cache"])},
+        {"key": shifted(batch["key"])}, {"k_scale": None, "v_scale": None}, {"sinks": torch.ones(4)},
+        {"sinks": shifted(torch.ones(4))},
+    ]  # fmt: skip
+    calls = [another_layer(batch, **more) for more in ({}, {"scale": 0.5}, *other_batches)]
+    found, asked = [], []
+
+    def run(plan, call, addresses, grid, items, blocks):
+        rest, numbers = launching.arguments_of(plan, call, 0, items, blocks, False)
+        at = [addresses[i] for i in (0, 3, 4, 5, 7, 8)]  # a copy's pages and table may lie anywhere
+        own = [None if tensor is None else tensor.data_ptr() for tensor in rest[:-2]]
+        found.append((plan.constants, plan.options, plan.tma, grid, numbers, at, own, call.above, call.upto))
+
+    monkeypatch.setattr(launching, "widen", lambda call, copy: found.append((copy.wide.room.grid, id(call))))
+    monkeypatch.setattr(launching, "_run", run)
+    monkeypatch.setattr(launching, "apart", lambda *given: asked.append(given) or apart(*given))
+
+    def launched(call):
+        found.clear()
+        launch(call, APART)
+        return list(found)
+
+    alone = []
+    for call in calls:
+        launching._shapes.clear()
+        alone.append(launched(call))
+    launching._shapes.clear()
+    asked.clear()
+    assert [launched(call) for call in calls * 2] == alone * 2
+    assert len(asked) == 1 + len(other_batches)
+
+
+def test_what_is_kept_of_a_batch_holds_no_memory(monkeypatch):
+    monkeypatch.setattr(launching, "widen", lambda call, copy: None)
+    monkeypatch.setattr(launching, "_dispatch", lambda given: (None, ()))
+    monkeypatch.setattr(launching, "combine", lambda *_: None)
+    call = another_layer(batch_of(UNEVEN, heads=(4, 1)))
+    tensors = [weakref.ref(tensor) for tensor in (call.q, call.k, call.table, call.lens, call.out)]
+    launch(call, APART)
+    assert launching._shapes
+    del call
+    assert [tensor() for tensor in tensors] == [None] * 5
 
 
 def test_launches_beside_one_another_share_no_scratch(monkeypatch):

@@ -165,7 +165,10 @@ def test_what_amd_can_launch_fits(target, processors):
     assert unfit(target, cases(defaults("amd", processors))) == ""
 
 
-@pytest.mark.parametrize(("rows", "width", "splits"), [(128, 256, 0), (128, 160, 1), (64, 64, 1)])
+@pytest.mark.parametrize(
+    ("rows", "width", "splits"),
+    [(128, 256, 0), (128, 160, 1), (64, 64, 1), (64, 80, 1), (64, 144, 0), (64, 256, 1)],
+)
 def test_no_form_of_a_tile_needs_more_room_than_there_is(rows, width, splits):
     config = Config("warp_specialized", rows, width, 64, 4, 12, 1, splits)
     assert unfit("sm_90", [(config, {"M": 300, "bias": True, "residual": True})]) == ""

@@ -5,7 +5,7 @@ of x; for few, A is the weight (SWAP), since the matrix unit takes no less than 
 
 A consumer may have second sums, `more`. With GATED A is the weight's gate and up projections, 64 rows of each at a
 time, and C = silu(gate) * up. With EXTRA, of A = x alone, tiles have BLOCK_B + EXTRA rows of B, both powers of two as
-the compiler wants: 96, 160 and 192 are 64 + 32, 128 + 32 and 128 + 64.
+the compiler wants: 80 is 64 + 16, 192 is 128 + 64.
 
 A weight of 8 bits is always A, and goes through registers (`narrow.py`).
 
