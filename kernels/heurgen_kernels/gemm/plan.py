@@ -299,9 +299,9 @@ def make_plan(call: Product, config: Config, work: Work) -> Plan:
 
 
 def form_of(config: Config, swap: bool) -> Form:
-    """Of a config of warp_specialized: x is the left operand where BLOCK_M is the 128 rows of two consumers, or the 64
-    of one and BLOCK_N not as many rows of the weight as one or two have; not where the weight has to be (swap): it is
-    gated or of 8 bits.
+    """Of a config of warp_specialized. The left operand is 64 rows to each consumer, and the right one the tile's other
+    side. x is on the left in tiles of 128 rows of it, and in those of 64 whose BLOCK_N no consumers share evenly or is
+    wider than two have; in all others, and where it has to be (swap: gated or of 8 bits), the weight is.
     """
     swap = swap or config.BLOCK_M not in (64, 128) or (config.BLOCK_M == 64 and config.BLOCK_N in (64, 128))
     consumers = (config.BLOCK_N if swap else config.BLOCK_M) // HALF
