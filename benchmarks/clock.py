@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+# Clock ticks of the GPU, 0.2 ms and more: the first that the host needs no longer than to launch a call.
+SPINS = (400_000, 1_600_000, 6_400_000)
+
 
 class Clock:
     """Interleaved timing with events, after a cache flush and a spin that keeps the GPU behind the host."""
@@ -17,25 +20,25 @@ class Clock:
         self._flush = torch.zeros(128 * 2**20, dtype=torch.float32, device="cuda")
 
     def once(self, call: Callable[[], Any]) -> tuple[Any, Any]:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._flush.sum()  # read, not written: lines to write back would be timed with the launch
-        torch.cuda._sleep(400_000)
-        begin.record()
-        call()
-        end.record()
+        """Events before and after a call; again with a longer spin where the GPU waited for the host meanwhile."""
+        for spin in SPINS:
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self._flush.sum()  # read, not written: lines to write back would be timed with the launch
+            torch.cuda._sleep(spin)
+            begin.record()
+            call()
+            end.record()
+            if not begin.query():
+                break
         return begin, end
 
     def medians(self, calls: Sequence[Callable[[], Any]], rounds: int = 7, loser: float = 1.5) -> list[float]:
-        """Milliseconds; a call slower than `loser` times the best twice is timed no more. Three times the rounds where
-        half of a call's took more than `loser` times its best: the host stalled, which such a median would publish.
-        """
+        """Milliseconds; a call slower than `loser` times the best twice is timed no more, but for the first four."""
         taken: list[list[float]] = [[] for _ in calls]
         self._timed(calls, taken, range(len(calls)), 2)
         best = min(min(t) for t in taken)
         going = [i for i, t in enumerate(taken) if min(t) <= loser * best or i < 4]
         self._timed(calls, taken, going, rounds - 2)
-        if any(statistics.median_low(taken[i]) > loser * min(taken[i]) for i in going):
-            self._timed(calls, taken, going, 2 * rounds)
         return [statistics.median_low(t) for t in taken]
 
     def _timed(

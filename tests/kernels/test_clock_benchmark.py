@@ -1,4 +1,4 @@
-"""benchmarks/clock.py: how often it takes times."""
+"""benchmarks/clock.py: how often it takes times, and that none has the host in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from clock import Clock
+from clock import SPINS, Clock
 
 
 @pytest.fixture
@@ -46,9 +46,16 @@ def test_a_loser_is_timed_twice_but_for_the_first_four(clock):
     assert [len(count) for count in counts] == [5, 5, 5, 5, 2, 5]
 
 
-def test_a_stall_of_the_host_is_outlasted(clock):
-    """Three of five rounds met it: five more pairs of rounds are taken, of the others too."""
-    stalled, counts = taking(0.3, 0.31, 0.024, 0.3, 0.024)
-    other, others = taking(0.04)
-    assert clock.medians([stalled, other], 5) == [0.024, 0.04]
-    assert (len(counts), len(others)) == (15, 15)
+@pytest.mark.parametrize(("late", "spins"), [(0, SPINS[:1]), (1, SPINS[:2]), (2, SPINS), (9, SPINS)])
+def test_a_call_that_the_gpu_waited_for_is_launched_again_behind_a_longer_spin(monkeypatch, late, spins):
+    """The first `late` launches take the host longer than the GPU spins: their begin has passed when they end."""
+    spun, launched = [], []
+    passed = iter([True] * late + [False])
+    event = lambda enable_timing: SimpleNamespace(record=lambda: None, query=lambda: next(passed))  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "Event", event)
+    monkeypatch.setattr(torch.cuda, "_sleep", spun.append)
+    made = object.__new__(Clock)
+    made._flush = torch.zeros(1)
+    made.once(lambda: launched.append(1))
+    assert tuple(spun) == spins
+    assert len(launched) == len(spins)
