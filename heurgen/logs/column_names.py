@@ -35,6 +35,7 @@ BOOKKEEPING: Mapping[str, tuple[str, ...]] = {
         ),
         *("ms", "time", "latency", "runtime", "duration", "kernel_time", "median", "time_us", "latency_us"),
         *("median_us", "runtime_us", "duration_us", "us", "time_s", "latency_s", "time_ns", "duration_ns"),
+        *("lat_ms", "lat_us", "lat"),
     ),
     "status": ("status", "outcome", "state"),
     "scenario": ("scenario", "scenario_id", "shape_id", "case_id", "problem_id", "workload_id"),

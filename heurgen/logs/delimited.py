@@ -52,14 +52,36 @@ def read_csv(path: str, text: str, interners: Interners) -> Delimited:
     """The table of a CSV text.
 
     Raises:
-        LogError: it is no table, has no header or no rows, names a column twice or not at all, or has a row of
-            another width than its header.
+        LogError: it is no table, has no header or no rows, names a column twice or not at all, has a row of
+            another width than its header, or its header twice.
     """
     if not text:
         raise LogError("the file is empty, expected a CSV header", file=path)
     delimiter = _delimiter(text)
     plain = None if delimiter.endswith(" ") else _read_plain(path, text, delimiter, interners)
-    return plain or _read_records(path, text, delimiter, interners)
+    table = plain or _read_records(path, text, delimiter, interners)
+    _refuse_second_header(path, table, interners)
+    return table
+
+
+def _refuse_second_header(path: str, table: Delimited, interners: Interners) -> None:
+    """A LogError where a row is the header again, as `cat` of two logs and pandas' `mode="a"` write it: read as a
+    measurement, its names would be texts of every column.
+    """
+    again: Ints | None = None
+    for name, codes in table.columns.items():
+        if name not in interners[name]:
+            return
+        same = codes if again is None else codes[again]
+        met = np.flatnonzero(same == interners[name][name])
+        again = met if again is None else again[met]
+        if not len(again):
+            return
+    assert again is not None
+    index = int(again[0]) + 1
+    line = index + 1 if table.text is None else record_line(table.text, table.delimiter, index)
+    hint = "delete it; logs of the same columns need not be joined: a command takes several"
+    raise LogError("the header is there a second time", file=path, row=line, hint=hint)
 
 
 def _read_plain(path: str, text: str, delimiter: str, interners: Interners) -> Delimited | None:

@@ -164,7 +164,8 @@ def divisions(table: CostTable, folds: int, repeats: int = 1) -> Iterator[tuple[
 
 
 def _beyond(table: CostTable) -> tuple[str, tuple[Ints, Ints]] | None:
-    """The dominant feature, and the rows in and beyond its lower range; None where no number varies enough.
+    """The dominant feature, the rows of groups that lie in its lower range and the rows beyond it; None where no number
+    varies enough. Rows below of a group that reaches beyond are in neither: they would flatter, as in cross-validation.
 
     Dominant is the given number feature whose ranks correlate most with those of the best time.
     """
@@ -181,7 +182,8 @@ def _beyond(table: CostTable) -> tuple[str, tuple[Ints, Ints]] | None:
         return None
     x = table.X[:, best[1]]
     limit = np.sort(x)[int(LOWER_SHARE * len(x))]
-    train, test = np.flatnonzero(x < limit), np.flatnonzero(x >= limit)
+    test = np.flatnonzero(x >= limit)
+    train = np.flatnonzero(~np.isin(table.group, table.group[test]))
     return (table.columns[best[1]].name, (train, test)) if len(train) > 1 and len(test) else None
 
 

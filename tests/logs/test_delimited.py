@@ -233,3 +233,14 @@ def test_a_cell_may_be_long_but_not_too_long() -> None:
             refused(text)
             == f"log.csv:{line}: a cell is longer than 131072 characters (is a quote left open?)"
         )
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_header_that_is_there_again_is_no_measurement(quote: str) -> None:
+    """Two logs that `cat` joined; a record of two lines before it counts as two."""
+    lines = [["m", "time"], ["1", "2"], ["m", "3"], ["m", "time"], ["4", "5"]]
+    text = "".join(",".join(f"{quote}{cell}{quote}" for cell in line) + "\n" for line in lines)
+    hint = "(delete it; logs of the same columns need not be joined: a command takes several)"
+    assert refused(text) == f"log.csv:4: the header is there a second time {hint}"
+    assert refused('m,time\n"1\n2",3\nm,time\n') == f"log.csv:4: the header is there a second time {hint}"
+    assert read("m,time\nm,2\n1,time\n") == {"m": ["m", "1"], "time": ["2", "time"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,6 +116,19 @@ def test_the_dominant_feature_is_the_one_whose_ranks_follow_the_best_time() -> N
         sorted(np.flatnonzero(t.X[:, 1] < 7).tolist()),
         np.flatnonzero(t.X[:, 1] >= 7).tolist(),
     )
+
+
+def test_no_group_is_below_and_beyond() -> None:
+    """Two groups of a custom `group`, whose sizes go from 0 to 8 and from 1 to 9, and eight small ones of one row."""
+    x = np.r_[np.arange(10.0), np.full(8, 0.5)]
+    t = table([TableColumn("size", "float")], x[:, None], np.column_stack([np.exp(x), 2 * np.exp(x)]))
+    size = t.X[:, 0]
+    t = replace(t, group=np.where(size == 0.5, 2 + np.arange(18), size.astype(int) % 2))
+    found = _beyond(t)
+    assert found is not None
+    train, test = found[1]
+    assert size[test].tolist() == [4, 5, 6, 7, 8, 9]
+    assert size[train].tolist() == [0.5] * 8
 
 
 def test_without_a_number_or_with_one_value_there_is_no_beyond() -> None:
