@@ -68,17 +68,12 @@ def _refuse_second_header(path: str, table: Delimited, interners: Interners) -> 
     """A LogError where a row is the header again, as `cat` of two logs and pandas' `mode="a"` write it: read as a
     measurement, its names would be texts of every column.
     """
-    again: Ints | None = None
+    rows = np.arange(len(next(iter(table.columns.values()))))
     for name, codes in table.columns.items():
-        if name not in interners[name]:
-            return
-        same = codes if again is None else codes[again]
-        met = np.flatnonzero(same == interners[name][name])
-        again = met if again is None else again[met]
-        if not len(again):
-            return
-    assert again is not None
-    index = int(again[0]) + 1
+        rows = rows[codes[rows] == interners[name].get(name, -1)]
+    if not len(rows):
+        return
+    index = int(rows[0]) + 1
     line = index + 1 if table.text is None else record_line(table.text, table.delimiter, index)
     hint = "delete it; logs of the same columns need not be joined: a command takes several"
     raise LogError("the header is there a second time", file=path, row=line, hint=hint)
