@@ -12,6 +12,7 @@ WARM skip our warm-up, so that kernels compile while the monitor watches. Needs 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -307,6 +308,10 @@ def one(name: str, output: Path) -> None:
         found[f"{backend}_layers"] = engine.apply_model(attention_of)[0]
         said[backend] = (vectors if pooling else answers)(engine)
         found[f"{backend}_compiles"] = {kernel: n for kernel, n in compiles.take().items() if n}
+        # before the next is made: vLLM 0.33's takes the process groups with it when it goes
+        engine.llm_engine.engine_core.shutdown()
+        del engine
+        gc.collect()
     found |= (compared_vectors if pooling else compared)(said["CUSTOM"], said["TRITON_ATTN"])
     if not pooling:
         found["again"] = {backend: repeated(answered) for backend, answered in said.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import os
@@ -245,3 +246,44 @@ def test_vectors_that_point_elsewhere_are_told_apart():
     ours = [[1.0, 0.0], [0.6, 0.8], [float("nan"), 0.0]]
     said = kinds.compared_vectors(ours, [[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
     assert (said["answers"], said["equal"], said["parted"][0]) == (3, 1, (1, 0, 0.96))
+
+
+def test_what_the_page_says_of_vllm_033_was_measured():
+    def number(text: str) -> Any:
+        try:
+            return float(text)
+        except ValueError:
+            return text or None
+
+    page = (PATH.parents[1] / "docs/serving.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- vllm 0.33 -->")[2].partition("<!-- vllm 0.33 end -->")[0]
+    told = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.strip().splitlines()[2:]]
+    asked = {
+        "one request, 500 + 500 tokens": ("500 + 500", "seconds"),
+        "500 + 1000": ("500 + 1000", "seconds"),
+        "first token of 500": ("500 + 1000", "first_token_s"),
+        "first token of 8,000": ("8000 + 1", "first_token_s"),
+        "first token of 30,000": ("30000 + 64", "first_token_s"),
+        "a step after it": ("30000 + 64", "step_s"),
+        "64 at once": ("64 at once", "seconds"),
+        "500 at once, 1 to 8000 + 1 to 32": ("500 of 1 to 8000", "seconds"),
+    }
+    measured = {}
+    for first, name in ((1, "serving.csv"), (4, "serving_38.csv")):
+        with (PATH.parent / "h200_vllm033" / name).open(newline="", encoding="utf-8") as file:
+            rows = [{k: number(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        for row in results.summary(rows):
+            ours = row["medians"]["heurgen"]
+            places = 2 if row["value"] == "step_s" else 1
+            shown = f"{ours:.3f} s" if row["value"] == "seconds" else f"{ours * 1e3:.{places}f} ms"
+            over = [f"{row['over_ours'][backend]:.3f}" for backend in ("flash", "triton")]
+            measured[(first, row["line"], row["value"])] = [shown, *over]
+    assert [row[0] for row in told] == list(asked)
+    for name, *cells in told:
+        for first in (1, 4):
+            assert cells[first - 1 : first + 2] == measured.get((first, *asked[name]), ["", "", ""])
+    kinds_033 = json.loads((PATH.parent / "h200_vllm033/serving_kinds.json").read_text(encoding="utf-8"))
+    said = (len(kinds_033), sum(k["answers"] for k in kinds_033), sum(k["equal"] for k in kinds_033))
+    assert said == (30, 810, 696)
+    far = [abs(at) for kind in kinds_033 if kind["name"] != "gptoss" for _, _, at in kind["parted"]]
+    assert max(far) < 0.07
