@@ -200,6 +200,10 @@ def is_label(name: str) -> bool:
     return _LABEL.fullmatch(name.lower()) is not None
 
 
+def names_kernel(name: str) -> bool:
+    return re.fullmatch(r"kernel[_ ]?(name)?", name.lower()) is not None
+
+
 def is_problem(name: str) -> bool:
     """Whether a column of integers of this name may number the problems (CUTLASS's) or the trials (Optuna's)."""
     return re.fullmatch(r"problems?(_?(no|nr|number))?|number", name.lower()) is not None

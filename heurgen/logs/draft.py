@@ -169,6 +169,10 @@ def _hint(table: Cells, what: str) -> str:
         return "columns are separated by , ; or tab"
     if any(text != text.strip() for texts in table.texts.values() for text in texts):
         return "remove the spaces around the values"
+    if what == "launch parameter" and (
+        odd := [c for c, t in table.texts.items() if list(map(printable, t)) != t]
+    ):
+        return f"{quoted(odd[0])} holds control characters: if it is one, --parameters {printable(odd[0])}"
     if what == "time" and (column := thousands_in(table)) is not None:
         return f"{quoted(column)} holds commas between thousands: write 1234.5, not 1,234.5"
     if what != "feature":
@@ -177,6 +181,11 @@ def _hint(table: Cells, what: str) -> str:
         return f"say which: {option}; or --wide, where every config has a column of its own"
     if sizes:
         return f"{quoted(sizes[0])} holds sizes in a text: write each into a column of its own"
+    kernels = [c for c, t in table.texts.items() if column_names.names_kernel(plain(c)) and len(t) > 1]
+    if kernels:
+        return (
+            f"{quoted(kernels[0])} holds {len(table.texts[kernels[0]])} kernels: give each a log of its own"
+        )
     several = len(table.files) > 1
     missing = (
         "what a file's name says must be a column" if several else "of one problem add a column of its size"

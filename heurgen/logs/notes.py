@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from heurgen.base.errors import quoted
 from heurgen.base.text import counted
 from heurgen.logs.cells import ABSENT, Cells, Codes
-from heurgen.logs.column_names import is_label, is_result, success_words
+from heurgen.logs.column_names import is_label, is_result, names_kernel, success_words
 from heurgen.logs.naming import plain
 from heurgen.logs.objective import piled_note
 from heurgen.logs.outcomes import OK, UNTIMED
@@ -32,7 +32,8 @@ def notes(
     """
     scenario, config = codes
     found = [f"{path} has the same content as {earlier}: read once" for path, earlier in cells.copies]
-    found += _ignored_notes(cells, spec, scenario)
+    cell = scenario * (int(config.max()) + 1) + config
+    found += _ignored_notes(cells, spec, scenario, cell)
     for parameter in spec.parameters:
         if parameter.name not in cells.codes and any(
             map(parameter.exists_for, map(str, columns.vendor.values))
@@ -42,7 +43,6 @@ def notes(
         if status != OK and success_words("status", [str(status)]):
             said = f"unless [log] says success = [{quoted(status)}]"
             found.append(f"the status {quoted(status)} counts as a failure, {said}")
-    cell = scenario * (int(config.max()) + 1) + config
     found += _disagreements(cells, columns.time, cell)
     found += piled_note(spec.log, columns.time, scenario, cell)
     if len(dropped_rows):
@@ -85,7 +85,7 @@ def _disagreements(cells: Cells, time: Times, cell: Codes) -> list[str]:
     ]
 
 
-def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes) -> list[str]:
+def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes, cell: Codes) -> list[str]:
     named = {*spec.log.names, _WHY, *(c.name for c in (*spec.features, *spec.parameters))}
     ignored = sorted(name for name in cells.codes if name not in named)
     if not ignored:
@@ -97,7 +97,12 @@ def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes) -> list[str]
             f"ignored columns that vary inside a scenario: {', '.join(varying)} "
             "(if the time depends on one, name it in the spec)"
         )
-    return notes
+    kernels = (n for n in ignored if names_kernel(plain(n)) and _varies(cells.codes[n], cell))
+    return notes + [
+        f"the ignored column {quoted(n)} holds {len({*cells.texts[n]} - {''})} kernels, and times of one config in one "
+        "scenario are of several: give each kernel a log of its own, or name the column in the spec"
+        for n in kernels
+    ]
 
 
 def _varies(codes: Codes, scenario: Codes) -> bool:

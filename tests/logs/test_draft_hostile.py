@@ -68,6 +68,10 @@ def test_hostile_values_stay_inert(tmp_path: Path) -> None:
              "or --wide, where every config has a column of its own)"),
         ("BLOCK_M,num_warps,time_ms\n1,2,1.0\n", ": no column looks like a feature (say which: --features NAME,...; "
              "of one problem add a column of its size)"),
+        ("kernel,M,K,BLOCK_M,time_ms\nf,1,,16,1.0\nf,2,,16,1.0\nb,,1,16,1.0\n", ": no column looks like a feature "
+             "('kernel' holds 2 kernels: give each a log of its own)"),
+        ('M,mode,time_ms\n1,"a\tb",1.0\n1,c,1.0\n', ": no column looks like a launch parameter "
+             "('mode' holds control characters: if it is one, --parameters mode)"),
     ],
 )  # fmt: skip
 def test_logs_that_give_no_draft(tmp_path: Path, text: str, message: str) -> None:

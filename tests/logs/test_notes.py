@@ -83,3 +83,13 @@ def test_a_device_on_which_every_config_failed_is_named(tmp_path: Path) -> None:
     assert log.notes[1:] == (
         "every config failed in every scenario on 'GPU 9': a model knows nothing of what works there",
     )
+
+
+def test_kernels_that_are_mixed_are_told(tmp_path: Path) -> None:
+    rows = [row(kernel=kernel, BM=block) for kernel in ("forward", "backward") for block in ("16", "32")]
+    assert read(tmp_path, *rows).notes[1:] == (
+        "the ignored column 'kernel' holds 2 kernels, and times of one config in one scenario are of several: "
+        "give each kernel a log of its own, or name the column in the spec",
+    )
+    named = [row(kernel=f"gemm_{block}", BM=block) for block in ("16", "32")]  # after its config
+    assert len(read(tmp_path, *named).notes) == 1
