@@ -121,6 +121,8 @@ FAILURES = frozenset(
     "nan inf -inf infinity oom error failed fail failure timeout invalid none n/a na crash crashed oor -1 wrong "
     "incorrect unsupported skipped exception abort aborted mismatch unfit not - --".split()
 )
+# Words of exceptions, which write them together: "OutOfResources", "CompilationError".
+_FAILED = re.compile(r"error|exception|fail(ed|ure)|out[ _]?of[ _]?(memory|resource|registers)|timed[ _]?out")
 # Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
 _SUCCEEDED = re.compile(
     r"(is_)?(success|successful|succeeded|pass|passed|valid|correct(ness)?|result)|([a-z]+_)*ok"
@@ -174,7 +176,7 @@ def is_status(name: str, texts: Sequence[str]) -> bool:
     if _REASON.fullmatch(name.lower()):
         return bool(others) and not any(re.fullmatch(r"[-+.0-9e]+", t) for t in others)
     known = FAILURES | ({"false", "0", "no"} if _SUCCEEDED.fullmatch(name.lower()) else set())
-    return all(t in known or known.intersection(re.split(r"[\W_]+", t)) for t in others)
+    return all(t in known or known.intersection(re.split(r"[\W_]+", t)) or _FAILED.search(t) for t in others)
 
 
 def tells_all(name: str, texts: Sequence[str]) -> bool:

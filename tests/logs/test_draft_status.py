@@ -16,6 +16,7 @@ from tests.support.drafts import draft_spec, drafted, matmul, write
     [
         ("state", ("passed", "OOM"), ["passed"]),
         ("result", ("OK", "compile error"), None),
+        ("result", ("OK", "OutOfResources", "out of memory", "CompilationError"), None),
         ("outcome", ("SUCCESS", "Timeout", "success"), ["SUCCESS", "success"]),
         ("valid", ("True", "False"), ["True"]),
         ("correct", ("1", "0"), ["1"]),
