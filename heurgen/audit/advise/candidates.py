@@ -8,7 +8,7 @@ feature spans orders of magnitude), and steps beyond the outermost ones; real tr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from heurgen import ir
 from heurgen.audit.advise.scale import FeatureScale
+from heurgen.logs.groups import device_columns
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable, Floats
@@ -51,7 +52,9 @@ def between(
     for a, near in enumerate(space.neighbours(points, points, _PAIRED)[0].tolist()):
         for b in near:
             pairs.setdefault((min(a, b), max(a, b)), "between measured scenarios")
-    return [Proposal(_middle(table, spec, space, a, b), why) for (a, b), why in sorted(pairs.items())]
+    devices = np.unique(table.device, return_inverse=True)[1]
+    whole = {space.columns[i].name for i in device_columns(table.X[:, : len(space.columns)], devices)}
+    return [Proposal(_middle(table, spec, space, whole, a, b), why) for (a, b), why in sorted(pairs.items())]
 
 
 def _splits(tree: ir.Node, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ir.Split, list[int]]]:
@@ -88,14 +91,19 @@ def _across(
     return [(left[i // near.shape[1]], right[near.flat[i]]) for i in best]
 
 
-def _middle(table: CostTable, spec: KernelSpec, space: FeatureScale, a: int, b: int) -> dict[str, Any]:
-    """The launch half way between two scenarios; what cannot be halved is taken from the first."""
+def _middle(
+    table: CostTable, spec: KernelSpec, space: FeatureScale, whole: Container[str], a: int, b: int
+) -> dict[str, Any]:
+    """The launch half way between two scenarios; what cannot be halved is taken from the first.
+
+    So are the `whole` features, those of the device: there is no GPU of 120 multiprocessors to measure on.
+    """
     first: dict[str, Any] = table.features_of(a)
     second: dict[str, Any] = table.features_of(b)
     made: dict[str, Any] = {}
     for i, column in enumerate(space.columns):
         x, y = first[column.name], second[column.name]
-        if column.type in ("category", "bool"):
+        if column.type in ("category", "bool") or column.name in whole:
             made[column.name] = x
             continue
         middle = math.sqrt(x) * math.sqrt(y) if space.log[i] else x / 2 + y / 2

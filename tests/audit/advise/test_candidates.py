@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from heurgen.audit.advise.candidates import between
 from heurgen.audit.advise.scale import base_columns, scale_over
+from heurgen.logs.costs import cost_tables
+from heurgen.logs.tuning_log import read_logs
+from heurgen.ship.training import train
 from heurgen.spec.kernel_spec import parse_spec
 from tests.audit.views import costs, module
 
@@ -43,3 +47,18 @@ def test_a_narrow_feature_is_halved_by_its_mean() -> None:
     made = module()
     found = between(made, made.selectors[0], table, parse_spec(SPEC, "k.toml"), space)
     assert {p.features["m"] for p in found} == {2, 3, 4, 5, 6}
+
+
+def test_a_feature_of_the_device_is_that_of_a_device(tmp_path: Path) -> None:
+    """Half way between GPUs of 108 and 132 multiprocessors nobody can measure."""
+    lines = ["vendor,device,sms,m,BLOCK,status,time_ms"]
+    for device, sms in (("A", 108), ("B", 132)):
+        rows = ((m, block) for m in (1, 4, 16, 64) for block in (16, 32))
+        lines += [f"nvidia,{device},{sms},{m},{block},ok,{1 + m / block + sms}" for m, block in rows]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    spec = parse_spec(SPEC.replace('dtype = { type = "category" }', 'sms = { type = "int" }'), "k.toml")
+    log = read_logs(tmp_path / "log.csv", spec)
+    table, made = cost_tables(log, spec)[0], train(log, spec)
+    space = scale_over(base_columns(table), table.X)
+    found = between(made, made.selectors[0], table, spec, space)
+    assert {p.features["sms"] for p in found} == {108, 132}
