@@ -74,8 +74,8 @@ def observe(
     if max_bytes < 1000:
         raise ValueError(f"max_bytes is {max_bytes!r}, expected at least 1000")
     plain = getattr(select, "__wrapped__", select)  # what `bind` logs
-    known = domain if domain is not None else _domain_of(plain)
     names = _argument_names(plain)
+    known = domain if domain is not None else _domain_of(plain)
     log = TrafficLog(os.fspath(path), names, max_bytes)
     return _wrapped(select, names, known, round(min(1.0 / sample, 2.0**53)) if sample else 0, log)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -190,6 +191,14 @@ def test_bad_arguments(heuristics: ModuleType) -> None:
     with pytest.raises(ValueError, match="expected `select` or a function of SELECTORS"):
         observe(lambda *args: args, domain={})
     assert observe(plain, domain={"m": {"low": 0, "high": 5}})(3) == 3
+
+
+def test_what_is_no_selector_is_not_asked_for_its_domain(heuristics: ModuleType) -> None:
+    """A module was told to pass domain=module.DOMAIN, and with it that it is no selector."""
+    bound = partial(heuristics.select, vendor="nvidia")
+    for given in (heuristics, heuristics.SELECTORS, bound):
+        with pytest.raises(ValueError, match="expected `select` or a function of SELECTORS"):
+            observe(given)  # type: ignore[arg-type]
 
 
 WRITER = """
