@@ -47,6 +47,8 @@ _NAMED_SIZES = re.compile(r"(.*[^\w])?[A-Za-z_]\w*[:=][0-9]+([^\w].*)?")
 _WHOLE = re.compile(r"-?[0-9]{1,15}(\.0+)?")
 # "1,024" and "16": numbers with commas between thousands.
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})*")
+# A category that has more than this many values for each that is no number is one of numbers.
+_NUMBERS = 4
 # A device as torch calls it.
 _DEVICE_NUMBER = re.compile(r"(cuda|hip|xpu|gpu)(:[0-9]+)?")
 # A time column with more texts than these holds something else.
@@ -372,6 +374,9 @@ def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> E
         why = "powers in a text: no tree goes beyond those it saw. Write 1024, not 2^10"
     if column.type == "category" and all(_THOUSANDS.fullmatch(v) for v in values):
         why = "numbers with commas in a text: no tree goes beyond those it saw. Write 1024, not 1,024"
+    words = [v for v in values if number(v) is None]
+    if column.type == "category" and words and _NUMBERS * len(words) < len(values):
+        why = f"numbers beside {quoted(words[0])}: no tree goes beyond those it saw. Write a number in its place"
     return Entry(column, why)
 
 

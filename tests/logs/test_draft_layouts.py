@@ -182,6 +182,16 @@ def test_whole_floats_of_a_parameter_are_ints_as_pandas_writes_them(tmp_path: Pa
     assert [c.values for c in log.parameters[:2]] == [(16, 32), (None, 4)]
 
 
+def test_numbers_beside_a_word_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"H200,{w},{b},{b}.5" for w in (128, 256, 512, 1024, "None") for b in (16, 32)]
+    path.write_text("gpu,window,BLOCK_M,time_ms\n" + "\n".join(rows) + "\n")
+    told = "# numbers beside 'None': no tree goes beyond those it saw. Write a number in its place"
+    assert told in draft_spec(path)
+    path.write_text(path.read_text().replace("128", "some").replace("512", "all"))  # rather words
+    assert "numbers beside" not in draft_spec(path)
+
+
 def test_numbers_with_commas_and_spaces_around_values_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [f'H200,"{m}",{b},{b}.5' for m in ("16", "1,024", "1,048,576") for b in (16, 32)]
