@@ -39,6 +39,12 @@ def test_results_and_labels_vary_as_they_must(tmp_path: Path) -> None:
     assert log.notes[0].startswith("columns that the spec does not name are ignored: 'env.timestamp'")
 
 
+def test_a_phase_that_varies_is_named(tmp_path: Path) -> None:
+    """Forward and backward, whose times make one median."""
+    log = read(tmp_path, row(phase="fwd"), row(phase="bwd"))
+    assert log.notes[1].startswith("ignored columns that vary inside a scenario: 'phase' ")
+
+
 def test_a_column_that_only_one_file_has_does_not_vary(tmp_path: Path) -> None:
     one = write(tmp_path, row(zone="a"), name="1.csv")
     two = write(tmp_path, row(BM="32"), name="2.csv")
