@@ -21,18 +21,13 @@ from heurgen.tune.space import (
     spread_key,
 )
 from heurgen.tune.sweep import OutOfTime, Progress, State, Sweep
-from heurgen.tune.target import Target, check_columns, load_target
+from heurgen.tune.target import BUNDLED, Target, check_columns, load_target
 from heurgen.tune.timing import Method, Mode
 from heurgen.tune.workloads import make_scenarios, read_workload
 
 if TYPE_CHECKING:
     pass
 
-# Short names of the kernels that come with heurgen.
-BUNDLED = {
-    "paged_attention": "heurgen_kernels.tools.tunable:tunable",
-    "static_grid": "heurgen_kernels.tools.static_tunable:tunable",
-}
 # The interpreter is some 10,000 times slower than a GPU: it gets the smallest scenarios and a few configs.
 INTERPRETED_SCENARIOS = 4
 INTERPRETED_METHOD = Method(samples=1, repeats=1)

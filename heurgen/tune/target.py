@@ -21,6 +21,11 @@ from heurgen.tune.protocol import DeviceInfo, Scenario, Settings, Space, Tunable
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _REQUIRED = ("name", "features", "space", "workload", "inputs", "launch", "reference")
+# Short names of the kernels that come with heurgen.
+BUNDLED = {
+    "paged_attention": "heurgen_kernels.tools.tunable:tunable",
+    "static_grid": "heurgen_kernels.tools.static_tunable:tunable",
+}
 # Columns of the log that a feature or parameter cannot take.
 BOOKKEEPING = (*FIRST, *LAST)
 MAX_REASON = 200
@@ -111,7 +116,8 @@ def load_target(path: str) -> Target:
         UsageError: no such module or attribute, or it lacks a part of the protocol.
     """
     if not _TARGET.fullmatch(path):
-        raise UsageError(f"{quoted(path)} is no target", hint="expected package.module:name")
+        expected = f"expected package.module:name, or of the bundled kernels {' or '.join(BUNDLED)}"
+        raise UsageError(f"{quoted(path)} is no target", hint=expected)
     module_name, _, attribute = path.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

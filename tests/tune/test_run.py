@@ -17,6 +17,7 @@ from heurgen.tune.engines import LocalEngine
 from heurgen.tune.merge import merge
 from heurgen.tune.protocol import Space
 from heurgen.tune.run import SweepSummary, TuneOptions, run_tune
+from heurgen.tune.target import BUNDLED
 from heurgen.tune.timing import Failure
 from tests.tune import fakes
 from tests.tune.fakes import DEVICE, FakeExecutor, FakeGpus
@@ -254,8 +255,8 @@ def test_interpreted_sweeps_are_tiny_and_marked(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_bundled_kernel_has_a_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run.BUNDLED["paged_attention"].startswith("heurgen_kernels.")
-    monkeypatch.setitem(run.BUNDLED, "short", TARGET)
+    assert BUNDLED["paged_attention"].startswith("heurgen_kernels.")
+    monkeypatch.setitem(BUNDLED, "short", TARGET)
     assert tuned(tmp_path / "log.csv", target="short").state == "finished"
 
 
