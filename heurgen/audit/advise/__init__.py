@@ -78,14 +78,19 @@ class Advised(list[Advice]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """What is known of one vendor, in the terms of the ranking. real: scaled points of traffic, None without."""
+    """What is known of one vendor, in the terms of the ranking.
+
+    selectors  those that answer for the table's devices, by name of the device; one where the vendor's answers for all
+    columns    of each selector its configs' columns of the table, -1 for one that is not there
+    real       scaled points of traffic, None without
+    """
 
     module: ir.HeuristicModule
-    selector: ir.Selector
+    selectors: Mapping[str, ir.Selector]
     table: CostTable
     space: FeatureScale
     points: Floats
-    columns: tuple[int, ...]
+    columns: tuple[tuple[int, ...], ...]
     real: Floats | None
 
     def serves(self, points: Floats) -> Floats:
@@ -114,16 +119,18 @@ def advise(
         ModelError: the model does not fit the table.
     """
     choices = replay(module, table)
-    candidates = _candidates(module, table, spec, traffic)
+    selectors = _answering(module, table)
+    candidates = _candidates(module, list(selectors.values()), table, spec, traffic)
     base = base_columns(table)
     rows = [c.features for c in candidates]
     X = table.X[:, : len(base)]
     pool = as_matrix(base, rows)
     space = scale_over(base, np.vstack([X, pool]))
-    selector = module.selector(table.vendor)
-    columns = tuple(-1 if c is None else c for c in config_columns(selector, table))
+    columns = tuple(
+        tuple(-1 if c is None else c for c in config_columns(s, table)) for s in selectors.values()
+    )
     real = space.points(pool[: len(traffic.rows)]) if traffic is not None else None
-    work = _Work(module, selector, table, space, space.points(X), columns, real)
+    work = _Work(module, selectors, table, space, space.points(X), columns, real)
     revisits = (
         _revisits(work, [c.column for c in choices])[: max(1, n // _REVISITS)] if table.costs_known else []
     )
@@ -131,12 +138,23 @@ def advise(
     return Advised(sorted([*revisits, *fresh], key=lambda a: -a.score)[:n])
 
 
+def _answering(module: ir.HeuristicModule, table: CostTable) -> dict[str, ir.Selector]:
+    """The selector of each device of the table; of the first device alone where all have the same."""
+    found = {device: module.selector(table.vendor, device) for device in sorted(set(table.device))}
+    first, *others = found.items()
+    return found if any(s is not first[1] for _, s in others) else dict([first])
+
+
 def _candidates(
-    module: ir.HeuristicModule, table: CostTable, spec: KernelSpec, traffic: Traffic | None
+    module: ir.HeuristicModule,
+    selectors: Sequence[ir.Selector],
+    table: CostTable,
+    spec: KernelSpec,
+    traffic: Traffic | None,
 ) -> list[Proposal]:
     base = base_columns(table)
     own = scale_over(base, table.X[:, : len(base)])
-    made = between(module, module.selector(table.vendor), table, spec, own)
+    made = [c for s in selectors for c in between(module, s, table, spec, own)]
     if traffic is None:
         return made
     mean = sum(traffic.counts) / len(traffic.counts)
@@ -158,29 +176,36 @@ def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) ->
     keep = np.flatnonzero(far).tolist()
     if not keep:
         return []
-    tree, counts = work.selector.tree, leaf_counts(work.selector.tree)
-    rows = (ir.with_derived(work.module, candidates[i].features) for i in keep)
-    leaves = [numbered_leaf(tree, row, counts) for row in rows]
-    chosen = np.array([work.columns[leaf.config] for leaf, _ in leaves], dtype=np.int64)
+    rows = [ir.with_derived(work.module, candidates[i].features) for i in keep]
+    trees = [(s.tree, leaf_counts(s.tree)) for s in work.selectors.values()]
+    leaves = [[numbered_leaf(tree, row, counts) for tree, counts in trees] for row in rows]
+    answer = [[of[leaf.config] for of, (leaf, _) in zip(work.columns, ends, strict=True)] for ends in leaves]
+    chosen = np.array(answer, dtype=np.int64)
     weight = np.array([candidates[i].weight for i in keep]) * work.serves(points[keep])
-    known = Measured(work.points, priced(work.table.log_slowdown, work.table.costs_known))
+    several = {device: i for i, device in enumerate(work.selectors)} if len(trees) > 1 else {}
+    answers = np.array([several.get(device, 0) for device in work.table.device])
+    known = Measured(work.points, priced(work.table.log_slowdown, work.table.costs_known), answers)
     found = []
     for i, score, distance, regret in order(work.space, known, points[keep], chosen, n, weight):
-        candidate, (leaf, number) = candidates[keep[i]], leaves[i]
+        if distance <= _SAME:  # of one that was taken
+            continue
+        candidate = candidates[keep[i]]
         near = work.space.neighbours(points[keep[i]][None], work.points, NEIGHBOURS)[0][0].tolist()
-        reasons = _reasons(work, candidate, leaf, number, distance, regret)
+        reasons = _reasons(work, candidate, leaves[i], distance, regret)
         found.append(Advice(candidate.features, _configs(work, near), score, tuple(reasons)))
     return found
 
 
 def _reasons(
-    work: _Work, candidate: Proposal, leaf: ir.Leaf, number: int, distance: float, regret: float
+    work: _Work, candidate: Proposal, ends: Sequence[tuple[ir.Leaf, int]], distance: float, regret: float
 ) -> list[str]:
     told = [candidate.why]
     outside = explain(work.module, work.table.vendor, candidate.features).outside
     told += [f"{o.feature} lies outside the training range" for o in outside]
-    if leaf.n_scenarios < _SPARSE and is_counted(work.selector.tree):
-        told.append(f"leaf {number + 1} rests on {counted(leaf.n_scenarios, 'scenario')}")
+    for (device, selector), (leaf, number) in zip(work.selectors.items(), ends, strict=True):
+        if leaf.n_scenarios < _SPARSE and is_counted(selector.tree):
+            of = f" of {device}" if len(ends) > 1 else ""
+            told.append(f"leaf {number + 1}{of} rests on {counted(leaf.n_scenarios, 'scenario')}")
     if work.table.costs_known and regret > 0.02:
         told.append(f"the tree's choice loses {100 * math.expm1(regret):.0f} % among the nearest scenarios")
     told.append(f"distance {distance:.2f} to the nearest measured scenario")
@@ -189,7 +214,7 @@ def _reasons(
 
 def _configs(work: _Work, near: Sequence[int]) -> tuple[Mapping[str, ir.Value], ...]:
     """The configs that ship, and those near the best in the nearest scenarios; the rest is not worth a launch."""
-    columns = [c for c in work.columns if c >= 0] + promising(work.table.log_slowdown, near)
+    columns = [c for of in work.columns for c in of if c >= 0] + promising(work.table.log_slowdown, near)
     return tuple(work.table.config_of(c) for c in list(dict.fromkeys(columns))[:_MAX_CONFIGS])
 
 

@@ -42,10 +42,14 @@ PROMISING = math.log(1.1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What is known: scaled points [S, F] and log-slowdowns [S, C] with every cell priced."""
+    """What is known: scaled points [S, F] and log-slowdowns [S, C] with every cell priced.
+
+    answers [S] is the selector that answers for each scenario's device, a column of `chosen` [N, D]; None: it is [N].
+    """
 
     points: Floats
     costs: Floats
+    answers: Ints | None = None
 
 
 def priced(log_slowdown: Floats, costs_known: bool) -> Floats:
@@ -59,7 +63,10 @@ def regrets(space: FeatureScale, known: Measured, points: Floats, chosen: Ints) 
     """
     near, far = space.neighbours(points, known.points, NEIGHBOURS)
     weights = 1.0 / (far + SOFT) ** 2
-    costs = np.where(chosen[:, None] >= 0, known.costs[near, chosen[:, None]], UNMEASURED)
+    told = (
+        chosen[:, None] if known.answers is None else np.take_along_axis(chosen, known.answers[near], axis=1)
+    )
+    costs = np.where(told >= 0, known.costs[near, told], UNMEASURED)
     return np.asarray((weights * costs).sum(axis=1) / weights.sum(axis=1)), far[:, 0]
 
 

@@ -8,9 +8,14 @@ from pathlib import Path
 
 from heurgen.audit.advise import advise
 from heurgen.audit.advise.scale import as_matrix, base_columns
+from heurgen.ir import HeuristicModule
 from heurgen.ir.schema import to_json
+from heurgen.logs.costs import CostTable, cost_tables
+from heurgen.logs.tuning_log import read_logs
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
+from heurgen.ship.training import train
+from heurgen.spec.kernel_spec import KernelSpec, parse_spec
 from tests.audit.learner import LOG, SPEC, h200, load, small
 from tests.support import logs
 from tests.support.commands import run
@@ -31,6 +36,36 @@ def test_advice_is_new_explained_and_within_the_spec() -> None:
         assert advice.reasons
         assert 1 <= len(advice.configs) <= 48
     assert any("between the sides of" in r for a in fresh for r in a.reasons)
+
+
+def by_device(folder: Path) -> tuple[KernelSpec, CostTable, HeuristicModule]:
+    """Two devices, each of which wants one of two configs everywhere: a selector of its own answers for each."""
+    lines = ["vendor,device,m,BLOCK,status,time_ms"]
+    for m in range(1, 401, 10):
+        times = {("A", 16): 1, ("A", 32): 3, ("B", 16): 3, ("B", 32): 1}
+        lines += [f"nvidia,{device},{m},{block},ok,{m * t}" for (device, block), t in times.items()]
+    (folder / "log.csv").write_text("\n".join(lines) + "\n")
+    features, parameters = "m = { type = 'int' }", "BLOCK = { type = 'int' }"
+    spec = parse_spec(f"[kernel]\nname = 'k'\n[features]\n{features}\n[parameters]\n{parameters}\n", "k.toml")
+    log = read_logs(folder / "log.csv", spec)
+    return spec, cost_tables(log, spec)[0], train(log, spec)
+
+
+def test_the_selector_of_the_device_is_what_loses(tmp_path: Path) -> None:
+    """Not the one for all devices, which answers for neither of these."""
+    spec, table, module = by_device(tmp_path)
+    assert [s.device for s in module.selectors] == [None, "A", "B"]
+    found = advise(module, table, spec, 5)
+    assert len(found) == 5
+    assert not any("loses" in reason for a in found for reason in a.reasons)
+    assert all({c["BLOCK"] for c in a.configs} == {16, 32} for a in found)
+
+
+def test_a_launch_is_advised_once(tmp_path: Path) -> None:
+    """Also where more are asked for than there are."""
+    spec, table, module = by_device(tmp_path)
+    found = [tuple(a.features.values()) for a in advise(module, table, spec, 10_000)]
+    assert len(set(found)) == len(found) == 10
 
 
 def test_a_module_does_not_carry_counts_so_that_no_leaf_is_called_sparse() -> None:
