@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import heurgen
 from heurgen import ir
 from heurgen.base.errors import EmitError, ModelError
 from heurgen.ir import expr
@@ -17,6 +19,7 @@ from heurgen.render.reader import read_module
 from tests.render.examples import K, Q, by_device, constant, listing2, spellings
 from tests.support.generated import executed, loaded
 
+PROMISES = Path(__file__).resolve().parents[2] / "docs/modules.md"
 ROW = {"num_seqs": 4, "max_seqlen_q": 1, "max_seqlen_k": 16, "dtype": "bfloat16", "causal": True}
 
 
@@ -172,6 +175,20 @@ def test_a_derived_feature_is_computed_where_it_is_needed() -> None:
         "        return _CONFIG_1\n"
         "    return _CONFIG_2"
     )
+
+
+def test_ints_beyond_float64_are_compared_and_no_part_of_a_derived_feature() -> None:
+    """The exception that docs/modules.md makes from "every input gets an answer"."""
+    plain = with_tree(ir.Split("max_seqlen_q", 4, ir.Leaf(0), ir.Leaf(1)), Q, K)
+    tree = ir.Split("area", 4.0, ir.Leaf(0), ir.Leaf(1))
+    derived = with_tree(tree, Q, K, derived=(ir.Derived("area", "max_seqlen_q * max_seqlen_k"),))
+    asked = {"max_seqlen_q": 2**1024, "max_seqlen_k": 1}
+    assert loaded(plain)["SELECTORS"]["nvidia"](*asked.values()).BLOCK_M == 32
+    with pytest.raises(OverflowError):
+        loaded(derived)["SELECTORS"]["nvidia"](*asked.values())
+    with pytest.raises(OverflowError):
+        heurgen.select(derived, "nvidia", asked)
+    assert "ints of 2**1024 and more that a derived feature reads" in PROMISES.read_text()
 
 
 def test_a_derived_feature_of_both_sides_is_computed_once() -> None:
