@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import json
 import os
@@ -14,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 PATH = Path(__file__).parents[1] / "benchmarks/serving.py"
@@ -249,12 +249,6 @@ def test_vectors_that_point_elsewhere_are_told_apart():
 
 
 def test_what_the_page_says_of_vllm_033_was_measured():
-    def number(text: str) -> Any:
-        try:
-            return float(text)
-        except ValueError:
-            return text or None
-
     page = (PATH.parents[1] / "docs/serving.md").read_text(encoding="utf-8")
     table = page.partition("<!-- vllm 0.33 -->")[2].partition("<!-- vllm 0.33 end -->")[0]
     told = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.strip().splitlines()[2:]]
@@ -270,9 +264,8 @@ def test_what_the_page_says_of_vllm_033_was_measured():
     }
     measured = {}
     for first, name in ((1, "serving.csv"), (4, "serving_38.csv")):
-        with (PATH.parent / "h200_vllm033" / name).open(newline="", encoding="utf-8") as file:
-            rows = [{k: number(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        for row in results.summary(rows):
+        runs = pd.read_csv(PATH.parent / "h200_vllm033" / name).astype(object)
+        for row in results.summary(runs.where(runs.notna(), None).to_dict("records")):
             ours = row["medians"]["heurgen"]
             places = 2 if row["value"] == "step_s" else 1
             shown = f"{ours:.3f} s" if row["value"] == "seconds" else f"{ours * 1e3:.{places}f} ms"

@@ -203,7 +203,8 @@ def is_label(name: str) -> bool:
 
 
 def names_kernel(name: str) -> bool:
-    return re.fullmatch(r"kernel[_ ]?(name)?", name.lower()) is not None
+    """Whether a label tells what was computed: a kernel, or which way ("forward") it went."""
+    return re.fullmatch(r"kernel[_ ]?(name)?|phase", name.lower()) is not None
 
 
 def is_problem(name: str) -> bool:

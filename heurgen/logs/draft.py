@@ -171,9 +171,8 @@ def _hint(table: Cells, what: str) -> str:
         return "columns are separated by , ; or tab"
     if any(text != text.strip() for texts in table.texts.values() for text in texts):
         return "remove the spaces around the values"
-    if what == "launch parameter" and (
-        odd := [c for c, t in table.texts.items() if list(map(printable, t)) != t]
-    ):
+    odd = [c for c, texts in table.texts.items() if any(printable(text) != text for text in texts)]
+    if what == "launch parameter" and odd:
         return f"{quoted(odd[0])} holds control characters: if it is one, --parameters {printable(odd[0])}"
     if what == "time" and (column := thousands_in(table)) is not None:
         return f"{quoted(column)} holds commas between thousands: write 1234.5, not 1,234.5"

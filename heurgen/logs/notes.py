@@ -17,8 +17,6 @@ from heurgen.spec.kernel_spec import KernelSpec
 
 # Why a config failed, a column of every log that the tuner writes.
 _WHY = "reason"
-# Labels that may be of another computation: forward and backward.
-_TELLING = ("phase",)
 # Repeats that are this many times apart are no noise.
 _APART = 2
 Times = NDArray[np.float64]
@@ -93,7 +91,7 @@ def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes, cell: Codes)
     if not ignored:
         return []
     notes = [f"columns that the spec does not name are ignored: {', '.join(map(quoted, ignored))}"]
-    inputs = [n for n in ignored if not is_result(plain(n)) and not _is_mere_label(plain(n))]
+    inputs = (name for name in ignored if not (is_result(plain(name)) or is_label(plain(name))))
     if varying := [quoted(name) for name in inputs if _varies(cells.codes[name], scenario)]:
         notes.append(
             f"ignored columns that vary inside a scenario: {', '.join(varying)} "
@@ -105,10 +103,6 @@ def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes, cell: Codes)
         "scenario are of several: give each kernel a log of its own, or name the column in the spec"
         for n in kernels
     ]
-
-
-def _is_mere_label(name: str) -> bool:
-    return is_label(name) and name.lower() not in _TELLING
 
 
 def _varies(codes: Codes, scenario: Codes) -> bool:

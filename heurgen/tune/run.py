@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from heurgen.base.errors import UsageError, quoted
 from heurgen.tune.book import INTERPRETED_CONFIGS, Book
@@ -24,9 +24,6 @@ from heurgen.tune.sweep import OutOfTime, Progress, State, Sweep
 from heurgen.tune.target import BUNDLED, Target, check_columns, load_target
 from heurgen.tune.timing import Method, Mode
 from heurgen.tune.workloads import make_scenarios, read_workload
-
-if TYPE_CHECKING:
-    pass
 
 # The interpreter is some 10,000 times slower than a GPU: it gets the smallest scenarios and a few configs.
 INTERPRETED_SCENARIOS = 4

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
+
+import pytest
 
 from heurgen.logs.tuning_log import read_logs
 from tests.logs.rows import SPEC, read, row, without, write
@@ -37,12 +40,6 @@ def test_results_and_labels_vary_as_they_must(tmp_path: Path) -> None:
     log = read(tmp_path, row(**columns), row(BM="32", **dict.fromkeys(columns, "2")))
     assert len(log.notes) == 1
     assert log.notes[0].startswith("columns that the spec does not name are ignored: 'env.timestamp'")
-
-
-def test_a_phase_that_varies_is_named(tmp_path: Path) -> None:
-    """Forward and backward, whose times make one median."""
-    log = read(tmp_path, row(phase="fwd"), row(phase="bwd"))
-    assert log.notes[1].startswith("ignored columns that vary inside a scenario: 'phase' ")
 
 
 def test_a_column_that_only_one_file_has_does_not_vary(tmp_path: Path) -> None:
@@ -91,11 +88,13 @@ def test_a_device_on_which_every_config_failed_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_kernels_that_are_mixed_are_told(tmp_path: Path) -> None:
-    rows = [row(kernel=kernel, BM=block) for kernel in ("forward", "backward") for block in ("16", "32")]
+@pytest.mark.parametrize("column", ["kernel", "phase"])
+def test_kernels_that_are_mixed_are_told(tmp_path: Path, column: str) -> None:
+    ways = product(("forward", "backward"), ("16", "32"))
+    rows = [row(**{column: way, "BM": block}) for way, block in ways]
     assert read(tmp_path, *rows).notes[1:] == (
-        "the ignored column 'kernel' holds 2 kernels, and times of one config in one scenario are of several: "
+        f"the ignored column '{column}' holds 2 kernels, and times of one config in one scenario are of several: "
         "give each kernel a log of its own, or name the column in the spec",
     )
-    named = [row(kernel=f"gemm_{block}", BM=block) for block in ("16", "32")]  # after its config
+    named = [row(**{column: f"gemm_{block}", "BM": block}) for block in ("16", "32")]  # after its config
     assert len(read(tmp_path, *named).notes) == 1

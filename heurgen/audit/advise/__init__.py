@@ -154,7 +154,7 @@ def _candidates(
 ) -> list[Proposal]:
     base = base_columns(table)
     own = scale_over(base, table.X[:, : len(base)])
-    made = [c for s in selectors for c in between(module, s, table, spec, own)]
+    made = between(module, selectors, table, spec, own)
     if traffic is None:
         return made
     mean = sum(traffic.counts) / len(traffic.counts)
@@ -187,7 +187,7 @@ def _fresh(work: _Work, candidates: Sequence[Proposal], pool: Floats, n: int) ->
     known = Measured(work.points, priced(work.table.log_slowdown, work.table.costs_known), answers)
     found = []
     for i, score, distance, regret in order(work.space, known, points[keep], chosen, n, weight):
-        if distance <= _SAME:  # of one that was taken
+        if distance <= _SAME:  # a launch that was taken: several pairs have the same middle
             continue
         candidate = candidates[keep[i]]
         near = work.space.neighbours(points[keep[i]][None], work.points, NEIGHBOURS)[0][0].tolist()

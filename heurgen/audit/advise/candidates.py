@@ -38,13 +38,17 @@ class Proposal:
 
 
 def between(
-    module: ir.HeuristicModule, selector: ir.Selector, table: CostTable, spec: KernelSpec, space: FeatureScale
+    module: ir.HeuristicModule,
+    selectors: Sequence[ir.Selector],
+    table: CostTable,
+    spec: KernelSpec,
+    space: FeatureScale,
 ) -> list[Proposal]:
-    """Candidates from pairs of scenarios: neighbours, and the nearest on either side of every threshold."""
+    """Candidates from pairs of scenarios: neighbours, and the nearest on either side of every selector's thresholds."""
     points = space.points(table.X[:, : len(space.columns)])
     pairs: dict[tuple[int, int], str] = {}
     rows = [ir.with_derived(module, table.features_of(s)) for s in range(table.n_scenarios)]
-    for node, members in _splits(selector.tree, rows):
+    for node, members in (split for s in selectors for split in _splits(s.tree, rows)):
         for a, b in _across(node, members, rows, points, space):
             pairs.setdefault(
                 (min(a, b), max(a, b)), f"between the sides of {node.feature} at {node.threshold!r}"

@@ -29,7 +29,7 @@ def test_candidates_lie_between_scenarios_first_of_all_across_thresholds() -> No
     table = costs()
     space = scale_over(base_columns(table), table.X)
     made = module()
-    found = between(made, made.selectors[0], table, parse_spec(SPEC, "k.toml"), space)
+    found = between(made, made.selectors, table, parse_spec(SPEC, "k.toml"), space)
     told = {(p.features["m"], p.features["dtype"]): p.why for p in found}
     # 1, 2, 64, 128 span more than a factor of 20: half way is the geometric mean, at most what the spec allows
     assert told[(8, "a")] == "between the sides of m at 4"  # 1 and 64
@@ -45,7 +45,7 @@ def test_a_narrow_feature_is_halved_by_its_mean() -> None:
     table = replace(table, X=np.column_stack([[1.0, 2.0, 4.0, 8.0], table.X[:, 1]]))
     space = scale_over(base_columns(table), table.X)
     made = module()
-    found = between(made, made.selectors[0], table, parse_spec(SPEC, "k.toml"), space)
+    found = between(made, made.selectors, table, parse_spec(SPEC, "k.toml"), space)
     assert {p.features["m"] for p in found} == {2, 3, 4, 5, 6}
 
 
@@ -60,5 +60,5 @@ def test_a_feature_of_the_device_is_that_of_a_device(tmp_path: Path) -> None:
     log = read_logs(tmp_path / "log.csv", spec)
     table, made = cost_tables(log, spec)[0], train(log, spec)
     space = scale_over(base_columns(table), table.X)
-    found = between(made, made.selectors[0], table, spec, space)
+    found = between(made, made.selectors, table, spec, space)
     assert {p.features["sms"] for p in found} == {108, 132}
