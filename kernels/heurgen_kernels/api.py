@@ -181,6 +181,13 @@ def unified_attention(
     these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal
     window is symmetric, its right side equal to its left. total_seqlen_k, as in `paged_attention`, is not vLLM's.
     """
+    for name, tensor in (("q", q), ("k", k), ("v", v), ("out", out)):
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor")
+    try:
+        left, _ = window_size
+    except (TypeError, ValueError):
+        raise ValueError(f"window_size is {window_size!r:.80}; expected a pair, (left, right)") from None
     _refuse(
         {
             "per-sequence causal flags": isinstance(causal, torch.Tensor),
@@ -190,12 +197,9 @@ def unified_attention(
             "use_alibi_sqrt": use_alibi_sqrt,
             "kv_quant_mode (per-token-head or int4 caches)": int(kv_quant_mode) not in (0, 1),
             "k_scale_cache / v_scale_cache": k_scale_cache is not None or v_scale_cache is not None,
-            "chunk_lookback": chunk_lookback > -1 and window_size[0] >= 0,
+            "chunk_lookback": chunk_lookback > -1 and left >= 0,
         }
     )
-    left = window_size[0]
-    if out is None:
-        raise ValueError("out is None; expected a tensor, as q: the result is written there")
     if k.dtype == torch.uint8:
         raise ValueError("k is uint8; view the cache as its fp8 type first")
     scaled = k.dtype in FP8

@@ -72,11 +72,19 @@ def test_unknown_features_are_refused_by_name(device, name, changes):
         unified_attention(**arguments(batch, **changes))
 
 
-def test_a_result_has_a_place(device):
-    """It was computed, and lost."""
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        *(({name: None}, f"{name} is None; expected a tensor") for name in ("q", "k", "v", "out")),
+        ({"window_size": None}, r"window_size is None; expected a pair, \(left, right\)"),
+        ({"window_size": (3,)}, r"window_size is \(3,\); expected a pair, \(left, right\)"),
+    ],
+)
+def test_what_is_no_tensor_and_no_window(device, wrong, said):
+    """Without `out` the result was computed, and lost."""
     batch = make_batch([(1, 21)], heads=(2, 1), device=device)
-    with pytest.raises(ValueError, match=r"^out is None; expected a tensor"):
-        unified_attention(**arguments(batch, out=None))
+    with pytest.raises(ValueError, match=f"^{said}"):
+        unified_attention(**arguments(batch, **wrong))
 
 
 def test_heuristics_are_asked_with_features(device):

@@ -236,11 +236,15 @@ def test_graph_replays_with_other_lengths(gpu):
         assert torch.allclose(out, paged_attention(**batch, config=Config("q_block")), atol=2e-2)
 
 
-@pytest.mark.parametrize("count", [1, 5, 64, 300])
-def test_the_chooser_follows_the_lengths_of_a_graph(gpu, count):
+@pytest.mark.parametrize(
+    ("count", "heads"),
+    [(1, (8, 2)), (5, (8, 2)), (20, (16, 16)), (64, (8, 2)), (90, (32, 8)), (300, (8, 2))],
+    ids=str,
+)
+def test_the_chooser_follows_the_lengths_of_a_graph(gpu, count, heads):
     """Recorded once; then lengths from 1 to the longest, with empty sequences, each against the reference."""
-    longest = {1: 20000, 5: 9000, 64: 3000, 300: 700}[count]
-    batch = clean(make_batch([(1, longest)] * count, (8, 2), 128, 16, torch.bfloat16, device=gpu))
+    longest = {1: 20000, 5: 9000, 20: 3000, 64: 3000, 90: 2000, 300: 700}[count]
+    batch = clean(make_batch([(1, longest)] * count, heads, 128, 16, torch.bfloat16, device=gpu))
     out = torch.empty_like(batch["q"])
     graph = recorded(lambda: paged_attention(**batch, out=out, config=GRAPH))
     random_ = random.Random(count)

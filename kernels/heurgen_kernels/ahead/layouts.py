@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..device.static_grid import FEW
 from ..host.call import DTYPE_NAMES
 from ..host.widen import COPY_LIMIT, PAGE, page_bytes
 
@@ -153,6 +154,14 @@ def sparse(device: torch.device) -> dict[str, torch.Tensor]:
     numbers = {"cu_seqlens_q": (0, 0, 1), "seq_lens": (0, 1)}
     made = {k: torch.tensor(v, dtype=torch.int32, device=device) for k, v in numbers.items()}
     return {**made, "block_table": torch.zeros((2, 1), dtype=torch.int32, device=device)}
+
+
+def many(device: torch.device) -> dict[str, torch.Tensor]:
+    """For an `example`: as many empty sequences before its own as a static grid looks at in one step, and its own."""
+    least = FEW.value + 1
+    numbers = {"cu_seqlens_q": (0,) * least + (1,), "seq_lens": (0,) * FEW.value + (1,)}
+    made = {k: torch.tensor(v, dtype=torch.int32, device=device) for k, v in numbers.items()}
+    return {**made, "block_table": torch.zeros((least, 1), dtype=torch.int32, device=device)}
 
 
 def crowd(layout: Layout, device: torch.device) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
+from ..device.static_grid import CROWDED, FEW
 from ..host.apart import crowded, parts_of, prompts_alone, taken_apart
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
@@ -25,7 +26,7 @@ from ..host.select import FEATURES, NO_WINDOW, bind
 from ..host.widen import COPY_LIMIT, PAGE, STEP, page_bytes
 from .answers import Range, answers
 from .compiling import compile_ahead
-from .layouts import Layout, crowd, example, sparse
+from .layouts import Layout, crowd, example, many, sparse
 
 Kind = TypeVar("Kind")
 # Keys from which on no tile is larger: see `uncut`.
@@ -67,6 +68,8 @@ class Graphs(NamedTuple):
     @classmethod
     def told(cls, configs: Iterable[Any], max_seqlen_q: int | None) -> Graphs:
         """As `warm_up` is told them. ValueError for no configs, and for what is no whole number of 1 and more."""
+        if not isinstance(configs, Iterable):
+            raise ValueError(f"graphs is {configs!r:.80}; expected a list of configs")
         if max_seqlen_q is not None and not (isinstance(max_seqlen_q, Integral) and max_seqlen_q >= 1):
             raise ValueError(
                 f"max_graph_seqlen_q is {max_seqlen_q!r}; expected a whole number of 1 and more, or None"
@@ -178,12 +181,14 @@ def calls_of(
         kinds = launches(features, select, Graphs() if fresh or layout.written else graphs, gpu, alone)
         found = [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
         calls += found + [again | sparse(place) for again in found if spreads(again, layout)]
+        calls += of_many(found, layout, place, limits)
         if crowds(features):
             calls += [again | crowd(layout, place) for again in found if taken_apart(again["config"])]
     if layout.written:
         call = {**example(layout, place, False, True), "heuristics": heuristics}
         kinds = recorded(graphs, {**batch, **features_of(layout, gpu, False)}, gpu)
-        calls += [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+        found = [call | {"max_seqlen_q": max_q, "config": config} for max_q, config in kinds]
+        calls += found + of_many(found, layout, place, limits)
     return [{"max_seqlen_k": 1, **call} for call in calls]
 
 
@@ -200,6 +205,16 @@ def spreads(call: dict[str, Any], layout: Layout) -> bool:
     """
     group, config = layout.num_query_heads // layout.num_kv_heads, call["config"]
     return config.variant == "warp_specialized" and heads_of_block(128, group) != group
+
+
+def of_many(
+    calls: list[dict[str, Any]], layout: Layout, place: torch.device, limits: Limits
+) -> list[dict[str, Any]]:
+    """Those that compile another kernel for many sequences, for these: see `host.plan.lengths_at_once`."""
+    crowded = CROWDED.value * device_of(place).processors // layout.num_kv_heads
+    if limits.max_num_seqs <= min(FEW.value, crowded):
+        return []
+    return [call | many(place) for call in calls if call["config"].variant == "static_grid"]
 
 
 def stored(layout: Layout, place: torch.device) -> list[torch.Tensor | None]:

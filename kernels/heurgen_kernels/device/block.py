@@ -11,6 +11,12 @@ import triton.language as tl
 from .tiles import BOTH, LOWEST, PAGES, ROWS, attend_source, finish, half_rows, reduce_parts, score_scales
 
 
+@triton.constexpr_function
+def fan_in(chunk):
+    """Parts, of which `chunk` are read at once, that one program combines: see `combine_last`."""
+    return max(8, 2 * chunk)
+
+
 @triton.jit
 def load_rows(
     q_ptr, token0, q_len, block, head, Q_TOK: tl.constexpr, Q_HEAD: tl.constexpr, G: tl.constexpr,
@@ -198,7 +204,7 @@ def combine_last(
     G: tl.constexpr = sizes.G
     D_PAD: tl.constexpr = sizes.D_PAD
     BLOCK_Q: tl.constexpr = BLOCK_M // G
-    FAN_IN: tl.constexpr = max(8, 2 * CHUNK)
+    FAN_IN: tl.constexpr = fan_in(CHUNK)
     ROWS_READ: tl.constexpr = min(
         KEPT, max(4096 // D_PAD, 1)
     )  # all rows of a large block at once would spill
@@ -354,7 +360,7 @@ def run_block(
             if segments > 1:
                 combine_last(
                     acc, M, L, tensors, part_ptr + part * D_PAD, m_ptr + part, l_ptr + part,
-                    tensors.counters + item * max_segments,
+                    tensors.counters + item * (1 + tl.cdiv(max_segments, fan_in(CHUNK))),
                     token0, q_len, block, head, segment, segments, row_ok, second_from, sizes, strides, features,
                     BLOCK_M, KEPT, CHUNK,
                 )  # fmt: skip

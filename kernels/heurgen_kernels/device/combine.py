@@ -78,7 +78,7 @@ def combine_kernel(
 def static_combine_kernel(
     tensors, part_rows, left, right, num_seqs, forced, second_from, sizes: tl.constexpr, strides: tl.constexpr,
     features: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, SEGMENTS: tl.constexpr, KEPT: tl.constexpr,
-    CHUNK: tl.constexpr, PROCESSORS: tl.constexpr, CHOOSE: tl.constexpr,
+    CHUNK: tl.constexpr, PROCESSORS: tl.constexpr, CHOOSE: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Of static_grid with DECODE. Grid: (KV heads * sequences, KEPT)."""
     HKV: tl.constexpr = sizes.HKV
@@ -92,7 +92,7 @@ def static_combine_kernel(
     )  # fmt: skip
     tiles = choose_tiles(
         tensors.cu, tensors.lens, num_seqs, forced, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, SEGMENTS, HKV,
-        PROCESSORS, CHOOSE,
+        PROCESSORS, CHOOSE, WIDTH,
     )  # fmt: skip
     keys = visible_keys(q_len, k_len, left, right, BLOCK_Q, TILE, CAUSAL, WINDOW, True)
     combine_row(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..device.combine import combine_kernel, static_combine_kernel
 from ..device.split_kv import split_kv_kernel
-from ..device.static_grid import static_grid_kernel
+from ..device.static_grid import CROWDED, static_grid_kernel
 from ..device.warp_specialized import combine_prompts_kernel, warp_specialized_kernel
 from ..device.warp_specialized.combine import ELEMENTS
 from .bound import Bound, Slots, run
@@ -32,8 +32,8 @@ NEVER = 1 << 30
 # Numbers of a row's parts that a program, one warp, reads at once: 128 registers a thread.
 ROW = 4096
 OPTIONS = {"num_warps": 1, "launch_pdl": True}
-# Parts for each processor that a static grid chooses about.
-PARTS = 4
+# Parts for each processor that a static grid chooses about. Of more than half as many blocks none has two.
+PARTS = 2 * CROWDED.value
 # Of a plan's second launch, by variant.
 KERNELS = {
     "split_kv": combine_kernel, "static_grid": static_combine_kernel, "warp_specialized": combine_prompts_kernel,
@@ -101,7 +101,7 @@ def constants_of(plan: Plan) -> tuple[Any, ...]:
         return (plan.segments, *layout, own[-1])
     if plan.variant == "split_kv":
         return (plan.segments, plan.second_from, *layout, plan.kept, chunk, plan.decode)
-    return (plan.second_from, *layout, plan.segments, plan.kept, chunk, *own[-2:])
+    return (plan.second_from, *layout, plan.segments, plan.kept, chunk, *own[-3:])
 
 
 def arguments_of(plan: Plan, call: Call, rows: int) -> tuple[Any, ...]:

@@ -12,11 +12,12 @@ import triton.language as tl
 
 from ..config import Config
 from ..device.arguments import Features, Sizes, Strides
+from ..device.block import fan_in
 from ..device.mixed import mixed_kernel
 from ..device.naive import naive_kernel
 from ..device.q_block import q_block_kernel
 from ..device.split_kv import split_kv_kernel
-from ..device.static_grid import static_grid_kernel
+from ..device.static_grid import CROWDED, FEW, MANY, static_grid_kernel
 from ..device.warp_specialized import warp_specialized_kernel
 from .bound import Bound, Kept
 from .call import Call
@@ -93,8 +94,8 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q,
-        config.variant == "static_grid" and call.choose, call.prefix, call.above, call.upto, alignment(call, addresses),
-        spread(call, config),
+        config.variant == "static_grid" and (call.choose, lengths_at_once(call)), call.prefix, call.above,
+        call.upto, alignment(call, addresses), spread(call, config),
     )  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def make_plan(call: Call, config: Config) -> Plan:
         options = {**options, "launch_pdl": True}  # beside the launch of other sequences, see `host/apart.py`
     plan = Plan(
         kernel, constants, options, block_m // heads, call.k.shape[2] * group // heads, segments, kept, d_pad, decode,
-        tma, tile, variant, rows, *_counters(variant, segments),
+        tma, tile, variant, rows, *_counters(variant, segments, chunk),
         least_parts(kept, d_pad, bool(call.above and call.upto)) if has_second else None,
     )  # fmt: skip
     if has_second:
@@ -149,15 +150,15 @@ def make_plan(call: Call, config: Config) -> Plan:
     return plan
 
 
-def _counters(variant: str, segments: int) -> tuple[int, int]:
+def _counters(variant: str, segments: int, chunk: int) -> tuple[int, int]:
     """How many counters a launch uses: so many, and so many for each of its items (see `launch_grid`).
 
-    As many as parts for each item whose keys are cut: its own, and one for each few neighbours among its parts. The
-    warp-specialised kernel has two of its own.
+    Of each item whose keys are cut: its own, and one for each few neighbours among its parts (`combine_last`). The
+    warp-specialised kernel has two of its own. chunk: parts that are combined at once.
     """
     if variant == "warp_specialized":
         return 2, 0
-    return 0, segments if segments > 1 else 0
+    return 0, 1 + -(-segments // fan_in(chunk)) if segments > 1 else 0
 
 
 def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Sizes, Strides, Features]:
@@ -194,6 +195,7 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
             ABOVE=call.above if call.wide is None else min(call.above, 1),
             UPTO=call.upto,
             REST=call.rest,
+            NVIDIA=call.layout.device.vendor == "nvidia",
         ),
     )
 
@@ -259,10 +261,19 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (kept, chunk, decode)
     if variant == "static_grid":
-        return static_grid_kernel, (segments, kept, chunk, decode, call.layout.device.processors, call.choose)
+        return static_grid_kernel, (
+            segments, kept, chunk, decode, call.layout.device.processors, call.choose, lengths_at_once(call)
+        )  # fmt: skip
     if variant == "mixed":
         return mixed_kernel, (kept, chunk, small_m)
     return warp_specialized_kernel, (config.num_stages, rows, heads)
+
+
+def lengths_at_once(call: Call) -> int:
+    """The static grid's WIDTH for a batch."""
+    layout = call.layout
+    crowded = layout.num_seqs * layout.heads_kv > CROWDED.value * layout.device.processors
+    return int((MANY if crowded or layout.num_seqs > FEW.value else FEW).value)
 
 
 def register_cap(config: Config, d_pad: int, hopper: bool) -> int | None:

@@ -10,6 +10,8 @@ import torch
 
 # Counters of one stream, and of one arena; a launch that needs more gets a buffer of its own size.
 COUNTERS = 1 << 20
+# Launches of one kind that a graph may hold, as many as a model has layers.
+LAYERS = 128
 
 
 @dataclass(slots=True)
@@ -26,11 +28,14 @@ _arenas: dict[torch.device, list[Arena]] = {}
 _taking = threading.Lock()  # two threads may record at a time
 
 
-def counters(device: torch.device, stream: int, count: int, lane: int = 0) -> torch.Tensor:
+def counters(
+    device: torch.device, stream: int, count: int, lane: int = 0, for_graphs: bool = False
+) -> torch.Tensor:
     """At least `count` zeros that every launch leaves as zeros. One buffer per device, stream and lane: launches on one
     stream overlap in lanes of their own alone.
 
     Recorded launches may: their graphs replay on any stream. Each takes counters of its own out of an arena.
+    for_graphs: of launches as servers record them, once for each layer, and make before the recording.
     """
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return recorded_counters(device, count)
@@ -41,8 +46,9 @@ def counters(device: torch.device, stream: int, count: int, lane: int = 0) -> to
         found = _counters[device, stream, lane] = Arena(kept_zeros(device, size), size)
     arenas = _arenas.setdefault(device, [])  # never freed: graphs may hold any of them
     room = arenas[-1].size - arenas[-1].used if arenas else 0
-    if room < max(COUNTERS // 2, count):
-        size = max(COUNTERS, 2 * count)
+    wanted = count * (LAYERS if for_graphs else 1)
+    if room < max(COUNTERS // 2, wanted):
+        size = max(COUNTERS, 2 * wanted)
         arenas.append(Arena(kept_zeros(device, size), size))
     return found.zeros
 

@@ -98,8 +98,8 @@ class Shape:
     """The layout a config is compiled for.
 
     element: "bf16", "fp16"; fresh: new tokens' K and V are at hand; decode: each sequence has `query_tokens` new
-    tokens; written: these are written to the pages; fp8: pages are, with scales; halves: K and V are
-    halves of one tensor, heads outside tokens, as vLLM lays them out.
+    tokens; sequences: of the batch; written: new tokens are written to the pages; fp8: pages are, with scales; halves:
+    K and V are halves of one tensor, heads outside tokens, as vLLM lays them out.
     """
 
     num_query_heads: int = 32
@@ -110,6 +110,7 @@ class Shape:
     fresh: bool = False
     decode: bool = False
     query_tokens: int = 1
+    sequences: int = 2
     window: bool = False
     softcap: bool = False
     sinks: bool = False
@@ -129,20 +130,21 @@ TYPES = {
     torch.float8_e4m3fnuz: "fp8e4b8",
     **{dtype: name for name, dtype in ELEMENTS.items()},
 }
-# New and all tokens of the two sequences that are compiled for; numbers are no part of a kernel, but for one token.
+# New and all tokens of a sequence that is compiled for; numbers are no part of a kernel, but for one token.
 PROMPT, CONTEXT = 2048, 8192
 
 
 def meta_call(shape: Shape, target: str) -> Call:
     """A checked call of tensors without memory, laid out as for a device of the target."""
-    tokens = 2 * (shape.query_tokens if shape.decode else PROMPT)
+    most = shape.query_tokens if shape.decode else PROMPT
+    tokens = shape.sequences * most
     pages = -(-CONTEXT // shape.page_size)
     element = ELEMENTS[shape.element]
 
     def meta(*sizes: int, dtype: torch.dtype = element) -> torch.Tensor:
         return torch.empty(sizes, dtype=dtype, device="meta")
 
-    cache = (2 * pages, shape.page_size, shape.num_kv_heads, shape.head_size)
+    cache = (shape.sequences * pages, shape.page_size, shape.num_kv_heads, shape.head_size)
     device = DEVICES[target]
     # CDNA 3's own fp8 numbers have no negative zero
     fp8 = torch.float8_e4m3fnuz if target == "gfx942" else device.fp8[0]
@@ -157,8 +159,9 @@ def meta_call(shape: Shape, target: str) -> Call:
     new, has_new = (tokens, shape.num_kv_heads, shape.head_size), shape.fresh or shape.written
     call = Call(
         q=meta(tokens, shape.num_query_heads, shape.head_size), k=k, v=v,
-        table=meta(2, pages, dtype=torch.int32), cu=meta(3, dtype=torch.int32), lens=meta(2, dtype=torch.int32),
-        out=meta(tokens, shape.num_query_heads, shape.head_size), max_q=tokens // 2, max_k=CONTEXT, scale=1.0,
+        table=meta(shape.sequences, pages, dtype=torch.int32), cu=meta(shape.sequences + 1, dtype=torch.int32),
+        lens=meta(shape.sequences, dtype=torch.int32),
+        out=meta(tokens, shape.num_query_heads, shape.head_size), max_q=most, max_k=CONTEXT, scale=1.0,
         new_k=meta(*new) if has_new else None, new_v=meta(*new) if has_new else None,
         slots=meta(tokens, dtype=torch.int64) if shape.written else None,
         left=1023 if shape.window else -1, softcap=30.0 if shape.softcap else 0.0,

@@ -18,6 +18,7 @@ from heurgen_kernels.ahead.answers import Path as Way
 from heurgen_kernels.ahead.answers import Range
 from heurgen_kernels.ahead.layouts import example
 from heurgen_kernels.config import Config
+from heurgen_kernels.defaults import GRAPH
 from heurgen_kernels.gemm.plan import adapted, step_bytes
 from heurgen_kernels.gemm.select import choose
 from heurgen_kernels.host.hardware import Device
@@ -182,6 +183,11 @@ def test_strides_that_numpy_counted():
     assert made["q"].stride() == (4096, 128, 1)
 
 
+def test_graphs_that_are_a_number():
+    with pytest.raises(ValueError, match=r"^graphs is 5; expected a list of configs"):
+        warm_up([Layout(4, 2, 64, 16)], **LIMITS, graphs=5, device="cpu")
+
+
 def test_graphs_are_configs_of_any_kind(monkeypatch):
     """As those of a launch are."""
     asked = []
@@ -273,6 +279,20 @@ def test_a_static_grid_is_compiled_for_each_number_of_parts(answer, parts):
         "num_query_heads": 8, "num_kv_heads": 2, "head_size": 64, "num_seqs": (1, 4), "total_query_tokens": (1, 64)
     }  # fmt: skip
     assert {config.num_segments for config in warm.divided(answer, features, HOPPER)} == parts
+
+
+@pytest.mark.parametrize(
+    ("heads", "most", "both"), [(8, 32, False), (8, 33, True), (32, 8, False), (32, 9, True)]
+)
+def test_a_static_grid_is_compiled_for_many_sequences_where_there_may_be_some(heads, most, both, monkeypatch):
+    """132 processors: batches of more than 32 sequences, or of more than 264 blocks."""
+    monkeypatch.setattr(warm, "device_of", lambda place: HOPPER)
+    limits = warm.Limits(most, 64, 1000)
+    place, graphs = torch.device("cpu"), warm.Graphs.told([GRAPH], 1)
+    for written in (False, True):
+        calls = warm.calls_of(Layout(32, heads, 64, 16, written=written), place, limits, None, graphs)
+        grids = [call for call in calls if call["config"] == GRAPH]
+        assert {len(call["seq_lens"]) for call in grids} == ({1, 33} if both else {1})
 
 
 def test_where_there_is_little_shared_memory_what_is_launched_is_compiled():

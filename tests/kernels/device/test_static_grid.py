@@ -17,7 +17,7 @@ import triton.language as tl
 from heurgen_kernels import caches
 from heurgen_kernels.api import paged_attention
 from heurgen_kernels.defaults import CHOICE, GRAPH
-from heurgen_kernels.device.static_grid import default_segments
+from heurgen_kernels.device.static_grid import BEGINNING, MANY, default_segments, refine_segments
 from heurgen_kernels.heuristics.static_grid import nvidia_num_segments
 from heurgen_kernels.host import hardware, launch, scratch
 from heurgen_kernels.host.select import choose_segments
@@ -169,6 +169,52 @@ def test_more_sequences_than_one_vector_step(few):
     lengths = [(1, 40) if i % 97 == 0 else (0, 3) if i % 3 else (1, 1 + i % 5) for i in range(300)]
     batch = make_batch(lengths, heads=(2, 1), size=16, device=few)
     assert error_of(batch, config("static_grid", segments=4), heuristics=None) < HALF
+
+
+@triton.jit
+def refine_kernel(out, cu, lens, count, segments, longest):
+    tl.store(out, refine_segments(segments, longest, cu, lens, count, 0, 0, 4, 16, True, False, 64, 8, MANY))
+
+
+def soonest(lengths, segments, programs):
+    """`refine_segments` in whole numbers, of all sequences."""
+    found = []
+    for step in range(5):
+        wanted = min(segments + step * max(segments // 2, 1), 64)
+        tiles = math.ceil(math.ceil(max(lengths) / 16) / wanted)
+        items = 8 * sum(max(math.ceil(length / (16 * tiles)), 1) for length in lengths)
+        found.append((math.ceil(items / programs) * (tiles + BEGINNING.value), step, wanted))
+    return min(found)[-1]
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3, 16, 40])
+def test_large_batches_are_cut_so_that_programs_end_together(device, segments):
+    random_ = random.Random(segments)
+    for count in (40, 100, 256):
+        lengths = [random_.randint(1, 3000) for _ in range(count)]
+        out = torch.zeros(1, dtype=torch.int32, device=device)
+        starts = torch.arange(count + 1, dtype=torch.int32, device=device)
+        lens = torch.tensor(lengths, dtype=torch.int32, device=device)
+        refine_kernel[(77,)](out, starts, lens, count, segments, max(lengths))
+        assert int(out) == soonest(lengths, segments, 77)
+
+
+def test_the_first_sequences_of_a_large_batch_stand_for_all(device):
+    out = torch.zeros(1, dtype=torch.int32, device=device)
+    lens = torch.tensor([1000] * 256 + [1] * 44, dtype=torch.int32, device=device)
+    refine_kernel[(1056,)](out, torch.arange(301, dtype=torch.int32, device=device), lens, 300, 1, 1000)
+    assert int(out) == soonest([1000] * 300, 1, 1056)
+
+
+@pytest.mark.parametrize("heads", [(2, 1), (4, 4)])
+def test_crowded_batches_and_those_of_many_sequences(few, heads):
+    """Either looks at MANY at a time; 7 sequences of one KV head on 3 processors are many enough to be refined."""
+    for lengths in (
+        [(1, 150)] * 2 + [(0, 9), (1, 40), (1, 1), (1, 97), (1, 64)],
+        [(1, 33)] * 30 + [(0, 0), (1, 200)] * 2,
+    ):
+        batch = make_batch(lengths, heads=heads, size=16, device=few)
+        assert error_of(batch, config("static_grid", segments=8), heuristics=None) < HALF
 
 
 @pytest.mark.parametrize(

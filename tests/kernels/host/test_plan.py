@@ -212,6 +212,29 @@ def test_a_compiled_kernel_is_shared_by_batches_of_any_size():
     assert len(set(keys)) == 1
 
 
+@pytest.mark.parametrize(
+    ("count", "heads", "width"),
+    [
+        (1, (8, 2), 32),
+        (32, (8, 8), 32),
+        (33, (8, 2), 256),
+        (33, (1, 1), 256),
+        (8, (32, 32), 32),
+        (9, (32, 32), 256),
+    ],
+)
+def test_a_static_grid_is_compiled_for_few_sequences_and_for_many(count, heads, width):
+    """132 processors: 33 blocks of 8 KV heads are two for each, more are many."""
+    from heurgen_kernels.host.plan import addresses_of, plan_key
+
+    call = checked(on_meta(make_batch([(1, 30)] * count, heads)), HOPPER)
+    assert make_plan(call, GRAPH).constants[-1] == width
+    one = checked(on_meta(make_batch([(1, 30)], heads)), HOPPER)
+    assert (plan_key(call, GRAPH, addresses_of(call)) == plan_key(one, GRAPH, addresses_of(one))) == (
+        width == 32
+    )
+
+
 def test_a_compiled_kernel_is_not_shared_by_masks_of_another_kind():
     """A window or a bound is a number of the launch; whether there is one is a constant of the kernel."""
     from heurgen_kernels.host.plan import addresses_of, plan_key

@@ -67,8 +67,19 @@ def test_launches_that_two_threads_record_share_no_counter(monkeypatch):
     assert sorted(t.storage_offset() for t in taken) == [0, 8]
 
 
-def test_a_thousand_decodes_use_as_many_counters_as_blocks():
-    """1,024 sequences of 8 KV heads in 64 parts: 64 counters each, where twice as many were."""
+def test_a_graph_of_many_layers_has_counters_of_its_launches_alone(monkeypatch):
+    """None of its own pool, which every replay would write anew: 64 launches found 4 times their number in an arena."""
+    monkeypatch.setattr(scratch, "COUNTERS", 64)
+    scratch.counters(CPU, 0, 60, for_graphs=True)
+    arena = scratch._arenas[CPU][-1].zeros
+    taken = [scratch.recorded_counters(CPU, 60) for _ in range(scratch.LAYERS)]
+    assert {t.untyped_storage().data_ptr() for t in taken} == {arena.untyped_storage().data_ptr()}
+    scratch.counters(CPU, 0, 60)
+    assert len(scratch._arenas[CPU]) == 1
+
+
+def test_a_thousand_decodes_use_few_counters():
+    """1,024 sequences of 8 KV heads in 64 parts: each has its own and one for each few parts that are combined."""
     call = checked(
         {
             "q": torch.empty(1024, 32, 64, dtype=torch.bfloat16, device="meta"),
@@ -81,7 +92,7 @@ def test_a_thousand_decodes_use_as_many_counters_as_blocks():
         },
         Device("nvidia", (9, 0), 132),
     )  # fmt: skip
-    for variant, each in (("split_kv", 64), ("static_grid", 64), ("mixed", 64)):
+    for variant, each in (("split_kv", 1 + 64 // 32), ("static_grid", 1 + 64 // 32), ("mixed", 1 + 64 // 8)):
         made = make_plan(call, Config(variant, 16, 16, 1, 3, 64))
         _, items, _ = launch_grid(made, call)
         assert (items, made.counters, made.item_counters) == (8192, 0, each)

@@ -287,7 +287,7 @@ def test_recorded_decodes_that_write_new_tokens_fit(target):
     """
     layouts = [
         {"decode": True, "written": True, "halves": True, **more}
-        for more in ({"head_size": 64}, {}, {"window": True})
+        for more in ({"head_size": 64}, {}, {"window": True}, {"sequences": 33})
     ]
     assert unfit(target, [(GRAPH, layout) for layout in layouts]) == ""
 
