@@ -281,7 +281,7 @@ def test_heads_of_256_fit_but_for_a_few_words():
 @by_make_fits
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90", "sm_80", "gfx942", "gfx90a"])
-def test_recorded_decodes_that_write_new_tokens_fit(target):
+def test_decodes_of_graphs_that_write_new_tokens_fit(target):
     """A token each. Of a few tokens a sequence some words are spilled, written or not, as with heads of 256 and, before
     Hopper, with 28/4 heads.
     """
