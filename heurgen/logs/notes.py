@@ -45,6 +45,8 @@ def notes(
             found.append(f"the status {quoted(status)} counts as a failure, {said}")
     found += _disagreements(cells, columns.time, cell)
     found += piled_note(spec.log, columns.time, scenario, cell)
+    if spec.log.winners_only:
+        found += _several_winners(columns.time, scenario, config)
     if len(dropped_rows):
         path, line = cells.place(int(dropped_rows.min()))
         share = f"{len(dropped_rows)} of {int(scenario.max()) + 1} scenarios dropped"
@@ -82,6 +84,19 @@ def _disagreements(cells: Cells, time: Times, cell: Codes) -> list[str]:
     return [
         f"{counted(len(bad), 'measurement')} took over {_APART} times as long when repeated (the first: {where}); "
         "the median counts"
+    ]
+
+
+def _several_winners(time: Times, scenario: Codes, config: Codes) -> list[str]:
+    """Scenarios in which more than one config is said to be the winner."""
+    ran = np.isfinite(time)
+    winners = np.unique(np.stack([scenario[ran], config[ran]]), axis=1)[0]
+    _, counts = np.unique(winners, return_counts=True)
+    if not (several := int((counts > 1).sum())):
+        return []
+    return [
+        f"{several} of {counted(len(counts), 'scenario')} have several configs, though winners_only says that every "
+        "row is the winner: the fastest counts (a scenario column parts tunings; a log of all configs goes without)"
     ]
 
 

@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from heurgen.cli import main
+from heurgen.ir.nodes import leaves
 from heurgen.logs.costs import cost_tables
 from heurgen.logs.tuning_log import read_logs
+from heurgen.ship.training import train
 from heurgen.spec.kernel_spec import parse_spec
 
 SPEC = """\
@@ -56,6 +58,24 @@ def test_a_time_that_is_not_known_is_none(folder: Path) -> None:
     log = read_logs(folder / "log.csv", spec)
     assert log.to_frame()["time_ms"].isna().all()
     assert cost_tables(log, spec)[0].to_frame()["time_ms"].isna().all()
+
+
+def test_of_several_winners_of_a_situation_the_fastest_counts(tmp_path: Path) -> None:
+    """Any of them counted in training: of a log of all configs one config was "the winner on 100 %"."""
+    rows = [
+        f"nvidia,H200,{2**i},{n},{c},{1 + (c == 16) * (i > 3) + (c == 64) * (i < 4)}"
+        for i in range(8)
+        for n in (1, 8, 64)
+        for c in (16, 64)
+    ]
+    (tmp_path / "all.csv").write_text("vendor,device,m,n,BM,time_ms\n" + "\n".join(rows) + "\n")
+    spec = parse_spec(SPEC)
+    log = read_logs(tmp_path / "all.csv", spec)
+    (tree,) = train(log, spec).selectors
+    assert {leaf.config for leaf in leaves(tree.tree)} == {0, 1}
+    assert tree.choice["held_out"]["agreement"] > 0.9
+    (note,) = log.notes
+    assert note.startswith("24 of 24 scenarios have several configs, though winners_only says")
 
 
 # Not the column "within 1.1×", nor the sentence that says what a slowdown is.
