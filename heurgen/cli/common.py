@@ -191,6 +191,20 @@ def _abandon_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
+@contextmanager
+def no_results() -> Iterator[None]:
+    """What is printed inside goes to stderr, also past Python, as by a compiler that a tunable starts."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def note(notes: Iterable[str]) -> None:
     for text in notes:
         with contextlib.suppress(OSError):

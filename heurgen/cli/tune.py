@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from heurgen.cli.common import (
     finish,
     json_option,
     logs_argument,
+    no_results,
     note,
     output_option,
     path_argument,
@@ -130,7 +130,7 @@ def tune(
     if verify is not None and model is not None:
         _verify(options, Path(verify), Path(model), max_loss, as_json)
         return
-    with redirect_stdout(sys.stderr), progress_bar() as progress:  # what the tunable prints is no result
+    with no_results(), progress_bar() as progress:  # what the tunable prints is no result
         done = run_tune(options, progress)
     _tell(done, as_json)
     if done.state == "interrupted":
@@ -162,7 +162,7 @@ def _verify(options: TuneOptions, log: Path, model: Path, max_loss: float, as_js
     from heurgen.tune.progress import progress_bar
     from heurgen.tune.verify import run_verify
 
-    with redirect_stdout(sys.stderr), progress_bar() as progress:
+    with no_results(), progress_bar() as progress:
         found = run_verify(options, log, model, progress)
     if as_json:
         print_json({**found.to_dict(), "allowed": max_loss})

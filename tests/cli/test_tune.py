@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,15 @@ def test_what_a_tunable_prints_is_no_part_of_the_json(
     result = run("tune", "paged_attention", "-o", "x.csv", "--json", *verify)
     assert json.loads(result.stdout)
     assert result.stderr == "fits?\n"
+
+
+def test_what_a_tunable_s_compiler_prints_is_no_result(tmp_path: Path) -> None:
+    (tmp_path / "built.py").write_text("import os\nos.write(1, b'ninja')\ntunable = 1\n")
+    words = ["tune", "built:tunable", "-o", "x.csv", "--json"]
+    code = f"from heurgen.cli import main; main({words})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ninjaerror: 'built:tunable' is no tunable")
 
 
 @pytest.mark.parametrize("shard", ["3", "a/b", "1/", "1/2/3", "-1/2", "1/1234567"])
