@@ -314,7 +314,7 @@ def _table(
     # A failure beside the success tells as much of a config as a time: where one config runs, the others are no losers.
     costs_known = not spec.log.winners_only and bool(((~np.isnan(times)).sum(axis=1) > 1).any())
     if not costs_known:  # of several winners of one scenario the fastest won
-        times[times > np.nanmin(times, axis=1, keepdims=True)] = np.nan
+        times[np.isfinite(times) & (times > np.nanmin(times, axis=1, keepdims=True))] = np.nan
     return CostTable(
         kernel=spec.name,
         vendor=vendor,

@@ -78,6 +78,14 @@ def test_of_several_winners_of_a_situation_the_fastest_counts(tmp_path: Path) ->
     assert note.startswith("24 of 24 scenarios have several configs, though winners_only says")
 
 
+def test_a_failure_beside_winners_stays_a_failure(tmp_path: Path) -> None:
+    rows = ["nvidia,H200,1,1,16,ok,1", "nvidia,H200,1,1,32,ok,2", "nvidia,H200,1,1,64,error,"]
+    (tmp_path / "log.csv").write_text("vendor,device,m,n,BM,status,time_ms\n" + "\n".join(rows) + "\n")
+    spec = parse_spec(SPEC)
+    (table,) = cost_tables(read_logs(tmp_path / "log.csv", spec), spec)
+    assert str(table.times.tolist()) == "[[1.0, nan, inf]]"
+
+
 # Not the column "within 1.1×", nor the sentence that says what a slowdown is.
 SLOWDOWN = re.compile(r"(?<!within )[0-9]\.[0-9]+ ?(?:x|×)(?! is the best)|geomean +[0-9]|p95 +[0-9]")
 
