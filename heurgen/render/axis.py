@@ -31,13 +31,14 @@ def steps(
     module: ir.HeuristicModule, selector: ir.Selector, axis: str, fixed: Mapping[str, Any]
 ) -> tuple[Stretch, ...]:
     """The steps from 1 on, neighbours differ. Exact for every integer where no test reads a derived feature of
-    the axis, and up to `LAST_TRIED` where one does.
+    the axis, and up to `LAST_TRIED` where one does. `fixed` may lack what no answer depends on.
     """
+    unread = {f.name: "" if f.type == "category" else 0 for f in module.features}
     starts = sorted(_starts(module, selector, axis))
     found: list[Stretch] = []
     chosen = -1
     for first in starts:
-        row = ir.with_derived(module, {**fixed, axis: first})
+        row = ir.with_derived(module, {**unread, **fixed, axis: first})
         before, chosen = chosen, ir.find_leaf(selector.tree, row).config
         if chosen == before:
             continue

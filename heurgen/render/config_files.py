@@ -51,7 +51,8 @@ def fixed_features(
     names: Mapping[str, str],
     at: Mapping[str, str],
 ) -> dict[str, Any]:
-    """A value for every feature but the axis: what `at` says, else the one value that training saw.
+    """The features but the axis: what `at` says, else the one value that training saw. One that has neither and that
+    no answer depends on is left out: the file is for all its values.
 
     Raises:
         UsageError: the answer depends on a feature that has no value, or a value is not of its type.
@@ -71,8 +72,6 @@ def fixed_features(
                 f"the model's answer depends on {feature.name}, which a file must fix",
                 hint=f"say its value: --at {feature.name}=VALUE",
             )
-        else:
-            row[feature.name] = "" if feature.type == "category" else 0
     return row
 
 

@@ -124,6 +124,14 @@ def test_all_sizes_in_one_file() -> None:
     assert list(files)[:2] == ["gemm/gfx950-GEMM-A16W16.json", "gfx950/triton/gemm/gemm_a16w16/DEFAULT.json"]
 
 
+def test_all_sizes_in_one_file_of_a_model_that_saw_several_and_tests_none() -> None:
+    """N and K were taken to be 0, which nobody had said and no file's name can have."""
+    files = registry.emit(module(64), "aiter-json", Request(at=({"config_name": "GEMM-A16W16"},))).files
+    assert list(files)[:2] == ["gemm/gfx942-GEMM-A16W16.json", "gfx942/triton/gemm/gemm_a16w16/DEFAULT.json"]
+    assert [about["for"] for about in json.loads(files[MANIFEST])["files"].values()] == [{}, {}]
+    assert all(looked_up(json.loads(files[list(files)[1]]), m, BOUNDS) == answer(module(64), m) for m in MS)
+
+
 @pytest.mark.parametrize(
     ("device", "arch"),
     [
