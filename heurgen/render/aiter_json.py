@@ -50,7 +50,10 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
             fixed = config_files.fixed_features(module, selector, axis, request.names, at)
             fields = {f: at.get(f, fixed.get(request.names.get(f, f))) for f in FIELDS[1:]}
             found = steps(module, selector, axis, fixed)
-            for path, bounds in zip(paths(fields, arch), (FLAT_BOUNDS, BOUNDS), strict=True):
+            flat, nested = paths(fields, arch)
+            if not request.approximate:
+                _check(found, nested)
+            for path, bounds in ((flat, FLAT_BOUNDS), (nested, BOUNDS)):
                 wrong = differing(found, bounds)
                 if not wrong or request.approximate:
                     config_files.keep(files, path, config_files.dumps(_buckets(found, bounds, request)))
@@ -58,13 +61,18 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
                 if wrong:
                     # The nested layout has a bound more; where it is exact the flat file is left out.
                     notes.append(f"{path}: {'' if request.approximate else 'left out, '}{_said(wrong)}")
-    if not files:
-        raise EmitError(
-            f"AITER's table cannot say it exactly: {_said(wrong)}",
-            hint=f"its bounds are {', '.join(map(str, BOUNDS))}; --approximate takes the answer at each bound",
-        )
     text = config_files.manifest(module, selectors, TARGET, axis, files, about)
     return Rendered({**files, config_files.MANIFEST: text}, tuple(notes))
+
+
+def _check(found: Sequence[Stretch], path: str) -> None:
+    """Each situation has a file at least in the layout of more bounds, so that none falls back on AITER's defaults."""
+    if wrong := differing(found, BOUNDS):
+        raise EmitError(
+            f"AITER's table cannot say it exactly: {_said(wrong)}",
+            file=path,
+            hint=f"its bounds are {', '.join(map(str, BOUNDS))}; --approximate takes the answer at each bound",
+        )
 
 
 def _said(wrong: Sequence[Sequence[int | None]]) -> str:

@@ -89,9 +89,9 @@ def test_a_step_between_bounds_is_an_error_or_approximate() -> None:
     with pytest.raises(EmitError) as caught:
         registry.emit(source, "aiter-json", Request(at=(AT,)))
     assert str(caught.value) == (
-        "AITER's table cannot say it exactly: its buckets of M do not fit the model at M = 33 to 48, 65 to 100 "
-        "(its bounds are 1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192; --approximate takes the answer at "
-        "each bound)"
+        f"{NESTED}: AITER's table cannot say it exactly: its buckets of M do not fit the model at M = 33 to 48, 65 "
+        "to 100 (its bounds are 1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192; --approximate takes the "
+        "answer at each bound)"
     )
     rendered = registry.emit(source, "aiter-json", Request(at=(AT,), approximate=True))
     table = json.loads(rendered.files[NESTED])
@@ -100,6 +100,16 @@ def test_a_step_between_bounds_is_an_error_or_approximate() -> None:
     about = json.loads(rendered.files[MANIFEST])["files"][NESTED]
     assert about["differs_from_the_model_at_M"] == [[33, 48], [65, 100]]
     assert rendered.notes[1] == f"{NESTED}: its buckets of M do not fit the model at M = 33 to 48, 65 to 100"
+
+
+def test_a_situation_that_cannot_be_said_is_an_error_beside_one_that_can() -> None:
+    """Its files were left out with a note: a server would have taken AITER's defaults there."""
+    exact, other = module(64), module(48)
+    tree = ir.Split("N", 1000, other.selectors[0].tree, exact.selectors[0].tree)
+    source = replace(exact, selectors=(replace(exact.selectors[0], tree=tree),))
+    with pytest.raises(EmitError, match=r"N=512-K=512.json: AITER's table cannot .* at M = 33 to 48 \(its"):
+        registry.emit(source, "aiter-json", Request(at=(AT, {**AT, "N": "512"})))
+    assert len(registry.emit(source, "aiter-json", Request(at=(AT,))).files) == 3
 
 
 def test_an_answer_that_comes_back_within_a_bucket_is_no_other_answer() -> None:
