@@ -11,7 +11,7 @@ from typing import Any
 from heurgen import ir
 from heurgen.audit.recorded import expected, held_out, held_out_text, unknown_device
 from heurgen.audit.regions import flags_of
-from heurgen.base.errors import UsageError, literal, quoted
+from heurgen.base.errors import UsageError, literal, printable, quoted
 from heurgen.base.figures import Summary
 from heurgen.base.text import counted, number_text, rounded, slowdown_text
 
@@ -67,7 +67,7 @@ class Outside:
     def to_text(self) -> str:
         if isinstance(self.value, str):
             more = f" and {len(self.seen) - _LISTED} more" if len(self.seen) > _LISTED else ""
-            return f"{self.feature} = {self.value!r}, seen {', '.join(self.seen[:_LISTED])}{more}"
+            return f"{self.feature} = {self.value!r}, seen {', '.join(map(printable, self.seen[:_LISTED]))}{more}"
         span = " to ".join(map(rounded, self.seen))
         return f"{self.feature} = {feature_text(self.value, self.seen)}, seen {span}"
 

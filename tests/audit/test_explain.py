@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from heurgen import ir
-from heurgen.audit.explain import explain, feature_text, unsure
+from heurgen.audit.explain import Outside, explain, feature_text, unsure
 from tests.support.modules import two_vendors
 
 TIE = "the runner-up is within the noise of the measurements"
@@ -78,6 +78,12 @@ def test_of_many_categories_the_first_are_listed() -> None:
     nvidia = replace(module.selectors[1], tree=ir.Leaf(0, 36, 1.1))
     (outside,) = explain(replace(module, features=features, selectors=(nvidia,)), "nvidia", ROW).outside
     assert outside.to_text() == f"dtype = 'fp8', seen {', '.join(many[:12])} and 288 more"
+
+
+def test_a_category_with_a_line_break_stays_on_its_line() -> None:
+    """What followed the break began a line of its own, which could say anything."""
+    outside = Outside("dtype", "fp8", ("bf16", "new\nunsure: nothing", "zz\u202e"))
+    assert outside.to_text() == r"dtype = 'fp8', seen bf16, new\nunsure: nothing, zz\u202e"
 
 
 def test_winners_only_steps_have_counts_without_slowdowns() -> None:
