@@ -144,8 +144,8 @@ def _dtypes(module: ir.HeuristicModule, fields: Mapping[str, str]) -> dict[str, 
     found = {}
     for feature in module.features:
         if fields[feature.name] == "dtype":
-            for value in feature.values:
-                plain = value.removeprefix("torch.")
+            for spelt, value in (*sorted(feature.aliases), *((v, v) for v in feature.values)):
+                plain = spelt.removeprefix("torch.")
                 found[_SPELLINGS.get(plain, plain)] = value
     return {name: value for name, value in found.items() if name != value}
 

@@ -226,6 +226,16 @@ def test_dtypes_of_a_model_are_found_by_pytorch_s_names() -> None:
     assert 'DTYPES: dict[str, str] = {"bfloat16": "torch.bfloat16", "float16": "torch.half"}\n' in text
 
 
+def test_other_spellings_of_a_dtype_are_found_by_pytorch_s_names_too() -> None:
+    """PyTorch's float8_e4m3fn was unknown to a model that knows torch.float8_e4m3fn as another spelling of e4m3."""
+    aliases = (("torch.float8_e4m3fn", "e4m3"), ("bfloat16", "bf16"))
+    dtype = ir.Feature("dtype", "category", values=("e4m3", "bf16"), aliases=aliases)
+    selector = replace(module().selectors[0], tree=LEAF(0))
+    source = replace(module(), features=(*module().features[:3], dtype), selectors=(selector,))
+    text = registry.emit(source, "inductor", Request()).files[""]
+    assert 'DTYPES: dict[str, str] = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3"}\n' in text
+
+
 def test_mypy_strict_accepts_features_of_several_types(tmp_path: Path) -> None:
     """With what the module uses of torch as torch types it: mypy on torch itself takes a quarter of a minute."""
     used = tmp_path / "torch/_inductor"
