@@ -1,5 +1,5 @@
-"""What changes between two models for a program that calls them, whatever their trees answer: features, categories, and
-parameters.
+"""What changes between two models for a program that calls them, whatever their trees answer: features, categories,
+parameters, and who answers for devices without a selector.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ def interface_changes(old: ir.HeuristicModule, new: ir.HeuristicModule) -> tuple
     for feature in new.features:
         if feature.name in before:
             lines += _feature(before[feature.name], feature)
-    return (*lines, *_names("parameter", [p.name for p in old.parameters], [p.name for p in new.parameters]))
+    lines += _names("parameter", [p.name for p in old.parameters], [p.name for p in new.parameters])
+    return (*lines, *_stand_ins(old, new))
+
+
+def _stand_ins(old: ir.HeuristicModule, new: ir.HeuristicModule) -> Iterator[str]:
+    """Which device's selector answers for unknown devices of its compute capability; regions are of known ones."""
+    was, now = ({(s.vendor, s.capability): s.device for s in m.selectors if s.capability} for m in (old, new))
+    for vendor, capability in sorted({*was, *now}):
+        before, after = (of.get((vendor, capability)) or vendor for of in (was, now))
+        if before != after and vendor in old.vendors and vendor in new.vendors:
+            yield f"{vendor}: an unknown device of {capability} is answered as {after}, it was as {before}"
 
 
 def _names(kind: str, old: Sequence[str], new: Sequence[str], needed: str = "") -> Iterator[str]:

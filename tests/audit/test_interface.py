@@ -45,6 +45,19 @@ def test_a_module_is_called_as_its_model(unknown: str, aliases: tuple[tuple[str,
     assert interface_changes(model, read_module(render_python(model))) == ()
 
 
+def test_who_answers_for_unknown_devices_of_a_capability() -> None:
+    """Most launches on a GH200 got another config, and diff said that no region does."""
+    own = replace(two_vendors().selectors[1], device="NVIDIA H200")
+    old = replace(two_vendors(), selectors=(*two_vendors().selectors, own))
+    new = replace(old, selectors=(*old.selectors[:-1], replace(own, capability="9.0")))
+    line = "nvidia: an unknown device of 9.0 is answered as NVIDIA H200, it was as nvidia"
+    assert diff(old, new).to_text() == f"{line}\nno region changes config"
+    assert interface_changes(new, old) == (
+        "nvidia: an unknown device of 9.0 is answered as nvidia, it was as NVIDIA H200",
+    )
+    assert interface_changes(new, read_module(render_python(new))) == ()
+
+
 def test_features_that_come_go_and_change_places() -> None:
     old, paged = two_vendors(), ir.Feature("paged", "bool")
     assert interface_changes(old, with_features(*FEATURES, paged)) == (
