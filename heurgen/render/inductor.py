@@ -30,6 +30,8 @@ from heurgen.render.text import Code, code, prose
 # What PyTorch knows of a product before it chooses; a feature takes the field of its name, or what --map says.
 FIELDS = ("M", "N", "K", "batch", "dtype", "op")
 IMPLEMENTATION = ("template_id", "type", "backend")
+# PyTorch puts its own first config's where one is not said, and makes unused constants of names it does not know.
+REQUIRED = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 # ATen's own kernels go by their names in what max-autotune prints.
 EXTERN = frozenset(
     "aten cublas hipblas hipblaslt rocblas extern "
@@ -85,8 +87,8 @@ def render_inductor(module: ir.HeuristicModule, selector: ir.Selector, names: Ma
     """The text of the module for one selector. `names`: field of PyTorch -> feature of the model.
 
     Raises:
-        EmitError: a feature is nothing that PyTorch knows, or the result has a construct that such modules do
-            not use.
+        EmitError: a feature is nothing that PyTorch knows, a config lacks a block size, or the result has a construct
+            that such modules do not use.
     """
     fields = _fields(module, names)
     text = (
@@ -151,7 +153,11 @@ def _dtypes(module: ir.HeuristicModule, fields: Mapping[str, str]) -> dict[str, 
 
 
 def _config(selector: ir.Selector, config: ir.Config) -> tuple[str, dict[str, ir.Value]]:
-    """The implementation ("aten", "triton", or a template's id) and the template's arguments."""
+    """The implementation ("aten", "triton", or a template's id) and the template's arguments.
+
+    Raises:
+        EmitError: the templates mm and bmm would fill in a block size that was not measured.
+    """
     row: dict[str, ir.Value] = {
         n: v for n, v in zip(selector.parameters, config, strict=True) if v is not None
     }
@@ -159,6 +165,13 @@ def _config(selector: ir.Selector, config: ir.Config) -> tuple[str, dict[str, ir
     chosen = str(named[0]) if named else "triton"
     if chosen.lower() in EXTERN or chosen.startswith(("aten::", "extern_")):  # AutoHeuristic: extern_mm
         return "aten", {}
+    missing = [name for name in REQUIRED if name not in row]
+    if missing and chosen in ("triton", "triton::mm", "triton::bmm"):
+        raise EmitError(
+            f"PyTorch's template mm needs {missing[0]}, which the model does not choose",
+            hint=f"call the parameters {', '.join(REQUIRED)} in the spec, and train again; a parameter called "
+            "template_id says that a config is of another template",
+        )
     return chosen, row
 
 

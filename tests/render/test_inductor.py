@@ -204,15 +204,35 @@ def test_another_selector_or_field_is_another_uuid() -> None:
     ],
 )
 def test_features_that_pytorch_does_not_know(names: dict[str, str], message: str) -> None:
-    selector = ir.Selector("nvidia", ("BLOCK_M",), ((16,),), LEAF(0))
-    source = ir.HeuristicModule(
-        "mm", (ir.Feature("num_tokens", "int"),), (ir.Parameter("BLOCK_M", "int"),), (selector,)
-    )
+    blocks = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
+    selector = ir.Selector("nvidia", blocks, ((16, 64, 64),), LEAF(0))
+    parameters = tuple(ir.Parameter(name, "int") for name in blocks)
+    source = ir.HeuristicModule("mm", (ir.Feature("num_tokens", "int"),), parameters, (selector,))
     with pytest.raises(EmitError) as caught:
         registry.emit(source, "inductor", Request(names=names))
     assert str(caught.value) == message
     assert registry.emit(source, "inductor", Request(names={"M": "num_tokens"})).files
     assert registry.emit(replace(source, features=(ir.Feature("m", "int"),)), "inductor", Request()).files
+
+
+def test_block_sizes_by_other_names_are_refused() -> None:
+    """PyTorch put its own first config's in their place, with this model's num_warps, and compiled that."""
+    said = {"BLOCK_M": "BLOCK_SIZE_M"}
+    parameters = tuple(replace(p, name=said.get(p.name, p.name)) for p in module().parameters)
+    own = tuple(said.get(name, name) for name in NAMES)
+    source = replace(
+        module(), parameters=parameters, selectors=(replace(module().selectors[0], parameters=own),)
+    )
+    with pytest.raises(EmitError) as caught:
+        registry.emit(source, "inductor", Request())
+    assert str(caught.value) == (
+        "PyTorch's template mm needs BLOCK_M, which the model does not choose (call the parameters BLOCK_M, BLOCK_N, "
+        "BLOCK_K in the spec, and train again; a parameter called template_id says that a config is of another "
+        "template)"
+    )
+    other = tuple(("triton::tuned", *c[1:]) for c in CONFIGS)  # a template's id: its names are its own
+    selector = replace(source.selectors[0], configs=other)
+    assert registry.emit(replace(source, selectors=(selector,)), "inductor", Request()).files
 
 
 def test_dtypes_of_a_model_are_found_by_pytorch_s_names() -> None:

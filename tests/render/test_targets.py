@@ -186,6 +186,24 @@ def test_options_that_fit_no_target(target: str, request_: Request, message: str
     assert str(caught.value) == message
 
 
+def with_blocks(module: ir.HeuristicModule) -> ir.HeuristicModule:
+    """The model with the block sizes that PyTorch's templates need beside its own parameters."""
+    blocks = tuple(
+        n for n in ("BLOCK_M", "BLOCK_N", "BLOCK_K") if n not in {p.name for p in module.parameters}
+    )
+    selectors = tuple(
+        replace(
+            s,
+            parameters=(*s.parameters, *blocks),
+            configs=tuple((*c, *(16 for _ in blocks)) for c in s.configs),
+            alternatives=tuple((*c, *(16 for _ in blocks)) for c in s.alternatives),
+        )
+        for s in module.selectors
+    )
+    parameters = (*module.parameters, *(ir.Parameter(n, "int") for n in blocks))
+    return replace(module, parameters=parameters, selectors=selectors)
+
+
 @pytest.mark.parametrize("target", ["python", "cpp", "triton", "triton-autotune", "inductor"])
 def test_a_text_carries_its_checksum_and_provenance(target: str) -> None:
     from heurgen.render import checksum
@@ -196,6 +214,8 @@ def test_a_text_carries_its_checksum_and_provenance(target: str) -> None:
     vendor = None if target in ("python", "cpp") else "nvidia"
     if target == "triton":
         module = without_floats(module)
+    if target == "inductor":
+        module = with_blocks(module)
     text = registry.emit(module, target, Request(vendor=vendor, names=names)).files[""]
     checksum.verify(text)
     assert "sha256:abababababab" in text
@@ -213,9 +233,8 @@ def test_the_allow_lists(target: str, line: str) -> None:
     from heurgen.render import inductor, triton_autotune
 
     check = {"triton-autotune": triton_autotune.check, "inductor": inductor.check}[target]
-    text = registry.emit(
-        model("constant"), target, Request(names={"M": "m"} if target == "inductor" else {})
-    ).files[""]
+    names = {"M": "m"} if target == "inductor" else {}
+    text = registry.emit(with_blocks(model("constant")), target, Request(names=names)).files[""]
     check(text)
     with pytest.raises(EmitError, match="generated modules do not contain"):
         check(f"{text}{line}\n")
@@ -243,7 +262,7 @@ def test_a_payload_is_refused_or_inert(
     written = 0
     for payload in PAYLOADS[::3]:
         try:
-            source = PLACES[place](payload)
+            source = with_blocks(PLACES[place](payload))
             x, number, dtype = (f.name for f in source.features)
             names = {"M": x, "N": number, "dtype": dtype} if target == "inductor" else {}
             text = registry.emit(source, target, Request(names=names)).files[""]
