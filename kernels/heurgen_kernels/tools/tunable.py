@@ -14,6 +14,7 @@ from ..api import paged_attention
 from ..config import normalise
 from ..host.apart import parts_of, taken_apart
 from ..host.dispatch import compiling
+from ..host.hardware import device_of
 from ..host.nearest import unspilled
 from ..host.segments import cutter, with_segments
 from ..host.select import NO_WINDOW
@@ -321,7 +322,9 @@ class Tunable:
         taken, programs = with_segments(given, 1), 0
         if given.programs_per_sm:
             group = f["num_query_heads"] // heads_kv
-            choose = cutter(given, group, heads_kv, f["head_size"], device.multiprocessors)
+            # a sweep in the interpreter says nothing of processors, launches there assume some
+            processors = device.multiprocessors or device_of(torch.device("cpu")).processors
+            choose = cutter(given, group, heads_kv, f["head_size"], processors)
             taken, programs = choose(
                 f["num_seqs"], f["total_query_tokens"], f["max_seqlen_q"], f["max_seqlen_k"], f["total_seqlen_k"], left
             )  # fmt: skip

@@ -71,6 +71,21 @@ def scenario_of(lengths, dtype: str = "float8_e4m3fn", fresh: bool = False):
     return make_scenarios({"scenario": [one]}, Tunable().features)[0]
 
 
+def test_the_interpreter_launches_what_132_processors_would() -> None:
+    """It has none, by which the keys of decodes were divided."""
+    given, scenario = Tunable(), scenario_of(LENGTHS["decodes"], "bfloat16")
+    config = {
+        "variant": "split_kv",
+        "BLOCK_M": 16,
+        "TILE_SIZE": 16,
+        "num_warps": 1,
+        "num_stages": 3,
+        "programs_per_sm": 4,
+    }
+    interpreted, h200 = DeviceInfo("nvidia", "interpreter"), DeviceInfo("nvidia", "H200", multiprocessors=132)
+    assert given.launched(config, scenario, interpreted) == given.launched(config, scenario, h200)
+
+
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
 def test_what_is_measured_is_what_a_launch_of_the_config_runs(ran, dtype: str, lengths) -> None:
