@@ -163,8 +163,13 @@ def cost_tables(
 
     Raises:
         LogError: a derived feature is not finite.
-        UsageError: `group_by` is none of the three.
+        UsageError: `group_by` is none of the three, or the log is none.
     """
+    if not isinstance(log, TuningLog):
+        raise UsageError(
+            f"the log is a {type(log).__name__}, expected what read_logs gives",
+            hint="read_logs takes files and pandas tables",
+        )
     if group_by not in ("auto", "vendor", "device"):
         raise UsageError(f"unknown group_by {quoted(group_by)}", hint="one of auto, vendor, device")
     measured = _measured(log, spec)

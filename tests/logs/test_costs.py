@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -358,3 +359,12 @@ def test_a_grouping_that_does_not_exist_is_refused(group_by: Any, tmp_path: Path
     with pytest.raises(UsageError) as caught:
         cost_tables(log, spec, group_by=group_by)
     assert str(caught.value) == f"unknown group_by '{group_by}' (one of auto, vendor, device)"
+
+
+def test_a_table_of_pandas_is_read_first() -> None:
+    spec = KernelSpec("k", (Column("m", "int"),), (Column("B", "int"),))
+    frame: Any = pd.DataFrame({"m": [5], "B": [16], "time_ms": [1.0]})
+    with pytest.raises(UsageError) as caught:
+        cost_tables(frame, spec)
+    said = "the log is a DataFrame, expected what read_logs gives (read_logs takes files and pandas tables)"
+    assert str(caught.value) == said
