@@ -1,6 +1,6 @@
 """Recorded decodes with the kernels of two checkouts, between products that push all else out of the L2 cache.
 
-    PYTHONPATH=kernels python benchmarks/recorded.py OTHER/kernels/heurgen_kernels [--seconds 60] [-o FILE.csv]
+    PYTHONPATH=.:kernels:benchmarks python benchmarks/recorded.py OTHER/kernels/heurgen_kernels [--seconds 60] [-o CSV]
 
 32/8 heads of 128, pages of 16 in vLLM's layout, the new tokens written by the launch: `defaults.GRAPH`. A graph holds
 LAYERS layers, each a product and a launch; a launch's time is the graph's less that of one of products alone, a layer.
@@ -21,14 +21,20 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from clock import Clock, recorded
+from heurgen_kernels.tools.tunable import make_inputs
+
+from tests.kernels.batches import halves, slots_of
 
 LAYERS, REPLAYS = 16, 10
-HEADS, HEADS_KV, SIZE, PAGE, LONGEST = 32, 8, 128, 16, 32768
+LAYOUT = {
+    "num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16, "dtype": "bfloat16", "fresh": True
+}  # fmt: skip
 # Columns of a product of 4096 rows: 218 MB of weights.
 WIDTH = 26624
 # Name: (sequences, fewest keys, most keys).
@@ -40,6 +46,8 @@ BATCHES = {
 }  # fmt: skip
 # Of a package of kernels: the function to call, its config of recorded decodes, what keeps its counters.
 Kernels = tuple[Callable[..., Any], Any, Any]
+# A batch's name, its keys, microseconds of a launch before and now.
+Row = tuple[str, int, float, float]
 
 
 def main() -> None:
@@ -69,10 +77,10 @@ def another(package: Path, folder: Path) -> Kernels:
     return kernels("kernels_before")
 
 
-def rounds(both: dict[str, Kernels], seconds: float) -> Any:
-    """(batch, keys, microseconds before and now) of each batch of each round."""
+def rounds(both: dict[str, Kernels], seconds: float) -> Iterator[Row]:
+    """Each batch of each round."""
+    clock, until, random_, kept = Clock(), time.monotonic() + seconds, random.Random(0), []
     weights = [torch.randn(4096, WIDTH, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
-    until, random_, kept = time.monotonic() + seconds, random.Random(0), []
     while time.monotonic() < until:
         for name, (count, fewest, most) in BATCHES.items():
             kept.append(torch.empty(random_.randint(1, 16) * 1_000_003, dtype=torch.uint8, device="cuda"))
@@ -81,76 +89,36 @@ def rounds(both: dict[str, Kernels], seconds: float) -> Any:
                 scratch._arenas.clear()
                 scratch._counters.clear()
             lengths = [random_.randint(fewest, most) for _ in range(count)]
-            batch = batch_of(lengths)
-            order = random_.sample(sorted(both), len(both))
-            graphs = {"products": recorded(weights, batch, None)}
-            graphs |= {which: recorded(weights, batch, both[which]) for which in order}
-            times = medians(graphs)
-            yield name, sum(lengths), *(times[which] - times["products"] for which in ("before", "now"))
+            batch = batch_of(lengths, random_.randrange(1 << 30))
+            calls = [recorded(layers(weights, batch, own)) for own in (None, *both.values())]
+            products, before, now = (time * 1000 / LAYERS for time in clock.medians(calls, REPLAYS))
+            yield name, sum(lengths), before - products, now - products
 
 
-def batch_of(lengths: list[int]) -> dict[str, Any]:
+def batch_of(lengths: list[int], seed: int) -> dict[str, Any]:
     """Keywords of `paged_attention` but config and out: one new token a sequence, written to its page."""
-    count, pages = len(lengths), [-(-length // PAGE) for length in lengths]
-    order = iter((torch.randperm(sum(pages)) + 1).tolist())
-    table = torch.zeros(count, LONGEST // PAGE, dtype=torch.int32)
-    for row, number in zip(table, pages, strict=True):
-        row[:number] = torch.tensor([next(order) for _ in range(number)])
-    last = torch.tensor(lengths) - 1
-    slots = table.gather(1, (last // PAGE)[:, None])[:, 0].long() * PAGE + last % PAGE
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
-
-    cache = normal(sum(pages) + 1, 2, PAGE, HEADS_KV, SIZE)
-    return {
-        "q": normal(count, HEADS, SIZE), "key_cache": cache[:, 0], "value_cache": cache[:, 1],
-        "key": normal(count, HEADS_KV, SIZE), "value": normal(count, HEADS_KV, SIZE), "slot_mapping": slots.cuda(),
-        "block_table": table.cuda(), "cu_seqlens_q": torch.arange(count + 1, dtype=torch.int32, device="cuda"),
-        "seq_lens": torch.tensor(lengths, dtype=torch.int32, device="cuda"), "max_seqlen_q": 1,
-        "max_seqlen_k": LONGEST, "scale": SIZE**-0.5,
-    }  # fmt: skip
+    made = make_inputs(tuple((1, length) for length in lengths), LAYOUT, "cuda", seed)
+    names = ("q", "key_cache", "value_cache", "block_table", "cu_seqlens_q", "seq_lens")
+    batch = halves({**{name: getattr(made, name) for name in names}, **made.arguments})
+    return batch | {"slot_mapping": slots_of(batch)}
 
 
-def recorded(weights: list[torch.Tensor], batch: dict[str, Any], own: Kernels | None) -> Callable[[], None]:
-    """The replay of LAYERS products, with a launch behind each. What they read and write lives as long as it does."""
+def layers(weights: list[torch.Tensor], batch: dict[str, Any], own: Kernels | None) -> Callable[[], None]:
+    """LAYERS products, with a launch behind each."""
     x = torch.randn(len(batch["q"]), 4096, device="cuda", dtype=torch.bfloat16)
     y, out = x.new_empty(len(x), WIDTH), torch.empty_like(batch["q"])
 
-    def layers() -> None:
+    def run() -> None:
         for layer in range(LAYERS):
             torch.mm(x, weights[layer % len(weights)], out=y)
             if own:
                 attention, config, _ = own
                 attention(**batch, config=config, out=out)
 
-    layers()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        layers()
-
-    def replay(_held: Any = (weights, batch, x, y, out)) -> None:
-        graph.replay()
-
-    return replay
+    return run
 
 
-def medians(graphs: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """Microseconds a layer of each, replayed in turn."""
-    times: dict[str, list[float]] = defaultdict(list)
-    for _ in range(REPLAYS + 2):
-        for name, replay in graphs.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            replay()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end) * 1000 / LAYERS)
-    return {name: statistics.median(taken[2:]) for name, taken in times.items()}
-
-
-def summary(rows: list[tuple[str, int, float, float]]) -> list[str]:
+def summary(rows: list[Row]) -> list[str]:
     """A line for each batch, and one for all."""
     by_batch = defaultdict(list)
     for name, _, before, now in rows:

@@ -68,7 +68,7 @@ def test_launches_that_two_threads_record_share_no_counter(monkeypatch):
 
 
 def test_a_graph_of_many_layers_has_counters_of_its_launches_alone(monkeypatch):
-    """None of its own pool, which every replay would write anew: 64 launches found 4 times their number in an arena."""
+    """None of them lies in the graph's own pool, where every replay would write it anew."""
     monkeypatch.setattr(scratch, "COUNTERS", 64)
     scratch.counters(CPU, 0, 60, for_graphs=True)
     arena = scratch._arenas[CPU][-1].zeros
