@@ -182,13 +182,9 @@ def unified_attention(
     these kernels do not have raise NotImplementedError by name. window_size follows that kernel: a non-causal
     window is symmetric, its right side equal to its left. total_seqlen_k, as in `paged_attention`, is not vLLM's.
     """
-    for name, tensor in (("q", q), ("k", k), ("v", v), ("out", out)):
-        if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor")
-    try:
-        left, _ = window_size
-    except (TypeError, ValueError):
-        raise ValueError(f"window_size is {window_size!r:.80}; expected a pair, (left, right)") from None
+    validate.check_are_tensors(q=q, k=k, v=v, out=out)
+    validate.check_pair("window_size", window_size)
+    left, _ = window_size
     _refuse(
         {
             "per-sequence causal flags": isinstance(causal, torch.Tensor),

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from ..device.static_grid import FEW
 from ..host.call import DTYPE_NAMES
 from ..host.widen import COPY_LIMIT, PAGE, page_bytes
 
@@ -149,19 +148,13 @@ def example(layout: Layout, device: torch.device, fresh: bool, written: bool = F
     }  # fmt: skip
 
 
-def sparse(device: torch.device) -> dict[str, torch.Tensor]:
-    """For an `example`: an empty sequence before its own, as if few of a batch's tokens were of its longest query."""
-    numbers = {"cu_seqlens_q": (0, 0, 1), "seq_lens": (0, 1)}
+def sparse(device: torch.device, empty: int = 1) -> dict[str, torch.Tensor]:
+    """For an `example`: so many empty sequences before its own. With one few of a batch's tokens are of its longest
+    query.
+    """
+    numbers = {"cu_seqlens_q": (0,) * (empty + 1) + (1,), "seq_lens": (0,) * empty + (1,)}
     made = {k: torch.tensor(v, dtype=torch.int32, device=device) for k, v in numbers.items()}
-    return {**made, "block_table": torch.zeros((2, 1), dtype=torch.int32, device=device)}
-
-
-def many(device: torch.device) -> dict[str, torch.Tensor]:
-    """For an `example`: as many empty sequences before its own as a static grid looks at in one step, and its own."""
-    least = FEW.value + 1
-    numbers = {"cu_seqlens_q": (0,) * least + (1,), "seq_lens": (0,) * FEW.value + (1,)}
-    made = {k: torch.tensor(v, dtype=torch.int32, device=device) for k, v in numbers.items()}
-    return {**made, "block_table": torch.zeros((least, 1), dtype=torch.int32, device=device)}
+    return {**made, "block_table": torch.zeros((empty + 1, 1), dtype=torch.int32, device=device)}
 
 
 def crowd(layout: Layout, device: torch.device) -> dict[str, Any]:

@@ -14,19 +14,19 @@ import torch
 from ..api import paged_attention
 from ..config import Config, normalise
 from ..defaults import GRAPH
-from ..device.static_grid import CROWDED, FEW
+from ..device.static_grid import FEW
 from ..host.apart import crowded, parts_of, prompts_alone, taken_apart
 from ..host.call import DTYPE_NAMES
 from ..host.hardware import FP8, Device, device_of
 from ..host.nearest import for_device, in_one_launch, padded, unspecialised
 from ..host.pages import write_pages
-from ..host.plan import SCRATCH_LIMIT, kept_rows
+from ..host.plan import SCRATCH_LIMIT, kept_rows, lengths_at_once
 from ..host.segments import SEGMENTS, block_rows, fewer_segments, heads_of_block, uncut, with_segments
 from ..host.select import FEATURES, NO_WINDOW, bind
 from ..host.widen import COPY_LIMIT, PAGE, STEP, page_bytes
 from .answers import Range, answers
 from .compiling import compile_ahead
-from .layouts import Layout, crowd, example, many, sparse
+from .layouts import Layout, crowd, example, sparse
 
 Kind = TypeVar("Kind")
 # Keys from which on no tile is larger: see `uncut`.
@@ -211,10 +211,10 @@ def of_many(
     calls: list[dict[str, Any]], layout: Layout, place: torch.device, limits: Limits
 ) -> list[dict[str, Any]]:
     """Those that compile another kernel for many sequences, for these: see `host.plan.lengths_at_once`."""
-    crowded = CROWDED.value * device_of(place).processors // layout.num_kv_heads
-    if limits.max_num_seqs <= min(FEW.value, crowded):
+    if lengths_at_once(limits.max_num_seqs, layout.num_kv_heads, device_of(place)) == FEW.value:
         return []
-    return [call | many(place) for call in calls if call["config"].variant == "static_grid"]
+    empty = sparse(place, FEW.value)
+    return [call | empty for call in calls if call["config"].variant == "static_grid"]
 
 
 def stored(layout: Layout, place: torch.device) -> list[torch.Tensor | None]:

@@ -105,7 +105,7 @@ class Features(NamedTuple):
     HALF: products with fp8 pages in float16; WORDS: their rows can be read as 16-bit words; FP8_MAX: largest number of
     an fp8 output, 0 for others; ABOVE, UPTO: a launch leaves out sequences of at most, of more than so many new tokens,
     0: none; UPTO is split_kv's; REST: of the others those that have no Q blocks in `blocks`, as warp_specialized's copy
-    has no room for their keys (q_block alone); NVIDIA: what is compiled for.
+    has no room for their keys (q_block alone).
     """
 
     FRESH: bool
@@ -124,4 +124,3 @@ class Features(NamedTuple):
     ABOVE: int = 0
     UPTO: int = 0
     REST: bool = False
-    NVIDIA: bool = False

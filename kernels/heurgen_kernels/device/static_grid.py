@@ -11,16 +11,12 @@ import triton.language as tl
 from .block import run_block, segment_count, segment_span, tiles_per_segment
 from .dependent import let_next_begin
 from .split_kv import locate
-from .tiles import INTERPRETED
 
 # Lengths read in one vector step: FEW, one for each thread of a warp, of batches that have no more sequences and no
 # more than CROWDED blocks for each processor, where a microsecond counts; MANY of others.
 FEW = tl.constexpr(32)
 MANY = tl.constexpr(256)
 CROWDED = tl.constexpr(2)
-# Page numbers that a program has brought near, and how many lie in what the memory brings at once.
-AHEAD = tl.constexpr(256)
-SECTOR = tl.constexpr(8)
 # Tiles that a program might read in the time that it takes to begin with an item.
 BEGINNING = tl.constexpr(20)
 
@@ -68,19 +64,6 @@ def survey(cu_ptr, lens_ptr, num_seqs, left, right, BLOCK_Q: tl.constexpr, TILE:
         most = tl.maximum(most, tl.max(keys, 0))
         total += tl.sum(keys, 0)
     return active, most, total
-
-
-@triton.jit
-def bring_page_numbers(table_ptr, table_stride, row, part):
-    """Have a part of a row of the block table brought near before it is known which of its numbers are needed: what
-    runs between two layers pushes them out of the L2 cache. Nothing is read, and nothing need be there. NVIDIA alone.
-    """
-    if not INTERPRETED:
-        entry = tl.minimum(part * AHEAD + tl.arange(0, AHEAD // SECTOR) * SECTOR, table_stride)
-        address = (table_ptr + row.to(tl.int64) * table_stride + entry).to(tl.int64)
-        tl.inline_asm_elementwise(
-            "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [address], tl.int32, is_pure=False, pack=1
-        )
 
 
 @triton.jit
@@ -152,9 +135,6 @@ def static_grid_kernel(
     longest sequence without asking CHOOSE, 0 to ask. DECODE: each sequence has at most one Q block. WIDTH: FEW or MANY.
     second_from: None where no second launch may come.
     """
-    if features.NVIDIA:
-        program = tl.program_id(0)
-        bring_page_numbers(tensors.table, table_stride, program % num_seqs, program // num_seqs)
     if second_from is not None:
         let_next_begin()
     HKV: tl.constexpr = sizes.HKV

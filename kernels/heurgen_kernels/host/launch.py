@@ -182,7 +182,8 @@ def arguments_of(
     if counted:
         # those of launches that may run at a time, see `host/apart.py`, are not the same
         lane = call.upto and (2 if call.above else 1)
-        count = counters(layout.place, stream, counted, lane, plan.variant == "static_grid")
+        for_graphs = plan.variant == "static_grid" and plan.decode
+        count = counters(layout.place, stream, counted, lane, for_graphs)
     rest = (
         call.alibi,
         call.sinks,

@@ -91,10 +91,11 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     """
     layout = call.layout
     rows = (call.max_q * layout.group - 1).bit_length()
+    width = lengths_at_once(layout.num_seqs, layout.heads_kv, layout.device)
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q,
-        config.variant == "static_grid" and (call.choose, lengths_at_once(call)), call.prefix, call.above,
+        config.variant == "static_grid" and (call.choose, width), call.prefix, call.above,
         call.upto, alignment(call, addresses), spread(call, config),
     )  # fmt: skip
 
@@ -195,7 +196,6 @@ def layout_constants(call: Call, d_pad: int, tma: tuple[bool, bool]) -> tuple[Si
             ABOVE=call.above if call.wide is None else min(call.above, 1),
             UPTO=call.upto,
             REST=call.rest,
-            NVIDIA=call.layout.device.vendor == "nvidia",
         ),
     )
 
@@ -261,19 +261,20 @@ def _variant_constants(
     if variant == "split_kv":
         return split_kv_kernel, (kept, chunk, decode)
     if variant == "static_grid":
+        layout = call.layout
+        width = lengths_at_once(layout.num_seqs, layout.heads_kv, layout.device)
         return static_grid_kernel, (
-            segments, kept, chunk, decode, call.layout.device.processors, call.choose, lengths_at_once(call)
+            segments, kept, chunk, decode, layout.device.processors, call.choose, width
         )  # fmt: skip
     if variant == "mixed":
         return mixed_kernel, (kept, chunk, small_m)
     return warp_specialized_kernel, (config.num_stages, rows, heads)
 
 
-def lengths_at_once(call: Call) -> int:
+def lengths_at_once(num_seqs: int, heads_kv: int, device: Device) -> int:
     """The static grid's WIDTH for a batch."""
-    layout = call.layout
-    crowded = layout.num_seqs * layout.heads_kv > CROWDED.value * layout.device.processors
-    return int((MANY if crowded or layout.num_seqs > FEW.value else FEW).value)
+    crowded = num_seqs * heads_kv > CROWDED.value * device.processors
+    return int((MANY if crowded or num_seqs > FEW.value else FEW).value)
 
 
 def register_cap(config: Config, d_pad: int, hopper: bool) -> int | None:

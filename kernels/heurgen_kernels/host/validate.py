@@ -104,12 +104,8 @@ def named(call: Call) -> dict[str, Any]:
 
 def check_given(q: object, window: Any, causal: Any, **numbers: Any) -> None:
     """Of a call that could not be put together: which of what it is made of is not what it must be."""
-    if not isinstance(q, torch.Tensor):
-        raise ValueError(f"q is {q!r:.80}; expected a tensor")
-    try:
-        _, _ = window
-    except (TypeError, ValueError):
-        raise ValueError(f"window is {window!r:.80}; expected a pair, (left, right)") from None
+    check_are_tensors(q=q)
+    check_pair("window", window)
     try:
         bool(causal)
     except (RuntimeError, ValueError):
@@ -119,6 +115,19 @@ def check_given(q: object, window: Any, causal: Any, **numbers: Any) -> None:
             float(number)
         except (TypeError, ValueError):
             raise ValueError(f"{name} is {number!r:.80}; expected a number") from None
+
+
+def check_are_tensors(**tensors: object) -> None:
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"{name} is {tensor!r:.80}; expected a tensor")
+
+
+def check_pair(name: str, window: Any) -> None:
+    try:
+        _, _ = window
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {window!r:.80}; expected a pair, (left, right)") from None
 
 
 def check_tensors(call: Call) -> None:
