@@ -78,6 +78,22 @@ def test_a_graph_of_many_layers_has_counters_of_its_launches_alone(monkeypatch):
     assert len(scratch._arenas[CPU]) == 1
 
 
+def test_only_decodes_of_a_static_grid_get_counters_for_a_graph_of_layers(device, monkeypatch):
+    """Servers record those alone; of prompts, which have many blocks, a model's layers would keep most of a GiB."""
+    asked = []
+
+    def counters(*given):
+        asked.append(given[-1])
+        return scratch.counters(*given)
+
+    monkeypatch.setattr(launch, "counters", counters)
+    decodes, prompts = [(1, 100), (1, 50)], [(40, 100), (33, 50)]
+    for lengths, variant in ((decodes, "static_grid"), (prompts, "static_grid"), (decodes, "split_kv")):
+        batch = make_batch(lengths, (2, 1), device=device)
+        assert error_of(batch, Config(variant, 16, 16, 4, 2, 4)) < 2e-3
+    assert asked == [True, False, False]
+
+
 def test_a_thousand_decodes_use_few_counters():
     """1,024 sequences of 8 KV heads in 64 parts: each has its own and one for each few parts that are combined."""
     call = checked(
