@@ -38,20 +38,21 @@ def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic
     notes: list[str] = []
     why: str | None = None
     for path in paths:
-        skipped = 0
-        for row in _records(path, spec):
+        skipped: list[str] = []
+        for line, row in _records(path, spec):
             # `observe` calls the column "vendor", whatever the tuning log does
             if row.get(spec.log.vendor, row.get("vendor", vendor)) != vendor:
                 continue
             try:
                 key, count = _read_row(row, spec)
             except UsageError as error:
-                skipped += 1
+                skipped.append(f"line {line}: {error}")
                 why = why or f"of the first row: {error}"
                 continue
             found[key] = found.get(key, 0.0) + count
         if skipped:
-            notes.append(f"{path}: {counted(skipped, 'row')} skipped, torn or not within the spec")
+            rows = counted(len(skipped), "row")
+            notes.append(f"{path}: {rows} skipped, torn or not within the spec, first {skipped[0]}")
     if not found:
         raise LogError(f"holds no scenario of {vendor} that fits the spec", file=", ".join(paths), hint=why)
     names = [f.name for f in spec.features]
@@ -61,13 +62,14 @@ def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic
     )
 
 
-def _records(path: str, spec: KernelSpec) -> list[dict[str, str]]:
-    text = read_text(path)
+def _records(path: str, spec: KernelSpec) -> list[tuple[int, dict[str, str]]]:
+    """(line that it ends in, cells by name) of each row; no cells of one with another number of them."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
-        records = list(csv.reader(io.StringIO(text, newline="")))
+        records = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise LogError(f"this is no CSV: {error}", file=path) from error
-    header = list(checked_header(path, records[0])) if records else []
+    header = list(checked_header(path, records[0][1])) if records else []
     for feature in spec.features:
         if feature.name not in header:
             raise LogError(
@@ -78,8 +80,8 @@ def _records(path: str, spec: KernelSpec) -> list[dict[str, str]]:
                 hint="traffic has a column for every feature of the spec, and a column `count`",
             )
     # Two processes that begin a file at once may both write its header.
-    rows = [r for r in records[1:] if r and r != header]
-    return [dict(zip(header, r, strict=True)) if len(r) == len(header) else {} for r in rows]
+    rows = [(line, r) for line, r in records[1:] if r and r != header]
+    return [(line, dict(zip(header, r, strict=True)) if len(r) == len(header) else {}) for line, r in rows]
 
 
 def _read_row(row: Mapping[str, str], spec: KernelSpec) -> tuple[tuple[Value, ...], float]:
