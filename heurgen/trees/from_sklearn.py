@@ -46,8 +46,8 @@ def from_sklearn(
     input within float32 range (ints up to 2**53).
 
     Raises:
-        ModelError: the estimator is no fitted decision tree, is deeper than 90, or its outputs are no plain
-            ints, floats, bools or strings.
+        ModelError: the estimator is no fitted decision tree, is deeper than 90, was fitted on columns of the
+            features' names in another order, or its outputs are no plain ints, floats, bools or strings.
     """
     arrays = fitted_tree(estimator)
     columns = _features(estimator, features, int(arrays.n_features))
@@ -112,8 +112,9 @@ def _tree(arrays: Any, columns: Sequence[Feature], leaf_config: Sequence[int]) -
 
 
 def _features(estimator: Any, features: Sequence[Feature | str] | None, n: int) -> tuple[Feature, ...]:
+    fitted = [str(x) for x in getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(n)])]
     if features is None:
-        features = [str(x) for x in getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(n)])]
+        features = fitted
     if len(features) != n:
         raise ModelError(f"{len(features)} features for the {n} columns that the estimator was fitted on")
     made = tuple(f if isinstance(f, Feature) else Feature(f, "float") for f in features)
@@ -123,6 +124,12 @@ def _features(estimator: Any, features: Sequence[Feature | str] | None, n: int) 
                 f"feature {quoted(feature.name)} is a category, but the estimator saw a number",
                 hint="declare it int or bool",
             )
+    names = [feature.name for feature in made]
+    if names != fitted and sorted(names) == sorted(fitted):  # other names may be new ones for the columns
+        raise ModelError(
+            f"the features {', '.join(names)} are in another order than the estimator's columns",
+            hint=f"name them as it was fitted: {', '.join(fitted)}",
+        )
     return made
 
 

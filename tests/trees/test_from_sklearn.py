@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import (
@@ -151,6 +152,17 @@ def test_refuses_a_category_and_a_wrong_number_of_features() -> None:
         heurgen.from_sklearn(estimator, features=[Feature("dtype", "category", values=("a",))])
     with pytest.raises(ModelError, match="2 features for the 1 columns"):
         heurgen.from_sklearn(estimator, features=["a", "b"])
+
+
+def test_refuses_the_estimator_s_own_names_in_another_order() -> None:
+    frame = pd.DataFrame({"N": [1.0, 2.0, 3.0], "M": [5.0, 5.0, 9.0]})
+    estimator = DecisionTreeClassifier().fit(frame, [0, 1, 2])
+    with pytest.raises(ModelError) as caught:
+        heurgen.from_sklearn(estimator, features=["M", "N"])
+    assert caught.value.message == "the features M, N are in another order than the estimator's columns"
+    assert caught.value.hint == "name them as it was fitted: N, M"
+    for names in (["N", "M"], ["cols", "rows"]):
+        assert [f.name for f in heurgen.from_sklearn(estimator, features=names).features] == names
 
 
 def test_refuses_a_tree_deeper_than_python_source_can_be() -> None:
