@@ -243,16 +243,10 @@ def explain(
     from heurgen.audit.explain import explain as run
     from heurgen.audit.explain import parse_features
     from heurgen.ir.schema import read_model
+    from heurgen.render.target import one_vendor
 
     module = read_model(model)
-    if vendor is None:
-        measured = {
-            s.vendor for s in module.selectors if device is not None and device in (s.device, *s.devices)
-        }
-        known = sorted(measured) if len(measured) == 1 else module.vendors
-        if len(known) > 1:
-            raise UsageError(f"the model knows {', '.join(known)}", hint="choose one with --vendor")
-        vendor = known[0]
+    vendor = one_vendor(module, vendor, device)
     found = run(module, vendor, parse_features(module, features), device, capability)
     if as_json:
         print_json(found.to_dict())

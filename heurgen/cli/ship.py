@@ -49,7 +49,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="python, triton, cpp, json, triton-autotune, inductor, vllm-moe or aiter-json; see docs/targets.md.",
 )
-@click.option("--vendor", metavar="V", help="Vendor of a target for one; needed where the model has several.")
+@click.option(
+    "--vendor",
+    metavar="V",
+    help="Vendor of a target for one; needed where the model has several and no --device tells it.",
+)
 @click.option("--device", metavar="D", help="Device whose selector to take, and that files are named after.")
 @capability_option
 @click.option(

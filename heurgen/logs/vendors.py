@@ -18,6 +18,8 @@ _WORDS = {
     "amd": r"amd|radeon|instinct|rocm|gfx[0-9a-f]{3,4}|mi[0-9]{2,3}[a-z]?|w[5-9][0-9]{3}|rx|r9[0-9]{3}",
     "intel": r"intel|arc|xpu|(intel\(r\))",
 }
+# The vendors that a name can tell; a log may call others as it likes.
+TOLD = frozenset(_WORDS)
 _PATTERNS = {vendor: re.compile(words) for vendor, words in _WORDS.items()}
 
 

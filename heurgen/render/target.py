@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from heurgen import ir
-from heurgen.base.errors import EmitError, UsageError
+from heurgen.base.errors import EmitError, UsageError, quoted
+from heurgen.logs.vendors import TOLD, vendor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +46,39 @@ def one_selector(module: ir.HeuristicModule, request: Request) -> ir.Selector:
     """The selector that a target for one vendor answers with.
 
     Raises:
-        UsageError: the model has several vendors and none is named, or the device has no selector of its own.
-        ModelError: the vendor is unknown.
+        UsageError, ModelError: as `one_vendor`, or the vendor is unknown.
     """
-    vendor = request.vendor
-    if vendor is None:
-        if len(module.vendors) > 1:
-            raise UsageError(
-                f"the model has selectors for {', '.join(module.vendors)}", hint="choose one with --vendor"
-            )
-        vendor = module.vendors[0]
+    vendor = one_vendor(module, request.vendor, request.device)
     return module.selector(vendor, request.device, request.capability)
+
+
+def one_vendor(module: ir.HeuristicModule, vendor: str | None, device: str | None) -> str:
+    """The vendor that is named, else the only one, else the one whose selectors were trained on the device.
+
+    Raises:
+        UsageError: the model has several vendors and none is told, or the device is another vendor's.
+    """
+    trained = {s.vendor for s in module.selectors if device is not None and device in (s.device, *s.devices)}
+    if vendor is None:
+        known = sorted(trained) if len(trained) == 1 else module.vendors
+        if len(known) > 1:
+            raise UsageError(
+                f"the model has selectors for {', '.join(known)}", hint="choose one with --vendor"
+            )
+        vendor = known[0]
+    owners = trained or _named(module, device)
+    if owners and vendor in module.vendors and vendor not in owners:
+        raise UsageError(
+            f"the device {quoted(device)} is of {', '.join(sorted(owners))}, not of {vendor}",
+            hint=f"name a device of {vendor}, or the vendor of this one",
+        )
+    return vendor
+
+
+def _named(module: ir.HeuristicModule, device: str | None) -> set[str]:
+    """The vendor that a device's name tells, where the model calls vendors as names tell them."""
+    named = vendor_of(device or "")
+    return {named} if named is not None and TOLD.issuperset(module.vendors) else set()
 
 
 def only_ints(values: Mapping[str, ir.Value], where: str) -> dict[str, int]:

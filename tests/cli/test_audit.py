@@ -42,6 +42,9 @@ def test_explain_needs_no_vendor_where_there_is_one(tmp_path: Path) -> None:
     told = run("explain", model, *values, "--device", "AMD Instinct MI300X", "--json")
     assert json.loads(told.stdout)["vendor"] == "amd"
     assert "choose one with --vendor" in run("explain", model, *values, "--device", "NVIDIA B200").stderr
+    crossed = run("explain", model, *values, "--vendor", "nvidia", "--device", "AMD Instinct MI300X")
+    assert (crossed.exit_code, crossed.stdout) == (2, "")
+    assert "the device 'AMD Instinct MI300X' is of amd, not of nvidia" in crossed.stderr
 
 
 FIGURES = " geomean p95 max within 1.1x invalid scenarios"
