@@ -49,6 +49,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
             selectors.append(selector)
             fixed = config_files.fixed_features(module, selector, axis, request.names, at)
             fields = {f: at.get(f, fixed.get(request.names.get(f, f))) for f in FIELDS[1:]}
+            notes += config_files.unseen(module, selector, fixed)
             found = steps(module, selector, axis, fixed)
             flat, nested = paths(fields, arch)
             if not request.approximate:
@@ -62,7 +63,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
                     # The nested layout has a bound more; where it is exact the flat file is left out.
                     notes.append(f"{path}: {'' if request.approximate else 'left out, '}{_said(wrong)}")
     text = config_files.manifest(module, selectors, TARGET, axis, files, about)
-    return Rendered({**files, config_files.MANIFEST: text}, tuple(notes))
+    return Rendered({**files, config_files.MANIFEST: text}, tuple(dict.fromkeys(notes)))
 
 
 def _check(found: Sequence[Stretch], path: str) -> None:

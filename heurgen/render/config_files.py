@@ -82,6 +82,17 @@ def _read(module: ir.HeuristicModule, selector: ir.Selector) -> frozenset[str]:
     return tested.union(*through)
 
 
+def unseen(module: ir.HeuristicModule, selector: ir.Selector, row: Mapping[str, Any]) -> list[str]:
+    """A note for every category of a file that training never saw and that its answers depend on."""
+    read = _read(module, selector)
+    return [
+        f"{f.name} {quoted(row[f.name])} is none that training saw ({', '.join(map(quoted, f.values))}), and gets what "
+        "ships for unknown ones: if it is another spelling of one, add it to aliases in the spec and train again"
+        for f in module.features
+        if f.type == "category" and f.name in read and row.get(f.name, f.values[0]) not in f.values
+    ]
+
+
 def constant(feature: ir.Feature) -> Any:
     """The one value that training saw, or None."""
     if feature.type == "category":

@@ -56,6 +56,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
     ]
     files: dict[str, str] = {}
     about: dict[str, dict[str, Any]] = {}
+    notes: list[str] = []
     for at in config_files.situations(request, FIELDS, PARAMETERS, module):
         here: dict[str | None, str] = {}
         for reader, device, selector in answering:
@@ -63,6 +64,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
             path = file_names(_fields(at, fixed, request.names), device)[reader]
             if path is None or path in here:
                 continue
+            notes += config_files.unseen(module, selector, fixed)
             found = steps(module, selector, axis, fixed)
             here[path] = config_files.dumps(
                 {str(m): _config(step, request) for step in found for m in _ends(step)}
@@ -71,7 +73,7 @@ def emit(module: ir.HeuristicModule, request: Request) -> Rendered:
             about.setdefault(path, {"device": device, "for": fixed})
     selectors = [selector for _, _, selector in answering]
     text = config_files.manifest(module, selectors, TARGET, axis, files, about)
-    return Rendered({**files, config_files.MANIFEST: text})
+    return Rendered({**files, config_files.MANIFEST: text}, tuple(dict.fromkeys(notes)))
 
 
 def _ends(step: Stretch) -> tuple[int, ...]:

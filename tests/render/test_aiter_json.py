@@ -102,6 +102,17 @@ def test_a_step_between_bounds_is_an_error_or_approximate() -> None:
     assert rendered.notes[1] == f"{NESTED}: its buckets of M do not fit the model at M = 33 to 48, 65 to 100"
 
 
+def test_a_category_that_training_never_saw_is_told() -> None:
+    plain = module(64)
+    tree = ir.Membership("dtype", ("bf16",), ("fp8",), True, LEAF(0), LEAF(1))
+    features = (*plain.features, ir.Feature("dtype", "category", values=("bf16", "fp8")))
+    source = replace(plain, features=features, selectors=(replace(plain.selectors[0], tree=tree),))
+    [note] = registry.emit(source, "aiter-json", Request(at=({**AT, "dtype": "int8"},))).notes
+    assert note.startswith(
+        "dtype 'int8' is none that training saw ('bf16', 'fp8'), and gets what ships for unknown"
+    )
+
+
 def test_a_situation_that_cannot_be_said_is_an_error_beside_one_that_can() -> None:
     """Its files were left out with a note: a server would have taken AITER's defaults there."""
     exact, other = module(64), module(48)

@@ -160,6 +160,17 @@ def test_one_file_per_situation_and_device_and_a_manifest(monkeypatch: pytest.Mo
     assert digest == hashlib.sha256((json.dumps(plain, indent=4) + "\n").encode()).hexdigest()
 
 
+def test_a_category_that_training_never_saw_is_told() -> None:
+    """A log of `fp8` and a file for `fp8_w8a8`: its entries are those of no dtype, and nothing said so."""
+    at = ({**AT, "dtype": "fp8"}, {**AT, "dtype": "fp8", "E": "64"}, AT)
+    assert registry.emit(module(), "vllm-moe", Request(at=at)).notes == (
+        "dtype 'fp8' is none that training saw ('bf16', 'fp8_w8a8'), and gets what ships for unknown ones: "
+        "if it is another spelling of one, add it to aliases in the spec and train again",
+    )
+    # No answer depends on it.
+    assert registry.emit(module(ir.Split("M", 17, LEAF(0), LEAF(1))), "vllm-moe", Request(at=at)).notes == ()
+
+
 def test_names_of_the_model_s_own() -> None:
     features = (
         ir.Feature("tokens", "int"),
