@@ -190,7 +190,8 @@ class Journal:
         lines = content.splitlines(keepends=True)
         if not lines:
             return (), 0
-        if lines[0] != csv_text([self.format.header]).encode():
+        # git may have turned the line ends into those of Windows, which every reader of logs takes.
+        if lines[0].rstrip(b"\r\n") != csv_text([self.format.header]).encode().rstrip(b"\n"):
             raise LogError(
                 "the columns are not those of this sweep",
                 file=self.path,

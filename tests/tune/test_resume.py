@@ -87,6 +87,20 @@ def test_a_torn_header_starts_over(tmp_path: Path) -> None:
     assert path.read_text() == TEXT.splitlines(keepends=True)[0]
 
 
+def test_a_log_with_line_ends_of_windows_goes_on(tmp_path: Path) -> None:
+    """It was refused for its columns, which are those of the sweep."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(TEXT.replace("\n", "\r\n").encode())
+    journal = Journal(path, FORMAT, DEVICES, resume=True)
+    assert journal.rows == ROWS
+    journal.append([GOOD])
+    journal.close()
+    assert path.read_bytes().endswith(TEXT.splitlines(keepends=True)[1].encode())
+    again = Journal(path, FORMAT, DEVICES, resume=True)
+    again.close()
+    assert (again.rows, again.dropped) == ((*ROWS, ROWS[0]), False)
+
+
 def test_foreign_logs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("a,b\n1,2\n")
