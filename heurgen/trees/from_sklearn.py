@@ -112,9 +112,9 @@ def _tree(arrays: Any, columns: Sequence[Feature], leaf_config: Sequence[int]) -
 
 
 def _features(estimator: Any, features: Sequence[Feature | str] | None, n: int) -> tuple[Feature, ...]:
-    fitted = [str(x) for x in getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(n)])]
+    fitted = [str(x) for x in getattr(estimator, "feature_names_in_", ())]
     if features is None:
-        features = fitted
+        features = fitted or [f"x{i}" for i in range(n)]
     if len(features) != n:
         raise ModelError(f"{len(features)} features for the {n} columns that the estimator was fitted on")
     made = tuple(f if isinstance(f, Feature) else Feature(f, "float") for f in features)

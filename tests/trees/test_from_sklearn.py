@@ -163,6 +163,8 @@ def test_refuses_the_estimator_s_own_names_in_another_order() -> None:
     assert caught.value.hint == "name them as it was fitted: N, M"
     for names in (["N", "M"], ["cols", "rows"]):
         assert [f.name for f in heurgen.from_sklearn(estimator, features=names).features] == names
+    unnamed = DecisionTreeClassifier().fit(frame.to_numpy(), [0, 1, 2])
+    assert [f.name for f in heurgen.from_sklearn(unnamed, features=["x1", "x0"]).features] == ["x1", "x0"]
 
 
 def test_refuses_a_tree_deeper_than_python_source_can_be() -> None:
