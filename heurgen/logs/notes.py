@@ -43,6 +43,7 @@ def notes(
         if status != OK and success_words("status", [str(status)]):
             said = f"unless [log] says success = [{quoted(status)}]"
             found.append(f"the status {quoted(status)} counts as a failure, {said}")
+    found += _two_vendors(cells, columns)
     found += _disagreements(cells, columns.time, cell)
     found += piled_note(spec.log, columns.time, scenario, cell)
     if spec.log.winners_only:
@@ -63,6 +64,24 @@ def _silent(columns: TypedColumns, scenario: Codes, dropped_rows: Codes) -> str:
     kept = ~np.isin(scenario, scenario[dropped_rows])
     names = np.unique(columns.device.codes[~kept]), np.unique(columns.device.codes[kept])
     return ", ".join(quoted(columns.device.values[code]) for code in np.setdiff1d(*names).tolist())
+
+
+def _two_vendors(cells: Cells, columns: TypedColumns) -> list[str]:
+    """A device that rows of two vendors name: each vendor's selectors learn from some of its rows."""
+    pairs = np.stack([columns.device.codes, columns.vendor.codes])
+    (device, vendor), first, rows = np.unique(pairs, axis=1, return_index=True, return_counts=True)
+    names, counts = np.unique(device, return_counts=True)
+    if not (several := names[counts > 1].tolist()):
+        return []
+    own = np.flatnonzero(device == several[0])
+    rare, common = own[np.argsort(rows[own], kind="stable")][[0, -1]].tolist()
+    wrong, right = (columns.vendor.values[vendor[i]] for i in (rare, common))
+    path, line = cells.place(int(first[rare]))
+    more = f" The same holds for {counted(len(several) - 1, 'more device')}" if len(several) > 1 else ""
+    return [
+        f"the device {quoted(columns.device.values[several[0]])} is of {wrong} in {counted(int(rows[rare]), 'row')} "
+        f"(the first: line {line} of {path}) and of {right} in {int(rows[common])}: is one of them wrong?{more}"
+    ]
 
 
 def _disagreements(cells: Cells, time: Times, cell: Codes) -> list[str]:

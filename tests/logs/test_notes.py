@@ -71,6 +71,17 @@ def test_repeats_that_are_no_noise_are_counted_and_named(tmp_path: Path) -> None
     )
 
 
+def test_a_device_of_two_vendors_is_told(tmp_path: Path) -> None:
+    """One row of a wrong vendor gave that vendor a selector of its own for the device."""
+    rows = [row(), row(vendor="amd", BM="32"), row(BM="64")]
+    where = f"line 3 of {tmp_path / 'log.csv'}"
+    assert read(tmp_path, *rows).notes == (
+        f"the device 'H200' is of amd in 1 row (the first: {where}) and of nvidia in 2: is one of them wrong?",
+    )
+    other = [{**r, "device": "GPU 9", "scenario": "s9"} for r in rows]
+    assert read(tmp_path, *rows, *other).notes[0].endswith("wrong? The same holds for 1 more device")
+
+
 def test_scenarios_without_success_are_dropped_and_told(tmp_path: Path) -> None:
     bad = {"status": "oom", "time_ms": ""}
     log = read(tmp_path, row(), row(scenario="s2", **bad), row(scenario="s3", **bad), row(scenario="s4"))
