@@ -110,7 +110,7 @@ def train(
     """Learn a model: small trees that minimise slowdown."""
     from heurgen.base.writing import check_outputs, check_parents, write_atomic
     from heurgen.ir.schema import to_json
-    from heurgen.logs.card import read_devices, read_tools
+    from heurgen.logs.card import read_devices, read_tools, strangers
     from heurgen.logs.costs import cost_tables
     from heurgen.logs.tuning_log import read_logs
     from heurgen.ship.products import as_trained
@@ -124,7 +124,8 @@ def train(
     check_parents([output])
     kernel, tools, devices = read_spec(spec), read_tools(card), read_devices(card)
     log = read_logs(logs, kernel)
-    note(log.notes)
+    notes = [*log.notes, *strangers(devices, log.devices)]
+    note(notes)
     tables = cost_tables(log, kernel, group_by=group_by)
     with progress("training") as tell:
         module = from_tables(
@@ -147,7 +148,7 @@ def train(
             "kernel": module.kernel,
             "files": files_data({output: written}),
             "selectors": [to_dict(selector, table) for selector, table in trained],
-            "notes": list(log.notes),
+            "notes": notes,
         }
         print_json(data | ({"suggestions": [s.to_dict() for s in suggestions]} if suggest_derived else {}))
         return

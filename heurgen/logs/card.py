@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from heurgen.base.errors import quoted
 from heurgen.base.toml import Table, is_finite, read_toml
 from heurgen.ir import NAME
 
@@ -105,6 +106,16 @@ def read_devices(paths: Iterable[str | Path]) -> dict[str, DeviceFacts]:
         facts = DeviceFacts(capability or None, _numbers(device))
         found[name] = _agreed(found[name], facts) if name in found else facts
     return found
+
+
+def strangers(carded: Iterable[str], measured: Sequence[str]) -> list[str]:
+    """A note for every device that has a card and no row in the logs: what the card says of it is not used."""
+    known = ", ".join(map(quoted, measured))
+    return [
+        f"the card of {quoted(device)} is of no device in the logs, which have {known}: devices are told by their names"
+        for device in carded
+        if device not in measured
+    ]
 
 
 def _numbers(device: Table) -> dict[str, float]:

@@ -85,7 +85,7 @@ def make(heuristic: Heuristic, proof: Proof | None = None, watch: Watch = unwatc
         )
         return Made(heuristic, module, schema.to_json(module), _rendered(module, heuristic), None, (note,))
     from heurgen.audit.score import score
-    from heurgen.logs.card import read_devices, read_tools
+    from heurgen.logs.card import read_devices, read_tools, strangers
     from heurgen.logs.costs import cost_tables
     from heurgen.ship.training import from_tables
     from heurgen.spec.kernel_spec import read_spec
@@ -116,7 +116,8 @@ def make(heuristic: Heuristic, proof: Proof | None = None, watch: Watch = unwatc
         module = replace(module, provenance={**module.provenance, "note": heuristic.note})
     replayed = score(module, [t for t in tables if t.device_name is None])
     texts = schema.to_json(module), _rendered(module, heuristic)
-    return Made(heuristic, module, *texts, replayed, log.notes, inputs, shipped is not None)
+    notes = (*log.notes, *strangers(devices, log.devices))
+    return Made(heuristic, module, *texts, replayed, notes, inputs, shipped is not None)
 
 
 def _proved(heuristic: Heuristic, proof: Proof) -> HeuristicModule | None:

@@ -55,6 +55,28 @@ def test_train_says_what_it_compared_and_audit_holds_it(folder: Path) -> None:
     assert json.loads(one)["device"] == H100
 
 
+def test_train_and_build_tell_a_card_of_no_device_in_the_log(folder: Path) -> None:
+    (folder / "other.card.toml").write_text('[device]\nname = "NVIDIA H100"\nmultiprocessors = 132\n')
+    words = (
+        "train",
+        folder / "log.csv",
+        "--spec",
+        folder / "k.toml",
+        "--strategy",
+        "joint",
+        "--max-leaves",
+        2,
+    )
+    found = run(*words, "-o", folder / "o.json", "--card", folder / "other.card.toml", "--json")
+    assert "note: the card of 'NVIDIA H100' is of no device in the logs" in found.stderr
+    assert json.loads(found.stdout)["notes"][0].startswith("the card of 'NVIDIA H100' is of no device")
+    (folder / "heurgen.toml").write_text(
+        '[[heuristic]]\nlogs = ["log.csv"]\nspec = "k.toml"\ncards = ["other.card.toml"]\nmodel = "b.json"\n'
+        'module = "b.py"\nstrategy = "joint"\nmax_leaves = 2\n'
+    )
+    assert "note: the card of 'NVIDIA H100' is of no device" in run("build", folder / "heurgen.toml").stderr
+
+
 def test_evaluate_says_that_it_pools_devices(folder: Path) -> None:
     page = folder / "strategies.html"
     words = ("evaluate", folder / "log.csv", "--spec", folder / "k.toml", "--folds", 2, "--html", page)

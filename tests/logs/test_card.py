@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from heurgen.base.errors import SpecError
-from heurgen.logs.card import DeviceFacts, read_devices, read_tools
+from heurgen.logs.card import DeviceFacts, read_devices, read_tools, strangers
 
 
 def cards(folder: Path, *texts: str) -> list[Path]:
@@ -62,6 +62,16 @@ def test_what_cards_of_one_device_agree_on(tmp_path: Path) -> None:
     paths = cards(tmp_path, second, first)
     assert read_devices(paths)["H200"].capability == "9.0"
     assert read_devices(cards(tmp_path, first, first.replace("9.0", "10.0")))["H200"].capability is None
+
+
+def test_a_card_of_no_device_in_the_logs_is_told() -> None:
+    """A card says `NVIDIA H100`, the log the driver's name: no feature of the device was compared, without a word."""
+    measured = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
+    assert strangers(["NVIDIA H200"], measured) == []
+    assert strangers(["NVIDIA H100", "NVIDIA H200"], measured) == [
+        "the card of 'NVIDIA H100' is of no device in the logs, which have 'NVIDIA H100 80GB HBM3', 'NVIDIA H200': "
+        "devices are told by their names"
+    ]
 
 
 def test_the_capability_of_amds_devices_is_theirs_whatever_is_switched_on(tmp_path: Path) -> None:
