@@ -105,9 +105,10 @@ def _read_options(entry: Table) -> dict[str, Any]:
     numbers = ("max_depth", "max_leaves", "max_configs", "shortlist")
     options |= {key: entry.integer(key) for key in numbers if key in entry}
     options |= {"tail": entry.number("tail")} if "tail" in entry else {}
+    strategy = {key: options[key] for key in ("strategy",) if key in options}
     for key, value in options.items():
         try:
-            FitOptions(**{key: value})
+            FitOptions(**{**strategy, key: value})
         except UsageError as error:
             raise entry.error(error.message, key, error.hint) from error
     return options

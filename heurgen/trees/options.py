@@ -51,3 +51,6 @@ class FitOptions:
             raise UsageError(f"shortlist must be a whole number from 0 to 64, found {quoted(self.shortlist)}")
         if self.tail is not None and not (type(self.tail) in (int, float) and 0 <= self.tail <= 100):
             raise UsageError(f"tail must be a number from 0 to 100, found {quoted(self.tail)}")
+        if self.tail and self.strategy not in ("auto", "joint"):
+            said = f"the strategy {quoted(self.strategy)} knows no tail, found {quoted(self.tail)}"
+            raise UsageError(said, hint="leave it out, or take strategy auto or joint")

@@ -44,6 +44,11 @@ from tests.ship.test_project import PROJECT
             ":7: column 'heuristic 1.max_depth': found '3', expected a whole number",
         ),
         (
+            PROJECT.replace('"joint"', '"optimal"') + "tail = 1.5\n",
+            ":8: column 'heuristic 1.tail': the strategy 'optimal' knows no tail, found '1.5' (leave it out, or "
+            "take strategy auto or joint)",
+        ),
+        (
             PROJECT + 'tail = "1"\n',
             ":8: column 'heuristic 1.tail': found '1', expected a finite number",
         ),

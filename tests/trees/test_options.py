@@ -22,6 +22,15 @@ from heurgen.trees.options import STRATEGIES, FitOptions
         ({"tail": 101}, "tail must be a number from 0 to 100, found '101'"),
         ({"tail": float("nan")}, "tail must be a number from 0 to 100, found 'nan'"),
         ({"tail": True}, "tail must be a number from 0 to 100, found 'True'"),
+        # It was taken and did nothing.
+        (
+            {"strategy": "optimal", "tail": 2},
+            "the strategy 'optimal' knows no tail, found '2' (leave it out, or take strategy auto or joint)",
+        ),
+        (
+            {"strategy": "per-parameter", "tail": 0.5},
+            "the strategy 'per-parameter' knows no tail, found '0.5' (leave it out, or take strategy auto or joint)",
+        ),
         ({"max_configs": 2.5}, "max_configs must be a whole number of at least 1, found '2.5'"),
     ],
 )
