@@ -31,13 +31,15 @@ class TableColumn:
     """One column of `CostTable.X`: a feature, or a derived feature (type float).
 
     Categories are coded as their index in `values` (all of the spec's values, or those seen in the log,
-    sorted, where the spec lists none); bools as 0 and 1.
+    sorted, where the spec lists none); bools as 0 and 1. `expression`: what a derived feature follows from the given
+    ones by, where that is known.
     """
 
     name: str
     type: ColumnType
     derived: bool = False
     values: tuple[str, ...] = ()
+    expression: expr.Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,7 +269,10 @@ def _columns(log: TuningLog, spec: KernelSpec) -> tuple[TableColumn, ...]:
     for feature, coded in zip(spec.features, log.features, strict=True):
         seen = tuple(str(v) for v in coded.values) if feature.type == "category" else ()
         columns.append(TableColumn(feature.name, feature.type, values=feature.values or seen))
-    return (*columns, *(TableColumn(d.name, "float", derived=True) for d in spec.derived))
+    return (
+        *columns,
+        *(TableColumn(d.name, "float", derived=True, expression=d.expression) for d in spec.derived),
+    )
 
 
 def _feature_matrix(log: TuningLog, spec: KernelSpec) -> Floats:

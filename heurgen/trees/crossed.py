@@ -3,8 +3,8 @@
 A limit often follows a product: a block's rows times the head size times the bytes of a number fit the shared memory,
 or do not. A leaf may hold no scenario beyond it while its region does, by the luck of some hundred scenarios, and no
 limit of one feature says so. A scenario with one feature of another is a launch that may come, unless that feature
-follows from the others, as the longest query does where all have one token. Where a tree on what failed, or was never
-measured, says that a config fails there, growth and pruning see it.
+follows from the others, as the longest query does where all have one token. What is derived is derived again. Where a
+tree on what failed, or was never measured, says that a config fails there, growth and pruning see it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heurgen.trees import constants
+from heurgen.trees.derived import derive
 from heurgen.trees.points import with_points
 from heurgen.trees.problem import UNIT, Bools, Floats, Ints, Problem, Shared, Supposed
 from heurgen.trees.spread import within_float32
@@ -31,16 +32,17 @@ FOLLOWS, ASKED, FOLDS = 0.4, 1000, 5
 
 
 def free(p: Problem) -> tuple[frozenset[str], frozenset[tuple[str, ...]]]:
-    """(The features that may take another scenario's value while all others stay; those that may move so in some layer,
-    features that say the same, such as a filter and its padding, together). None where scenarios are too few to tell.
+    """(The given features that may take another scenario's value while all others stay; those that may move so in some
+    layer, features that say the same, such as a filter and its padding, together). None of too few scenarios to tell.
 
     A log may have every layer with many batches, and a tree knows all features of a layer that it has seen: whether one
     follows from the others is then asked of each layer once.
     """
-    ranks = _ranks(p)
+    given = [i for i, c in enumerate(p.columns) if not c.derived]
+    ranks = _ranks(p)[:, given]
     alike = _alike(ranks)
     ranks = ranks[:, [together[0] for together in alike]]
-    names = [tuple(p.columns[i].name for i in together) for together in alike]
+    names = [tuple(p.columns[given[i]].name for i in together) for together in alike]
     found = _free(ranks)
     alone = frozenset(
         together[0] for together, moves in zip(names, found, strict=True) if moves and len(together) == 1
@@ -147,10 +149,12 @@ def _points(p: Problem, moves: Set[tuple[str, ...]]) -> _Points | None:
     for number in range(copies):
         columns, others = varied[number % len(varied)], X[rng.permutation(n)]
         points[number * n : (number + 1) * n, columns] = others[:, columns]
+    derive(p.columns, points)
+    origin, told = np.tile(real, copies), np.isfinite(points).all(axis=1)
+    points, origin = points[told], origin[told]
     scaled = within_float32(np.vstack([X, points]))
     tree = DecisionTreeRegressor(random_state=0).fit(scaled[:n], failed.astype(np.float64))
     fails = tree.predict(scaled[n:]).reshape(len(points), -1) > 0.5
-    origin = np.tile(real, copies)
     kept = (fails & p.covered[origin]).any(axis=1)
     points, fails, origin = points[kept], fails[kept], origin[kept]
     return _Points(points, fails | ~p.covered[origin], origin, max(1.0, SCENARIOS / n) / copies)

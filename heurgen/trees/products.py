@@ -77,7 +77,7 @@ def chosen(table: CostTable, rows: Ints) -> CostTable:
 def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTable:
     if not columns:
         return table
-    return with_derived(table, {c.name: evaluated(table, c.expression) for c in columns})
+    return with_derived(table, {c.name: c.expression for c in columns})
 
 
 @dataclass(frozen=True, slots=True)

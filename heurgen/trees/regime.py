@@ -37,7 +37,7 @@ class Regime:
                  but where a strategy is named in none of few scenarios
     between      whether points between scenarios are added
     crosses      features of which points on which a config would fail take another scenario's value, see `crossed`:
-                 where cells enough failed, or were not measured by a rule, and no feature is derived
+                 where cells enough failed, or were not measured by a rule, and what is derived can be derived again
     moves        the same for guards, features that say the same together
     shrinks      whether costs are drawn towards estimates, see `shrink`: those of few scenarios in which every config
                  was tried, whether it ran or failed; of what was not tried nobody knows why
@@ -138,7 +138,7 @@ def regime(p: Problem, options: FitOptions, device: Ints | None = None) -> Regim
 
 def _limited(p: Problem) -> bool:
     """Whether cells enough say where configs fail."""
-    return int((~p.covered).sum()) >= ENOUGH and not any(c.derived for c in p.columns)
+    return int((~p.covered).sum()) >= ENOUGH and all(c.expression or not c.derived for c in p.columns)
 
 
 def _crowded(p: Problem) -> tuple[int, ...]:

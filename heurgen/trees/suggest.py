@@ -87,7 +87,10 @@ def suggest_derived(table: CostTable) -> Suggestions:
         )
     with one_thread():
         base = held_out(table, SCREEN)
-        tried = [(text, with_derived(table, {f"derived {text}": x})) for text, x in _expressions(table)]
+        tried = [
+            (text, with_derived(table, {f"derived {text}": expr.parse(text)}))
+            for text, _ in _expressions(table)
+        ]
         first = sorted(
             ((mean_of(held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2]
         )
@@ -130,10 +133,11 @@ def known(table: CostTable, values: Floats) -> bool:
     return False
 
 
-def with_derived(table: CostTable, found: Mapping[str, Floats]) -> CostTable:
-    """The table with derived features: their values, by name."""
-    more = (TableColumn(name, "float", derived=True) for name in found)
-    return replace(table, columns=(*table.columns, *more), X=np.column_stack([table.X, *found.values()]))
+def with_derived(table: CostTable, found: Mapping[str, expr.Expr]) -> CostTable:
+    """The table with derived features, by name."""
+    more = (TableColumn(name, "float", derived=True, expression=e) for name, e in found.items())
+    values = [evaluated(table, expression) for expression in found.values()]
+    return replace(table, columns=(*table.columns, *more), X=np.column_stack([table.X, *values]))
 
 
 def held_out(table: CostTable, repeats: range) -> Floats:

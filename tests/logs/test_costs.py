@@ -291,7 +291,8 @@ def test_what_a_derived_feature_is_made_of_is_told(tmp_path: Path) -> None:
 def test_a_derived_feature_is_a_float_that_is_not_given(tmp_path: Path) -> None:
     spec = KernelSpec("k", SMALL.features, SMALL.parameters, (DerivedColumn("square", expr.parse("n * n")),))
     table = small(tmp_path, "nvidia,A,s,3,16,ok,2\n", spec)[0]
-    assert table.columns == (TableColumn("n", "int"), TableColumn("square", "float", derived=True))
+    square = TableColumn("square", "float", derived=True, expression=expr.parse("n * n"))
+    assert table.columns == (TableColumn("n", "int"), square)
     assert table.X.tolist() == [[3.0, 9.0]]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from heurgen.ir import expr
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import FitOptions, fit, joint
 from heurgen.trees.build import choices
@@ -15,6 +16,7 @@ from heurgen.trees.joint import Settings
 from heurgen.trees.learn import selector
 from heurgen.trees.problem import UNIT, Shared, problem
 from heurgen.trees.regime import regime
+from heurgen.trees.suggest import with_derived
 from tests.trees.modelled import convolutions, limited_attention
 from tests.trees.synthetic import surface, table
 
@@ -92,8 +94,33 @@ def test_where_points_are_crossed() -> None:
     log = by_a_product(200, 0)
     assert regime(problem(log), FitOptions()).crosses == ALL
     assert not regime(problem(by_a_product(50, 0)), FitOptions()).crosses  # 23 failures
-    derived = replace(log, columns=(*log.columns[:2], replace(log.columns[2], derived=True)))
-    assert not regime(problem(derived), FitOptions()).crosses
+    unknown = replace(log, columns=(*log.columns[:2], replace(log.columns[2], derived=True)))
+    assert not regime(problem(unknown), FitOptions()).crosses
+
+
+def test_what_is_derived_is_derived_again() -> None:
+    """A spec that names one derived feature loses no crossed points for it."""
+    log = by_a_product(200, 0)
+    wide = with_derived(log, {"width": expr.parse("head_size * bytes"), "left": expr.parse("rows % bytes")})
+    p = problem(wide)
+    r = regime(p, FitOptions())
+    assert (r.crosses, r.moves) == (ALL, EACH)
+    found = crossed(p, r.crosses, r.moves)
+    assert len(found.X) > len(p.X)
+    X = dict(zip([c.name for c in found.columns], found.X.T, strict=True))
+    assert (X["width"] == X["head_size"] * X["bytes"]).all()
+    assert (X["left"] == X["rows"] % X["bytes"]).all()
+    assert (X["width"][~found.real] > 256).all()
+
+
+def test_launches_whose_derived_features_are_no_numbers_are_left_out() -> None:
+    log = by_a_product(200, 0)
+    large = replace(log, X=log.X * [2.0**1014, 1, 1])
+    wide = with_derived(large, {"width": expr.parse("head_size * bytes")})
+    p = replace(problem(wide), X=np.nan_to_num(wide.X, posinf=1.0))
+    found = crossed(p, ALL, EACH)
+    assert np.isfinite(found.X).all()
+    assert len(p.X) < len(found.X) < len(crossed(problem(log), ALL, EACH).X)
 
 
 def test_what_was_not_measured_by_a_rule_is_a_limit_too() -> None:
