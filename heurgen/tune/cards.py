@@ -30,6 +30,9 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 # What a sweep may change of a card that it goes on with.
 CHANGES = {("device", "gpus")}
+# What a sweep goes through, and which of its numbers count it: a card that joins several sweeps has neither.
+HASHES = {"workload_sha256": "workloads", "space_sha256": "spaces of configs"}
+COUNTED = {"scenarios": "workload_sha256", "configs": "space_sha256"}
 # What the words of the command ask for, and the times have nothing to do with.
 _ASKS = {("log", key) for key in ("workload_sha256", "space_sha256", "scenarios", "configs")}
 _ASKS |= {("log", key) for key in ("parameters", "shard", "target_slowdown")}
@@ -104,9 +107,11 @@ def check_card(path: Path, old: Card, card: Card) -> None:
     """Compare the card of a log with that of a sweep which is to go on with it, on any number of GPUs.
 
     Raises:
-        UsageError: they are not of the same device, tools, kernel, workload, space and method.
+        UsageError: they are not of the same device, tools, kernel, workload, space and method, or the log joins sweeps
+            of several.
     """
     new = toml.parse_toml(card_text(card)).data
+    _check_one_sweep(path, old, card)
     for table in ("device", "tools", "log", "method"):
         before, now = {**DEFAULTS.get(table, {}), **old[table]}, new[table]
         for key in sorted(set(before) | set(now)):
@@ -120,6 +125,16 @@ def check_card(path: Path, old: Card, card: Card) -> None:
                 )
 
 
+def _check_one_sweep(path: Path, old: Card, card: Card) -> None:
+    for key, what in HASHES.items():
+        if key in card["log"] and key not in old["log"]:
+            raise UsageError(
+                f"cannot resume: the log joins sweeps of several {what}",
+                file=path,
+                hint="sweep what is missing into a new log; merge joins the two",
+            )
+
+
 # What cards of one log have in common, whatever their devices. The space's hash is over the configs of a vendor.
 _COMMON = ("kernel", "target", "source_sha256", "workload_sha256", "scenarios", "shard", "target_slowdown")
 
@@ -128,8 +143,9 @@ def check_sweep(path: Path, other: Card, card: Card) -> None:
     """Compare the card of another device in a log with that of one which joins.
 
     Raises:
-        UsageError: kernel, workload or method are not the same.
+        UsageError: kernel, workload or method are not the same, or the log joins sweeps of several workloads or spaces.
     """
+    _check_one_sweep(path, other, card)
     new = toml.parse_toml(card_text(card)).data
     pairs = [("log", key) for key in _COMMON] + [("method", key) for key in new["method"]]
     for table, key in pairs:

@@ -20,7 +20,7 @@ from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.reading import read_text
 from heurgen.base.writing import is_special, write_all
 from heurgen.logs.card import FIRST, LAST
-from heurgen.tune.cards import Card, card_text, cards_of, path_for
+from heurgen.tune.cards import COUNTED, Card, card_text, cards_of, path_for
 from heurgen.tune.protocol import DeviceInfo
 from heurgen.tune.resume import csv_text
 
@@ -174,10 +174,11 @@ def _check(a: tuple[Path, Card], b: tuple[Path, Card], *, same_device: bool) -> 
 
 
 def _joined(a: Card, b: Card) -> Card:
-    """Two cards of one device as one: what differs between their sweeps is left out, or counted together."""
+    """Two cards of one device as one: what differs between their sweeps is left out."""
     log: dict[str, Any] = {k: v for k, v in a["log"].items() if b["log"].get(k) == v and k != "shard"}
-    for name in ("scenarios", "configs"):
-        log[name] = max(int(a["log"].get(name, 0)), int(b["log"].get(name, 0)))
+    for name, of in COUNTED.items():
+        if of not in log:
+            log.pop(name, None)
     tables: dict[str, Mapping[str, Any]] = {**a, "log": log}
     if a.get("conditions") != b.get("conditions"):
         tables.pop("conditions", None)

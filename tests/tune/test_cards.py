@@ -104,6 +104,22 @@ def test_other_options_are_not_told_that_times_differ(key: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "what"), [("workload_sha256", "workloads"), ("space_sha256", "spaces of configs")]
+)
+def test_a_log_that_joins_sweeps_does_not_go_on(key: str, what: str) -> None:
+    """It was told that a hash was None, and to resume with the options that it began with."""
+    sweep = with_entry(card(), "log", workload_sha256="a", space_sha256="b")
+    joined = {**sweep, "log": {k: v for k, v in sweep["log"].items() if k != key}}
+    for check in (check_card, check_sweep):
+        with pytest.raises(UsageError) as caught:
+            check(Path("c.toml"), joined, sweep)
+        assert str(caught.value) == (
+            f"c.toml: cannot resume: the log joins sweeps of several {what} (sweep what is missing into a new log; "
+            "merge joins the two)"
+        )
+
+
 def test_what_may_differ() -> None:
     """How many GPUs there are; and what cards did not say before there was a choice."""
     check_card(Path("c.toml"), card(), card(gpus=4))

@@ -4,6 +4,7 @@ import fcntl
 import gzip
 import itertools
 import os
+import re
 import tomllib
 from collections import Counter
 from dataclasses import replace
@@ -54,6 +55,17 @@ def test_shards_are_the_whole_in_any_order(tmp_path: Path) -> None:
     again = merge([*shards, merged.log, shards[0]], tmp_path / "again.csv")  # what was merged counts once
     assert again.log.read_text() == merged.log.read_text()
     assert again.copies == merged.rows + lines(shards[0]).total() - 1
+
+
+def test_what_sweeps_of_several_spaces_count_is_not_said(tmp_path: Path) -> None:
+    """Of two spaces with 8 configs each the card said that the log has 8."""
+    first, second = swept(tmp_path / "a.csv"), swept(tmp_path / "b.csv")
+    card = second.with_name("b.card.toml")
+    other = re.sub(r'space_sha256 = "[^"]*"', 'space_sha256 = "x"', card.read_text())
+    card.write_text(other)
+    log = tomllib.loads(merge([first, second], tmp_path / "ab.csv").cards[0].read_text())["log"]
+    assert log["scenarios"] == 8
+    assert not {"space_sha256", "configs"} & set(log)
 
 
 def test_a_shard_that_is_not_there_is_named(tmp_path: Path) -> None:
