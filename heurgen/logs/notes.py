@@ -13,7 +13,7 @@ from heurgen.logs.naming import plain
 from heurgen.logs.objective import piled_note
 from heurgen.logs.outcomes import OK, UNTIMED
 from heurgen.logs.typed_columns import TypedColumns
-from heurgen.spec.kernel_spec import KernelSpec
+from heurgen.spec.kernel_spec import KernelSpec, number
 
 # Why a config failed, a column of every log that the tuner writes.
 _WHY = "reason"
@@ -43,6 +43,7 @@ def notes(
         if status != OK and success_words("status", [str(status)]):
             said = f"unless [log] says success = [{quoted(status)}]"
             found.append(f"the status {quoted(status)} counts as a failure, {said}")
+    found += _blank_statuses(cells, spec, columns)
     found += _two_vendors(cells, columns)
     found += _disagreements(cells, columns.time, cell)
     found += piled_note(spec.log, columns.time, scenario, cell)
@@ -64,6 +65,24 @@ def _silent(columns: TypedColumns, scenario: Codes, dropped_rows: Codes) -> str:
     kept = ~np.isin(scenario, scenario[dropped_rows])
     names = np.unique(columns.device.codes[~kept]), np.unique(columns.device.codes[kept])
     return ", ".join(quoted(columns.device.values[code]) for code in np.setdiff1d(*names).tolist())
+
+
+def _blank_statuses(cells: Cells, spec: KernelSpec, columns: TypedColumns) -> list[str]:
+    """Of rows that say nothing and have a time: a status column that names failures alone has blanks for success."""
+    if "" not in columns.status.values:
+        return []
+    blank = columns.status.codes == columns.status.values.index("")
+    codes = cells.codes[spec.log.time]
+    timed = [i for i in np.unique(codes[blank]).tolist() if (number(cells.texts[spec.log.time][i]) or 0) > 0]
+    rows = np.flatnonzero(blank & np.isin(codes, timed))
+    if not len(rows):
+        return []
+    path, line = cells.place(int(rows[0]))
+    success = ", ".join(map(quoted, [*spec.log.success, ""]))
+    return [
+        f"a blank status counts as a failure, in {counted(len(rows), 'row')} with a time (the first: line {line} of "
+        f"{path}), unless [log] says success = [{success}]"
+    ]
 
 
 def _two_vendors(cells: Cells, columns: TypedColumns) -> list[str]:

@@ -71,6 +71,17 @@ def test_repeats_that_are_no_noise_are_counted_and_named(tmp_path: Path) -> None
     )
 
 
+def test_blank_statuses_beside_times_are_told(tmp_path: Path) -> None:
+    """They count as failures, as those without a time do, of which nothing is to be said."""
+    failed = row(BM="64", status="", time_ms="")
+    where = f"line 3 of {tmp_path / 'log.csv'}"
+    assert read(tmp_path, row(), row(BM="32", status=""), failed).notes == (
+        f"a blank status counts as a failure, in 1 row with a time (the first: {where}), unless [log] says "
+        "success = ['ok', '']",
+    )
+    assert read(tmp_path, row(), failed).notes == ()
+
+
 def test_a_device_of_two_vendors_is_told(tmp_path: Path) -> None:
     """One row of a wrong vendor gave that vendor a selector of its own for the device."""
     rows = [row(), row(vendor="amd", BM="32"), row(BM="64")]
