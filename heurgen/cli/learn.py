@@ -94,7 +94,7 @@ _fit_options = option_group(
 @click.option(
     "--suggest-derived",
     is_flag=True,
-    help="Also say which derived features would pay, beside those that it takes.",
+    help="Also say which products, ratios and remainders would pay, beside those that it takes.",
 )
 @json_option
 def train(

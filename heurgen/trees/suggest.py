@@ -1,4 +1,4 @@
-"""Which products and ratios of two features would pay, on held-out scenarios."""
+"""Which products and ratios of two features, and remainders of one, would pay, on held-out scenarios."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from heurgen.base.errors import UsageError
 from heurgen.ir import expr
 from heurgen.logs.costs import CostTable, TableColumn
+from heurgen.logs.groups import FEW
 from heurgen.trees import constants, joint
 from heurgen.trees.auto import held_out_choices
 from heurgen.trees.guards import limits
@@ -25,10 +26,14 @@ from heurgen.trees.regime import Regime, regime, ruled
 # Splits into folds: the finalists' are not those that made them finalists.
 SCREEN, FINAL = range(1), range(1, 4)
 FOLDS = 5
-# Products and ratios tried in full, after all were ranked by one split into folds.
+# Expressions tried in full, after all were ranked by one split into folds.
 FINALISTS = 6
 # Configs of the trees that are compared.
 CONFIGS = 8
+# Of what a size may be a multiple: elements of a vector load, of a line of memory, of a tile.
+MULTIPLES = (4, 8, 16, 32, 64, 128)
+# Of the scenarios with a size, at least so many of each kind: multiples, and others.
+LEAST_OF_KIND = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Suggestions:
 
     def to_text(self) -> str:
         if not any(s.pays for s in self.ranked):
-            head = f"{self.vendor}: no product or ratio of two features pays on held-out scenarios"
+            head = f"{self.vendor}: no product, ratio or remainder pays on held-out scenarios"
         else:
             head = f"{self.vendor}: derived features that pay on held-out scenarios are marked *"
         if self.beside:
@@ -71,7 +76,8 @@ class Suggestions:
 
 
 def suggest_derived(table: CostTable) -> Suggestions:
-    """Try every product and ratio of two number features with the joint strategy, best first.
+    """Try every product and ratio of two number features, and what is left of one by MULTIPLES, with the joint
+    strategy, best first.
 
     All are tried on one split into folds, the FINALISTS best on FINAL splits.
 
@@ -107,11 +113,23 @@ def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:
         for i in given
         if table.columns[i].type in ("int", "float") and len(np.unique(table.X[:, i])) > 1
     )
-    for a, b in combinations(numbers, 2):
-        for text in (f"{a} * {b}", f"{a} / {b}", f"{b} / {a}"):
-            values = evaluated(table, expr.parse(text))
-            if np.isfinite(values).all() and not known(table, values):
-                yield text, values
+    pairs = combinations(numbers, 2)
+    texts = [text for a, b in pairs for text in (f"{a} * {b}", f"{a} / {b}", f"{b} / {a}")]
+    for text in (*texts, *_remainders(table)):
+        values = evaluated(table, expr.parse(text))
+        if np.isfinite(values).all() and not known(table, values):
+            yield text, values
+
+
+def _remainders(table: CostTable) -> Iterator[str]:
+    """Where some scenarios' size is a multiple, and others' is not."""
+    for column in sorted(table.columns, key=lambda c: c.name):
+        x = table.X[:, table.columns.index(column)]
+        if column.type != "int" or column.derived or len(np.unique(x)) <= FEW:
+            continue
+        for multiple in MULTIPLES:
+            if LEAST_OF_KIND <= float((x % multiple == 0).mean()) <= 1 - LEAST_OF_KIND:
+                yield f"{column.name} % {multiple}"
 
 
 def evaluated(table: CostTable, expression: expr.Expr) -> Floats:

@@ -10,7 +10,7 @@ import pytest
 from heurgen.base.errors import UsageError
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import suggest_derived
-from heurgen.trees.suggest import Suggestion, Suggestions, _expressions, known
+from heurgen.trees.suggest import Suggestion, Suggestions, _expressions, _remainders, known
 from tests.trees.synthetic import surface, table, winners_only
 
 
@@ -29,6 +29,31 @@ def test_a_hidden_product_is_found() -> None:
         == "nvidia: derived features that pay on held-out scenarios are marked *"
     )
     assert json.loads(json.dumps(found.to_dict()))["vendor"] == "nvidia"
+
+
+def test_a_hidden_alignment_is_found() -> None:
+    """A vectorised config is for rows of whole vectors: no size says so, however a tree divides it."""
+    rng = np.random.RandomState(0)
+    X = np.floor(64 + 4000 * rng.rand(90, 2))
+    X[::2, 1] = 16 * np.ceil(X[::2, 1] / 16)
+    times = np.where((X[:, 1:] % 16 == 0), [[1.0, 2.0]], [[2.0, 1.0]]) * np.exp(0.01 * rng.rand(90, 2))
+    found = suggest_derived(table([TableColumn("a", "int"), TableColumn("b", "int")], X, times))
+    best = found.ranked[0]
+    assert (best.expression, best.pays, round(best.with_it, 1)) == ("b % 16", True, 1.0)
+    assert "* b % 16: 1.0" in found.to_text()
+
+
+def test_remainders_are_of_sizes_that_are_multiples_now_and_then() -> None:
+    x = np.arange(1.0, 101.0)
+    columns = [
+        TableColumn("x", "int"),
+        TableColumn("y", "int"),
+        TableColumn("z", "int"),
+        TableColumn("w", "float"),
+    ]
+    t = table(columns, np.column_stack([8 * x, x % 5, 2 * x + 1, x + 0.5]), np.ones((100, 2)))
+    # every x is a multiple of 8, and few of 128; y has five values, z no even one
+    assert list(_remainders(t)) == ["x % 16", "x % 32", "x % 64", "x % 128"]
 
 
 def test_nothing_pays_where_one_feature_decides() -> None:
@@ -74,6 +99,6 @@ def test_the_text_marks_what_pays() -> None:
         "  a / b: 1.1900 with it, 1.2000 without",
     ]
     none = Suggestions("amd", (idle,)).to_text().splitlines()
-    assert none[0] == "amd: no product or ratio of two features pays on held-out scenarios"
+    assert none[0] == "amd: no product, ratio or remainder pays on held-out scenarios"
     more = Suggestions("amd", (idle,), ("m_times_n", "waves")).to_text().splitlines()
     assert more[0] == f"{none[0]} (beside m_times_n, waves)"
