@@ -16,6 +16,7 @@ from heurgen.base.text import counted, percent, share_text
 from heurgen.ir import Selector
 from heurgen.render.describe import owner
 from heurgen.trees import constants, failures
+from heurgen.trees.alignment import alignment
 from heurgen.trees.passed_over import measured_throughout
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def to_text(selector: Selector, table: CostTable) -> str:
         *products(selector, table),
         *device_forms(selector),
     )
-    read = (*grouping(table), *passed_over(table), *gaps(selector, table), *flaky(selector))
+    read = (*grouping(table), *passed_over(table), *gaps(selector, table), *flaky(selector), *aligned(table))
     return "\n".join((selector_title(selector), *read, *figures))
 
 
@@ -92,6 +93,17 @@ def grouping(table: CostTable) -> list[str]:
         return []
     return [
         f"  {counted(table.n_scenarios, 'scenario')} in {counted(n, 'group')} of equal {', '.join(table.grouped)}"
+    ]
+
+
+def aligned(table: CostTable) -> list[str]:
+    """By which size configs fail as no range of it says, in one line; none where there is no such size."""
+    if (found := alignment(table)) is None:
+        return []
+    what, configs = f"{found.feature} % {found.multiple}", counted(len(table.configs), "config")
+    return [
+        f"  {found.configs} of {configs} fail wherever {found.feature} is no multiple of {found.multiple}, or of less: "
+        f"{what} in [derived] of the spec lets trees ask"
     ]
 
 

@@ -15,6 +15,7 @@ from heurgen.ir import expr
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.logs.groups import FEW
 from heurgen.trees import constants, joint
+from heurgen.trees.alignment import MULTIPLES
 from heurgen.trees.auto import held_out_choices
 from heurgen.trees.guards import limits
 from heurgen.trees.joint import Fitted, Settings
@@ -30,8 +31,6 @@ FOLDS = 5
 FINALISTS = 6
 # Configs of the trees that are compared.
 CONFIGS = 8
-# Of what a size may be a multiple: elements of a vector load, of a line of memory, of a tile.
-MULTIPLES = (4, 8, 16, 32, 64, 128)
 # Of the scenarios with a size, at least so many of each kind: multiples, and others.
 LEAST_OF_KIND = 0.05
 

@@ -9,6 +9,7 @@ from typing import Any
 from heurgen.ir import Leaf, Selector, Split
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.ship.remarks import (
+    aligned,
     beyond,
     curve,
     device_forms,
@@ -62,6 +63,26 @@ def test_configs_that_a_sweep_passed_over_are_named() -> None:
     assert said in to_text(selector(), swept).splitlines()
     assert gaps(selector(), swept) == []  # of what is left all was measured
     assert passed_over(TABLE) == []
+
+
+def test_a_size_by_whose_multiples_configs_fail_is_named() -> None:
+    x = np.arange(1.0, 101.0)
+    times = np.column_stack(
+        [np.ones(100), np.where(x % 8 == 0, 1.0, np.inf), np.where(x % 4 == 0, 1.0, np.inf)]
+    )
+    times = np.vstack([times] * 3)
+    made = table(
+        [TableColumn("cols", "int"), TableColumn("y", "int")],
+        np.column_stack([[*x] * 3, np.arange(300.0)]),
+        times,
+    )
+    said = (
+        "  2 of 3 configs fail wherever cols is no multiple of 8, or of less: cols % 8 in [derived] of the spec lets "
+        "trees ask"
+    )
+    assert aligned(made) == [said]
+    assert said in to_text(selector(), made)
+    assert aligned(TABLE) == []
 
 
 def test_what_gaps_were_taken_for_is_told_where_most_cells_are_missing() -> None:
