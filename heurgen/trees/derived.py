@@ -1,4 +1,4 @@
-"""Derived features of launches that nobody measured, many at once."""
+"""Derived features of many rows at once."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def derive(columns: Sequence[TableColumn], X: Floats) -> None:
     with np.errstate(all="ignore"):
         for i, column in enumerate(columns):
             if column.expression is not None:
-                X[:, i] = _values(column.expression, given)
+                X[:, i] = derived_values(column.expression, given)
 
 
-def _values(tree: expr.Expr, given: Mapping[str, Floats]) -> Floats:
-    """`expr.evaluate` of many rows at once."""
+def derived_values(tree: expr.Expr, given: Mapping[str, Floats]) -> Floats:
+    """`expr.evaluate` of many rows at once, with the same bits. given: [N] by name."""
     match tree:
         case expr.Number(value):
             return np.array(float(value))
         case expr.Name(name):
             return given[name]
         case expr.Negate(operand):
-            return -_values(operand, given)
+            return -derived_values(operand, given)
         case expr.Call(function, arguments):
             least = np.minimum if function == "min" else np.maximum
-            found = _values(arguments[0], given)
+            found = derived_values(arguments[0], given)
             for argument in arguments[1:]:
-                found = least(found, _values(argument, given))
+                found = least(found, derived_values(argument, given))
             return found
         case expr.Binary(operator, left, right):
-            a, b = _values(left, given), _values(right, given)
+            a, b = derived_values(left, given), derived_values(right, given)
             found = _OPERATIONS[operator](a, b)
             return found if operator in "+-*" else np.where(b == 0, 0.0, found)

@@ -17,6 +17,7 @@ from heurgen.logs.groups import FEW
 from heurgen.trees import constants, joint
 from heurgen.trees.alignment import MULTIPLES
 from heurgen.trees.auto import held_out_choices
+from heurgen.trees.derived import derived_values
 from heurgen.trees.guards import limits
 from heurgen.trees.joint import Fitted, Settings
 from heurgen.trees.learn import one_thread
@@ -132,12 +133,9 @@ def _remainders(table: CostTable) -> Iterator[str]:
 
 
 def evaluated(table: CostTable, expression: expr.Expr) -> Floats:
-    """An expression of two of the table's columns, row by row, with the bits of generated code."""
-    names = sorted(expr.names(expression))
-    at = [next(i for i, c in enumerate(table.columns) if c.name == name) for name in names]
-    return np.array(
-        [expr.evaluate(expression, dict(zip(names, row, strict=True))) for row in table.X[:, at].tolist()]
-    )
+    """An expression of the table's columns in each scenario [S], with the bits of generated code."""
+    with np.errstate(all="ignore"):
+        return derived_values(expression, {c.name: table.X[:, i] for i, c in enumerate(table.columns)})
 
 
 def known(table: CostTable, values: Floats) -> bool:

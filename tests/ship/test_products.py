@@ -109,7 +109,9 @@ def test_what_train_took_is_not_suggested_again(tmp_path: Path) -> None:
     assert amd is tables[0]
     assert [c.name for c in nvidia.columns] == ["m", "n", "m_times_n", "m_per_n"]
     found = heurgen.suggest_derived(nvidia)
-    assert found.ranked == ()  # m * n and m / n are all that there is
+    # m * n and m / n are all products that there are
+    assert found.ranked
+    assert all(" % " in s.expression for s in found.ranked)
     assert found.beside == ("m_times_n", "m_per_n")
 
 
