@@ -42,7 +42,7 @@ def alignment(table: CostTable) -> Alignment | None:
     if not table.costs_known:
         return None
     failed = ~np.isfinite(table.times)
-    taken = {name for c in table.columns if c.expression is not None for name in _divided(c.expression)}
+    taken = frozenset().union(*(_divided(c.expression) for c in table.columns if c.expression is not None))
     found = []
     for i, column in enumerate(table.columns):
         if column.type != "int" or column.derived or column.name in taken:
@@ -66,15 +66,15 @@ def _asks(x: Floats, failed: Bools, multiple: int) -> Bools:
     return asks
 
 
-def _divided(tree: expr.Expr) -> list[str]:
+def _divided(tree: expr.Expr) -> frozenset[str]:
     """The names whose remainder an expression has."""
     match tree:
         case expr.Binary("%", left, _):
-            return sorted(expr.names(left))
+            return expr.names(left)
         case expr.Binary(_, left, right):
-            return [*_divided(left), *_divided(right)]
+            return _divided(left) | _divided(right)
         case expr.Call(_, arguments):
-            return [name for argument in arguments for name in _divided(argument)]
+            return frozenset().union(*map(_divided, arguments))
         case expr.Negate(operand):
             return _divided(operand)
-    return []
+    return frozenset()

@@ -93,10 +93,7 @@ def suggest_derived(table: CostTable) -> Suggestions:
         )
     with one_thread():
         base = held_out(table, SCREEN)
-        tried = [
-            (text, with_derived(table, {f"derived {text}": expr.parse(text)}))
-            for text, _ in _expressions(table)
-        ]
+        tried = [(text, with_derived(table, {f"derived {text}": e})) for text, e in _expressions(table)]
         first = sorted(
             ((mean_of(held_out(t, SCREEN) - base), text, t) for text, t in tried), key=lambda f: f[:2]
         )
@@ -106,7 +103,7 @@ def suggest_derived(table: CostTable) -> Suggestions:
         return Suggestions(table.vendor, tuple(ranked), tuple(c.name for c in table.columns if c.derived))
 
 
-def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:
+def _expressions(table: CostTable) -> Iterator[tuple[str, expr.Expr]]:
     given = [i for i in column_order(table.columns) if not table.columns[i].derived]
     numbers = sorted(
         table.columns[i].name
@@ -116,9 +113,10 @@ def _expressions(table: CostTable) -> Iterator[tuple[str, Floats]]:
     pairs = combinations(numbers, 2)
     texts = [text for a, b in pairs for text in (f"{a} * {b}", f"{a} / {b}", f"{b} / {a}")]
     for text in (*texts, *_remainders(table)):
-        values = evaluated(table, expr.parse(text))
+        expression = expr.parse(text)
+        values = evaluated(table, expression)
         if np.isfinite(values).all() and not known(table, values):
-            yield text, values
+            yield text, expression
 
 
 def _remainders(table: CostTable) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 from heurgen.base.errors import UsageError
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.trees import suggest_derived
-from heurgen.trees.suggest import Suggestion, Suggestions, _expressions, _remainders, known
+from heurgen.trees.suggest import Suggestion, Suggestions, _expressions, _remainders, evaluated, known
 from tests.trees.synthetic import surface, table, winners_only
 
 
@@ -88,7 +88,7 @@ def test_products_and_both_ratios_of_each_pair_are_tried_in_the_order_of_names()
     t = table([TableColumn("b", "int"), TableColumn("a", "int")], np.column_stack([b, a]), np.ones((3, 2)))
     found = dict(_expressions(t))
     assert list(found) == ["a * b"]
-    assert sorted(found["a * b"].tolist()) == [3.0, 4.0, 6.0]
+    assert sorted(evaluated(t, found["a * b"]).tolist()) == [3.0, 4.0, 6.0]
 
 
 def test_the_text_marks_what_pays() -> None:

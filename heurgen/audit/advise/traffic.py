@@ -47,7 +47,7 @@ def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic
                 key, count = _read_row(row, spec)
             except UsageError as error:
                 skipped.append(f"line {line}: {error}")
-                why = why or f"of the first row: {error}"
+                why = why or skipped[0]
                 continue
             found[key] = found.get(key, 0.0) + count
         if skipped:

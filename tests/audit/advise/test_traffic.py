@@ -139,9 +139,7 @@ def test_where_no_row_fits_the_first_says_why(tmp_path: Path, rows: str, why: st
     path.write_text(rows)
     with pytest.raises(LogError) as error:
         read_traffic([str(path)], read_spec(spec), "amd")
-    assert (
-        str(error.value) == f"{path}: holds no scenario of amd that fits the spec (of the first row: {why})"
-    )
+    assert str(error.value) == f"{path}: holds no scenario of amd that fits the spec (line 2: {why})"
 
 
 def test_a_feature_that_the_header_names_twice_is_refused(tmp_path: Path) -> None:
