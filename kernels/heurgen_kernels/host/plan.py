@@ -91,12 +91,12 @@ def plan_key(call: Call, config: Config, addresses: tuple[int, ...]) -> tuple[An
     """
     layout = call.layout
     rows = (call.max_q * layout.group - 1).bit_length()
-    width = lengths_at_once(layout.num_seqs, layout.heads_kv, layout.device)
     return (
         config, layout.kind, call.left >= 0, call.right >= 0, call.softcap > 0,
         rows, call.max_q == 1, call.blocks is not None and call.block_q,
-        config.variant == "static_grid" and (call.choose, width), call.prefix, call.above,
-        call.upto, alignment(call, addresses), spread(call, config),
+        config.variant == "static_grid" and (
+            call.choose, lengths_at_once(layout.num_seqs, layout.heads_kv, layout.device)
+        ), call.prefix, call.above, call.upto, alignment(call, addresses), spread(call, config),
     )  # fmt: skip
 
 
