@@ -4,7 +4,7 @@ Compiles every config that the shipped selectors and AMD's default can return, f
 some for sm_86, sm_89, sm_100 and sm_120 (of attention on sm_89 all that comes near its shared memory): 25 minutes on
 two busy cores, and two more since sm_86, sm_100 and sm_120 are among them. Writes benchmarks/fits.json: Triton's
 version, the hash of the code and the selectors' configs (see gpu_check.py). `make test` compares these with today's and
-compiles every fortieth again.
+compiles every hundredth again (tests/kernels/tools/proved.py).
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Cross-compilation without a GPU: what the selectors can return fits shared memory and registers, no spills.
 
-`make fits` compiles all cases and records the hash of the code; otherwise every fortieth is compiled.
+See `proved.py` for what is compiled when.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from itertools import product
 from pathlib import Path
@@ -21,13 +20,9 @@ from heurgen_kernels.tools.fits import SHARED_LIMIT, Shape, meta_call
 
 from benchmarks.gpu_check import unproved
 from tests.kernels.tools.compiling import asked
+from tests.kernels.tools.proved import STEP, by_make_fits
 
 ROOT = Path(__file__).parents[3]
-ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
-STEP = 1 if ALL else 40
-by_make_fits = pytest.mark.skipif(
-    not ALL, reason="compiled by `make fits`, which records the hash of the code"
-)
 
 
 def configs_of(module):
@@ -79,7 +74,7 @@ def test_all_cases_are_recorded_to_fit():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["gfx942", "gfx90a"])
+@pytest.mark.parametrize("target", ["gfx942", pytest.param("gfx90a", marks=by_make_fits)])
 def test_what_amd_can_launch_fits(target):
     found = cases(configs_of(paged_attention_amd))
     found += cases(defaults_of(128), decodes=(True,))
@@ -88,7 +83,14 @@ def test_what_amd_can_launch_fits(target):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "page"), [("sm_90", 16), ("sm_90", 128), ("sm_80", 16)])
+@pytest.mark.parametrize(
+    ("target", "page"),
+    [
+        ("sm_90", 16),
+        pytest.param("sm_90", 128, marks=by_make_fits),
+        pytest.param("sm_80", 16, marks=by_make_fits),
+    ],
+)
 def test_what_the_nvidia_selector_returns_fits(target, page):
     assert unfit(target, cases(configs_of(paged_attention), (page,))) == ""
 
@@ -138,7 +140,7 @@ ROOM = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["sm_89", "sm_120"])
+@pytest.mark.parametrize("target", ["sm_89", pytest.param("sm_120", marks=by_make_fits)])
 def test_shared_memory_is_what_a_program_takes(target):
     """Those that sm_80 has room for and sm_89 has not are among them; but for RESERVED it is exact."""
     for (config, shape), (shared, _, _, reason) in zip(ROOM, asked("attention", target, ROOM), strict=True):
@@ -147,6 +149,7 @@ def test_shared_memory_is_what_a_program_takes(target):
         assert reason is None or "spills" in reason, (config, shape)
 
 
+@by_make_fits
 @pytest.mark.slow
 def test_prompts_have_room_in_tensor_memory_and_no_instruction_of_hopper_alone():
     """On sm_100, where sums of 64 rows lie in tensor memory: of heads of 256 they fill it."""
@@ -178,6 +181,7 @@ def test_fp8_caches_fit_but_for_four_words(target, module):
         assert few or reason is None, (config, reason)
 
 
+@by_make_fits
 @pytest.mark.slow
 def test_small_heads_of_fp8_caches_fit():
     layouts = [{"head_size": size, "decode": True, "fp8": True} for size in (16, 24)]
@@ -205,6 +209,7 @@ def test_warp_specialized_fits_with_each_feature():
     assert spills <= 2
 
 
+@by_make_fits
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "gfx90a"])
 def test_fp8_caches_compile_where_there_is_one_type_of_them_or_none_of_amds(target):
@@ -214,6 +219,7 @@ def test_fp8_caches_compile_where_there_is_one_type_of_them_or_none_of_amds(targ
     assert [spills for _, _, spills, _ in found] == [0, 0]
 
 
+@by_make_fits
 def test_the_copy_of_fp8_pages_fits_and_who_reads_the_rest():
     """Of heads of 256 that is q_block with 64 rows, which spills there."""
     shapes = [{"head_size": size, "page_size": page, "fp8": True, "window": size == 96, "fresh": page == 16,
@@ -227,6 +233,7 @@ def test_the_copy_of_fp8_pages_fits_and_who_reads_the_rest():
         assert spills <= (32 if shape["head_size"] == 256 else 0)
 
 
+@by_make_fits
 @pytest.mark.slow
 @pytest.mark.parametrize(("segments", "fresh"), [(1, True), (2, False)])
 def test_three_consumers_fit_but_for_a_few_words(segments, fresh):
@@ -241,7 +248,10 @@ def test_three_consumers_fit_but_for_a_few_words(segments, fresh):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tile", "head_size"), [(128, 128), (64, 128), (128, 112), (64, 256)])
+@pytest.mark.parametrize(
+    ("tile", "head_size"),
+    [(128, 128), *(pytest.param(*of, marks=by_make_fits) for of in ((64, 128), (128, 112), (64, 256)))],
+)
 def test_the_softmax_of_a_tile_comes_before_the_wait_for_the_values_of_the_last(tile, head_size):
     """The assembler is free to wait first, and has done so: then nothing overlaps within a consumer. It may also run a
     product's instructions one after the other, where sums are copied among them.

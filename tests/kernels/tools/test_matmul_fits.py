@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import product
 
 import pytest
@@ -14,9 +13,8 @@ from heurgen_kernels.tools.matmul_fits import Shape, meta_product
 from heurgen_kernels.tools.matmul_tunable import FORMS
 
 from tests.kernels.tools.compiling import asked
+from tests.kernels.tools.proved import STEP, by_make_fits
 
-ALL = bool(os.environ.get("HEURGEN_ALL_FITS"))
-STEP = 1 if ALL else 40
 # N 4093: rows of the output that are not aligned, which no descriptor can write.
 FEATURES = [
     {}, {"bias": True, "residual": True}, {"gated": True, "bias": True}, {"K": 4104},
@@ -78,13 +76,13 @@ def unfit(target, found):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["sm_90", "sm_80"])
+@pytest.mark.parametrize("target", ["sm_90", pytest.param("sm_80", marks=by_make_fits)])
 def test_what_the_selector_returns_fits(target):
     assert unfit(target, cases(shipped() + defaults("nvidia", 132))) == ""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["sm_90", "sm_80"])
+@pytest.mark.parametrize("target", ["sm_90", pytest.param("sm_80", marks=by_make_fits)])
 def test_what_is_chosen_for_fp8_weights_fits(target):
     assert unfit(target, cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)) == ""
 
@@ -106,6 +104,7 @@ def chosen():
     return found + cases(shipped(matmul_fp8) + defaults("nvidia", 132, default_fp8), FP8)
 
 
+@by_make_fits
 @pytest.mark.slow
 def test_all_that_is_chosen_fits_99_kb():
     """Scales of blocks cost up to four words: of both projections in what stands for warp_specialized's 64 rows and,
@@ -118,8 +117,8 @@ def test_all_that_is_chosen_fits_99_kb():
         assert spills <= few, (config, shape)
 
 
+@by_make_fits
 @pytest.mark.slow
-@pytest.mark.skipif(not ALL, reason="compiled by `make fits`")
 @pytest.mark.parametrize("target", ["sm_86", "sm_100", "sm_120"])
 def test_some_of_what_is_chosen_fits_where_nobody_measured(target):
     """A few spill two words."""
@@ -145,6 +144,7 @@ def test_stages_take_what_steps_take():
         assert reason is None, (config, shape)
 
 
+@by_make_fits
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "processors"), [("gfx942", 304), ("gfx90a", 104)])
 def test_fp8_weights_fit_on_amd(target, processors):
@@ -165,6 +165,7 @@ def test_what_amd_can_launch_fits(target, processors):
     assert unfit(target, cases(defaults("amd", processors))) == ""
 
 
+@by_make_fits
 @pytest.mark.parametrize(
     ("rows", "width", "splits"),
     [(128, 256, 0), (128, 160, 1), (64, 64, 1), (64, 80, 1), (64, 144, 0), (64, 256, 1)],
@@ -174,6 +175,7 @@ def test_no_form_of_a_tile_needs_more_room_than_there_is(rows, width, splits):
     assert unfit("sm_90", [(config, {"M": 300, "bias": True, "residual": True})]) == ""
 
 
+@by_make_fits
 @pytest.mark.parametrize("size", [4098, 4100, 4101])
 @pytest.mark.parametrize("rows", [32, 64])
 @pytest.mark.parametrize(
@@ -191,6 +193,7 @@ def test_tiles_of_rows_that_no_descriptor_reads_fit_in_parts(rows, size, feature
     assert unfit("sm_90", [(config, {"M": rows + 1, "K": size, **features})]) == ""
 
 
+@by_make_fits
 @pytest.mark.parametrize("target", ["sm_80", "gfx942"])
 @pytest.mark.parametrize("size", [4098, 4100])
 @pytest.mark.parametrize(

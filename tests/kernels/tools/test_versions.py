@@ -23,12 +23,17 @@ from heurgen_kernels.host.bound import SUPPORTED
 from triton.backends.nvidia.driver import CudaLauncher
 
 from tests.kernels.tools.compiling import asked
+from tests.kernels.tools.proved import ALL
 from tests.kernels.tools.test_fits import configs_of
 from tests.kernels.tools.test_matmul_fits import FEATURES, FP8, defaults, shipped
 
 by_make_versions = pytest.mark.skipif(
     triton.__version__.startswith(SUPPORTED),
     reason="test_fits.py compiles with this one; `make versions` with others",
+)
+by_make_fits = pytest.mark.skipif(
+    not ALL and triton.__version__.startswith(SUPPORTED),
+    reason="compiled by `make fits`, with other Tritons by `make versions`",
 )
 # Each changes what is compiled.
 LAYOUTS = [
@@ -93,14 +98,19 @@ def test_linear_layers_compile(target):
 @pytest.mark.parametrize(
     ("config", "shape"),
     [
-        (Config("q_block", 64, 32, 4, 3), {"window": True}),
         (Config("q_block", 16, 64, 4, 2), {"window": True}),
-        (Config("q_block", 64, 32, 4, 3), {"page_size": 128}),
-        (Config("split_kv", 16, 32, 2, 3, 4), {"window": True, "decode": True, "head_size": 256}),
-        (Config("split_kv", 64, 64, 4, 3, 4), {"fresh": True}),
         (Config("static_grid", 16, 16, 1, 3, 64), {"decode": True}),
-        (Config("static_grid", 16, 16, 1, 3, 64), WRITTEN | {"query_tokens": 1}),
-        (Config("mixed", 64, 64, 4, 3, 4), {"window": True}),
+        *(
+            pytest.param(*case, marks=by_make_fits)
+            for case in (
+                (Config("q_block", 64, 32, 4, 3), {"window": True}),
+                (Config("q_block", 64, 32, 4, 3), {"page_size": 128}),
+                (Config("split_kv", 16, 32, 2, 3, 4), {"window": True, "decode": True, "head_size": 256}),
+                (Config("split_kv", 64, 64, 4, 3, 4), {"fresh": True}),
+                (Config("static_grid", 16, 16, 1, 3, 64), WRITTEN | {"query_tokens": 1}),
+                (Config("mixed", 64, 64, 4, 3, 4), {"window": True}),
+            )
+        ),
     ],
     ids=lambda value: "-".join(map(str, value[:3])) if isinstance(value, Config) else "-".join(value),
 )
@@ -126,6 +136,7 @@ def test_words_of_fp8_pages_are_loaded_for_the_matrix_unit():
     assert found[0][0] == 12304
 
 
+@by_make_fits
 def test_weights_that_a_loop_carries_are_not_put_together_anew():
     """Numbers of 16 bits were, by Triton 3.7 to 3.9: the halves of a word exchanged (0x5432), in one consumer."""
     (instructions,) = asked("instructions", "sm_90", [(Config("warp_specialized", 128, 128, 4, 2), {})])
