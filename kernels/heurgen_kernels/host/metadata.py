@@ -109,7 +109,7 @@ def build_metadata_host(query_lens: Sequence[int], block_q: int, device: torch.d
             raise ValueError(f"query_lens holds {length}; lengths are 0 or more tokens")
         cumulative.append(cumulative[-1] + -(-length // block_q))
         decodes += length == 1
-    packed = torch.tensor([*cumulative, decodes], dtype=torch.int32)
+    packed = torch.tensor([*cumulative, decodes], dtype=torch.int32, device="cpu")
     if torch.device(device).type == "cuda":
         packed = packed.pin_memory()
     packed = packed.to(device, non_blocking=True)

@@ -25,6 +25,13 @@ def test_host_and_device_agree(device, lens):
     assert (host.address, built.address) == (None, starts.data_ptr())
 
 
+def test_a_default_device_of_torch_changes_nothing(device):
+    """Where it was a GPU the numbers were made there, and could not be pinned."""
+    with torch.device("meta"):
+        built = build_metadata_host([1, 5], 4, device)
+    assert (built.cu_q_blocks.tolist(), built.decodes.tolist()) == ([0, 1, 3], [1])
+
+
 def test_negative_lengths_are_refused():
     with pytest.raises(ValueError, match="query_lens holds -1; lengths are 0 or more tokens"):
         build_metadata_host([3, -1], 4, "cpu")
