@@ -39,6 +39,7 @@ from .plan import (
 )
 from .scratch import counters
 from .segments import cut
+from .validate import check_placed
 from .widen import Room, over, widen, widened
 
 # Callees first.
@@ -94,6 +95,8 @@ def launch(call: Call, config: Config) -> torch.Tensor:
         if _launch_apart(call, crowded(config)):
             return call.out
     addresses = addresses_of(call)
+    if not (addresses[0] and addresses[1] and addresses[2]):
+        check_placed(call)
     plan, grid, items, blocks = planned(call, config, addresses)
     _run(plan, call, addresses, grid, items, blocks)
     return call.out
@@ -119,6 +122,8 @@ def planned(call: Call, config: Config, addresses: tuple[int, ...]) -> Planned:
 def _launch_apart(call: Call, config: Config) -> bool:
     """Whether the call was launched in parts, see `apart`: which ones is found once for all layers of a batch."""
     addresses = addresses_of(call)
+    if not (addresses[0] and addresses[1] and addresses[2]):
+        check_placed(call)
     key = batch_key(call, config, addresses)
     shape = _shapes.get(key)
     if shape is None:

@@ -48,12 +48,12 @@ def check(call: Call, device: Device | None = None) -> None:
         check_tensors(call)
         raise
     except TypeError:  # sizes that are traced have no hash
-        check_memory(**named(call))
+        check_placed(call)
         raise
     if layout is None:
         check_all(call)
         if device is None:
-            check_memory(**named(call))
+            check_placed(call)
         check_fp8(device or device_of(call.q.device), q=call.q, key_cache=call.k, out=call.out)
         layout = _good.keep(signature, layout_of(call, device))
     else:
@@ -100,6 +100,13 @@ def named(call: Call) -> dict[str, Any]:
         "alibi_slopes": call.alibi, "sinks": call.sinks, "q_scale": call.q_scale, "k_scale": call.k_scale,
         "v_scale": call.v_scale, "output_scale": call.out_scale,
     }  # fmt: skip
+
+
+def check_placed(call: Call) -> None:
+    """Launches ask again where an address is 0: a tensor may have been wrapped or freed since its signature was found
+    good.
+    """
+    check_memory(**named(call))
 
 
 def check_given(q: object, window: Any, causal: Any, **numbers: Any) -> None:

@@ -21,6 +21,7 @@ from .bound import Bound, Kept, Slots, aligned, run
 from .call import Call, CallLayout, layout_of, new_aligned
 from .dispatch import through_triton
 from .nearest import padded
+from .validate import check_placed
 
 COPY_LIMIT = 1 << 30
 COPY_ALWAYS = 1 << 28
@@ -210,6 +211,8 @@ def widen(call: Call, copy: Call) -> None:
         call.lens.data_ptr(), 0 if k_scale is None else k_scale.data_ptr(),
         0 if v_scale is None else v_scale.data_ptr(), blocks if copy.above else 0,
     )  # fmt: skip
+    if not (addresses[0] and addresses[1]):
+        check_placed(call)
     blocks_of = (copy.above, copy.block_q) if copy.above else None
     key = (layout.kind, call.left >= 0, blocks_of, wide.room.limited, aligned(addresses))
     kept = _kept.get(key) or _kept.keep(key, Kept())

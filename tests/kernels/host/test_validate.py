@@ -321,6 +321,24 @@ def test_tensors_without_memory_are_refused():
         paged_attention(**batch | {"key_cache": fake.from_tensor(batch["key_cache"])})
 
 
+def freed(tensor):
+    tensor = tensor.clone()
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+@pytest.mark.parametrize("name", ["q", "key_cache", "value_cache"])
+@pytest.mark.parametrize(
+    ("kind", "lose"), [("Tensor", freed), ("FakeTensor", lambda tensor: FakeTensorMode().from_tensor(tensor))]
+)
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+def test_tensors_without_memory_are_refused_after_a_good_call(device, name, kind, lose):
+    batch = make_batch([(1, 21)], device=device)
+    paged_attention(**batch)
+    with pytest.raises(ValueError, match=f"^{name} is a {kind} without memory; expected plain tensors"):
+        paged_attention(**batch | {name: lose(batch[name])})
+
+
 def test_devices(device):
     elsewhere = torch.zeros(6, 4, 32, dtype=torch.float16, device="meta")
     refused("out is on meta and q on", device, out=elsewhere)
