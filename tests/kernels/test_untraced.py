@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from heurgen_kernels import matmul, ops, paged_attention, unified_attention
+from heurgen_kernels.caches import forget
 from torch._dynamo.exc import Unsupported
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -75,6 +76,25 @@ def test_sizes_that_are_symbols_are_refused(trace):
         trace(lambda x: matmul(x, w), draw(6, 32))
     with pytest.raises(ValueError, match=f"^q {said}$"):
         trace(lambda q: paged_attention(**batch | {"q": q}), batch["q"])
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_torch_jit_traces_the_operators_alone(device, known):
+    """Its sizes are tensors, which ended in `'Tensor' object has no attribute 'bit_length'`."""
+    w, batch = draw(48, 32).to(device), make_batch([(1, 21), (5, 18)], heads=(2, 1), device=device)
+    x = draw(6, 32).to(device)
+    forget()
+    calls = ((lambda x: matmul(x, w), x), (lambda q: paged_attention(**batch | {"q": q}), batch["q"]))
+    for function, given in calls:
+        if known:
+            function(given)
+        with pytest.raises(
+            ValueError, match=r"^torch.jit.trace records no launch; expected torch.ops.heurgen's"
+        ):
+            torch.jit.trace(function, (given,))
+    traced = torch.jit.trace(lambda x: torch.ops.heurgen.matmul(x, w), (x,))
+    assert torch.equal(traced(x * 2), matmul(x * 2, w))
 
 
 def test_operators_pass_the_checks_of_torch(device):

@@ -98,7 +98,11 @@ def device_of(device: torch.device) -> Device:
 
 
 def check_memory(**tensors: torch.Tensor | None) -> None:
-    """ValueError for tensors without memory: a kernel would be given address 0."""
+    """ValueError for tensors without memory: a kernel would be given address 0. For those of torch.jit.trace as well,
+    whose sizes are tensors.
+    """
+    if torch.jit.is_tracing():
+        raise ValueError("torch.jit.trace records no launch; expected torch.ops.heurgen's ops inside it")
     for name, tensor in tensors.items():
         if tensor is None or address_of(tensor) or not tensor.numel():
             continue
