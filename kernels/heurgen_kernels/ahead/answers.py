@@ -128,6 +128,12 @@ class Range:
     def __rfloordiv__(self, other: Any) -> Range:
         return _floor(_quotient(other, self, self))
 
+    def __mod__(self, other: Any) -> Range:
+        return _remainder(self, other, self)
+
+    def __rmod__(self, other: Any) -> Range:
+        return _remainder(other, self, self)
+
     def __rlshift__(self, other: int) -> Range:
         return Range(self.path, other << int(self.low), other << int(self.high))
 
@@ -156,6 +162,14 @@ def _quotient(above: Any, below: Any, of: Range) -> Range:
 def _floor(quotient: Range) -> Range:
     low, high = (floor(end) if abs(end) < inf else end for end in ends(quotient))
     return Range(quotient.path, low, high)
+
+
+def _remainder(above: Any, below: Any, of: Range) -> Range:
+    """Between 0 and the divisor, or, where one number divides both ends as often, between theirs."""
+    (first, last), (low, high) = ends(above), ends(below)
+    if low == high and low and first // low == last // low:
+        return of._of((end % low for end in (first, last)), False)
+    return Range(of.path, min(low, 0), max(high, 0), False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,22 @@ def test_arithmetic_keeps_every_result():
     assert brute <= seen
 
 
+def test_remainders_are_followed():
+    """What a derived feature may be, and `heurgen train` advises for sizes by which configs fail."""
+
+    def select(values):
+        n, k = values
+        if n % 16.0 <= 0.0:
+            return "aligned" if 300 % n > k else "less"
+        return "odd" if (k % (n - 40) if n - 40 else 0.0) > 3 else "other"
+
+    for n, k in (((1, 60), (0, 40)), ((33, 40), (5, 5)), ((48, 48), (1, 50)), ((50, 60), (7, 9))):
+        brute = {select((a, b)) for a in range(n[0], n[1] + 1) for b in range(k[0], k[1] + 1)}
+        found = {answer.config for answer in answers(select, {"n": n, "k": k})}
+        assert brute <= found
+        assert ("aligned" in found) == ("less" in found) == (n[0] <= 48 <= n[1])
+
+
 def test_a_selector_that_does_more_is_refused():
     with pytest.raises(ValueError, match="cannot be followed along its paths"):
         answers(lambda values: {1: "one"}[values[0]], {"n": (1, 3)})
