@@ -197,10 +197,12 @@ def answers(select: Callable[..., Any], features: Mapping[str, Any]) -> list[Ans
         given = {k: Range(path, *v) if isinstance(v, tuple) else v for k, v in features.items()}
         try:
             config = select(tuple(given.values()))
+            found.append(Answer(config, {k: ends(v) for k, v in given.items() if isinstance(v, Range)}))
         except (TypeError, AttributeError) as error:
             raise ValueError(f"the selector cannot be followed along its paths: {error}") from error
+        except ZeroDivisionError:
+            pass  # a path that no batch takes: its divisor, which is read twice, was said to be no zero
         open_paths += [Path([*path.taken[:i], False]) for i in range(known, len(path.taken))]
-        found.append(Answer(config, {k: ends(v) for k, v in given.items() if isinstance(v, Range)}))
     raise ValueError(f"the selector has more than {MOST_PATHS} paths within the given ranges")
 
 

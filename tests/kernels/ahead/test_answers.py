@@ -104,6 +104,17 @@ def test_remainders_are_followed():
         assert ("aligned" in found) == ("less" in found) == (n[0] <= 48 <= n[1])
 
 
+def test_a_divisor_that_is_read_twice_is_no_zero_on_any_path():
+    """As generated code has a ratio of a ratio; it ended in ZeroDivisionError."""
+
+    def select(values):
+        (n,) = values
+        ratio = 3.0 / (7.0 / (n - 5) if n - 5 else 0.0) if (7.0 / (n - 5) if n - 5 else 0.0) else 0.0
+        return "many" if ratio > 2 else "few"
+
+    assert {answer.config for answer in answers(select, {"n": (0, 19)})} == {"many", "few"}
+
+
 def test_a_selector_that_does_more_is_refused():
     with pytest.raises(ValueError, match="cannot be followed along its paths"):
         answers(lambda values: {1: "one"}[values[0]], {"n": (1, 3)})
