@@ -128,7 +128,11 @@ def paged_attention(
             call.forced = chooser
         else:
             call.choose = chooser
-    return launch(call, config)
+    try:
+        return launch(call, config)
+    except RuntimeError:  # traced since its signature was found good, it has no address
+        validate.check_placed(call)
+        raise
 
 
 @untraced("paged_attention")

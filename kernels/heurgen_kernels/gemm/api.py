@@ -9,7 +9,7 @@ import torch
 from ..inference import check_inference
 from ..untraced import untraced
 from .apart import check_apart
-from .call import Product, check, check_tensors, flattened, result_shape
+from .call import Product, check, check_placed, check_tensors, flattened, result_shape
 from .config import normalise
 from .launch import launch
 from .select import choose
@@ -72,5 +72,9 @@ def matmul(
     except AttributeError:
         check_tensors(x=x, w=w, bias=bias, w_scale=w_scale, residual=residual, out=out)
         raise
-    launch(call, choose(call, heuristics) if config is None else normalise(config))
+    try:
+        launch(call, choose(call, heuristics) if config is None else normalise(config))
+    except RuntimeError:  # traced since its signature was found good, it has no address
+        check_placed(call)
+        raise
     return out if whole else out.view(*shape[:-1], out.shape[1])

@@ -60,6 +60,7 @@ def check(call: Call, device: Device | None = None) -> None:
         check_lengths(call, layout.tokens, layout.num_seqs, layout.room)
         check_numbers(call)
     if layout.host:
+        check_placed(call)
         check_values(call)
     if call.total_k < 0:
         call.total_k, call.told = assumed_total(layout.num_seqs, call.max_k), False
