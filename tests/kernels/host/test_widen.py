@@ -195,3 +195,12 @@ def test_who_copies(monkeypatch):
     assert copies(**narrow) == 0
     plain = make_batch(LENGTHS, (2, 1), 64)
     assert copies(**plain, k_scale=None, v_scale=None) == 0
+
+
+@pytest.mark.parametrize("variant", ["warp_specialized", "mixed"])
+def test_pages_that_were_freed_are_refused_before_they_are_copied(variant):
+    """As a whole, and those of prompts alone."""
+    call = checked(batch_of(), H200)
+    call.k.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match=r"^key_cache is a Tensor without memory"):
+        launch(call, Config(variant, 128, 128, 4, 2))
