@@ -138,7 +138,7 @@ _NOT_LEFT_OUT = frozenset(("", "no", "false", "0"))
 # Objects of JSON lines, and what their keys are.
 _OBJECTS: Mapping[str, re.Pattern[str]] = {
     "parameter": re.compile(
-        r"(.*_)?(configs?|configuration|params?|parameters|knobs|launch|meta|tunables?|kwargs)"
+        r"(.*_)?(configs?|cfgs?|configuration|params?|parameters|knobs|launch|meta|tunables?|kwargs)"
     ),
     "feature": re.compile(r"(.*_)?(problem(_size)?|shapes?|inputs?|features?|scenario|workload|args|sizes?)"),
     "none": re.compile(

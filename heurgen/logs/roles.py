@@ -51,14 +51,44 @@ def guesses_of(table: Cells, log: LogColumns) -> dict[str, Guess]:
     else:
         inputs = [c for c, g in decided.items() if g.role == "feature"]
         inputs += [n for n in (log.vendor, log.device) if n in table.texts]
-        decided |= _by_groups(
-            table, undecided, inputs, [c for c, g in decided.items() if g.role == "parameter"]
-        )
+        parameters = [c for c, g in decided.items() if g.role == "parameter"]
+        if not parameters and (whole := _told_knobs(table, guesses)) is not None:
+            parameters = [whole]
+            decided[whole] = Guess("parameter", "guess: the text of a whole config; confirm")
+            beside = _beside_config(table, undecided, whole)
+            decided |= beside
+            inputs += beside
+            undecided = [c for c in undecided if c not in beside and c != whole]
+        decided |= _by_groups(table, undecided, inputs, parameters)
     return {c: decided[c] for c in guesses}
 
 
 # Columns that name a config as a whole, best first.
 _WHOLE = "config configuration config_name choice params config_id kernel_name kernel name".split()
+# The text of several knobs: '{"BLOCK": 64, "num_warps": 4}', "BLOCK: 64, num_warps: 4", "BLOCK=64 num_warps=4".
+_KNOBS = re.compile(r"[^:=]*\w[\"']?\s?[:=]\s?[^:=]+[\s,;][\"']?\w+[\"']?\s?[:=].+")
+
+
+def _told_knobs(table: Cells, guesses: Mapping[str, Guess | None]) -> str | None:
+    """The column that is called a config and whose texts tell all knobs of one with their values."""
+    free = (c for c, g in guesses.items() if g is None or g.role == "none")
+    called = (c for c in free if column_names.role_of_object(plain(c).lower()) == "parameter")
+    return next(
+        (c for c in called if len(table.texts[c]) > 1 and all(map(_KNOBS.fullmatch, table.texts[c]))), None
+    )
+
+
+def _beside_config(table: Cells, columns: Iterable[str], whole: str) -> dict[str, Guess]:
+    """Whole numbers and categories that vary while the whole config stays equal: of the launch, as no knob is left.
+
+    Results and ids differ in most rows.
+    """
+    return {
+        c: _feature_guess(table.texts[c], f"guess: {printable(whole)} does not tell it; confirm")
+        for c in columns
+        if column_type(table.texts[c]) != "float" and 2 * len(table.texts[c]) <= table.n
+        if _varies_inside(table.codes[c], table.codes[whole])
+    }
 
 
 def whole_config(table: Cells, guesses: Mapping[str, Guess], log: LogColumns) -> str | None:

@@ -251,6 +251,32 @@ def test_the_column_of_a_whole_config() -> None:
     assert found("name,time_ms\na,1\nb,2\n") is None
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ('"{""B"": 16, ""w"": 4}"', '"{""B"": 32, ""w"": 4}"'),
+        ('"BLOCK: 16, num_warps: 4"', '"BLOCK: 32, num_warps: 4"'),
+        ("B=16 w=4", "B=32 w=4"),
+    ],
+)
+@pytest.mark.parametrize("order", ["affine,M,config,clusters", "clusters,config,M,affine"])
+@pytest.mark.parametrize("called", ["config", "triton_cfg"])
+def test_beside_the_text_of_a_whole_config_nothing_is_a_knob(
+    texts: tuple[str, str], order: str, called: str
+) -> None:
+    """ "affine" was the only knob of such a log, and the config a label that training left out."""
+    found = [
+        {"M": m, "affine": a, "config": texts[c], "clusters": 2 * c}
+        for m in (1, 8, 64)
+        for a in ("yes", "no")
+        for c in (0, 1)
+    ]
+    lines = [",".join(str(r[name]) for name in order.split(",")) + f",{i}.5\n" for i, r in enumerate(found)]
+    text = order.replace("config", called) + ",time_ms\n" + "".join(lines)
+    assert roles(text) == {"M": "feature", "affine": "feature", called: "parameter", "clusters": "parameter"}
+    assert why(text)["affine"] == f"guess: {called} does not tell it; confirm"
+
+
 COUNTERS = """kernel,time (us),Local size,TILE,M,l.avg.pct_elapsed,dram__read.sum,Registers count,gain%,sparsity (%)
 k,9.5,32,1,64,21.25,262299,12,1.5,50
 k,8.5,64,2,64,32.5,262231,14,2.5,50
