@@ -64,7 +64,7 @@ def column_type(values: Collection[str]) -> ColumnType:
         return "int"
     if all(FLOAT.fullmatch(v) and math.isfinite(float(v)) for v in present):
         return "float"
-    return "bool" if BOOLS.issuperset(present) else "category"
+    return "bool" if WRITTEN_BOOLS.keys() >= set(present) else "category"
 
 
 def sorted_values(values: Iterable[str], type_: ColumnType) -> list[str]:
