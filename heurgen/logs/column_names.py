@@ -54,7 +54,7 @@ _FEATURE_EXACT = frozenset("e m n k b h d s bs hq hk hkv n_ctx size shape shapes
 _PROBLEM = re.compile(
     r"(in|out|input|output|fil|filter|pad|padding|stride|dil|dilation)_(c|d|h|w|n|x|y|z)|groups?|group_count|direction|layout|"
     r"bias|spatial_dims|problem_size.*|arg[0-9]+_.*|block_shape|per_channel_quant|dstate|cu_num|sq|topk|act_type|q_type|"
-    r"n[xyzijk]|size_?[a-z]|ld[a-e]|(x|y|z|in|out|input|output|image|img|vector|array|data|matrix|problem|total|hidden|inter(mediate)?|"
+    r"n[xyzijk]|n(h|kv)|[iok][hw]|[io]c|c_?(in|out)|hw|size_?[a-z]|ld[a-e]|(x|y|z|in|out|input|output|image|img|vector|array|data|matrix|problem|total|hidden|inter(mediate)?|"
     r"embed(ding)?|vocab|kernel|filter|state|feature)_?(size|dim|len|length|width|height|elements)|precision|"
     r"(q|k|v|kv|qo|query|key|value|ctx|context|prompt|decode|prefill|cache|sequence)_?(len|lens|length|size|dim)|"
     r"(a|b|c|q|k|v|x|y|kv|in|out|input|output|weight|acc(umulator)?|data)_?(d?type|layout|order|format)|trans(pose)?_?[abc]|"

@@ -38,6 +38,12 @@ def test_launch_knobs(name: str) -> None:
         "SizeI",
         "size_k",
         "LDA",
+        "HW",
+        "OH",
+        "KW",
+        "IC",
+        "CIN",
+        "NKV",
     ],
 )
 def test_features(name: str) -> None:
