@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["feature", "parameter", "none"]
 # A float column of a log with fewer distinct values than this may be an input; results hardly ever repeat.
 _FEW = 16
+# "2026-11-30", "2026-11-30T10:00:00Z", "2026/11/30 10:00".
+_DATE = re.compile(r"[0-9]{4}([-/.])[0-9]{2}\1[0-9]{2}([T ][0-9]{2}:.*)?")
 # A category with more values than this is an id or free text.
 _MAX_CATEGORIES = 100
 
@@ -112,6 +114,8 @@ def _by_name(table: Cells, column: str) -> Guess | None:
         return Guess("none", f"left out: {printable(number)} is the same as a number")
     if values == [""]:
         return Guess("none", "left out: always blank")
+    if all(_DATE.fullmatch(v) for v in values if v):
+        return Guess("none", "guess: when something was done, not known at launch; confirm")
     if column_names.is_default(column, values):
         return Guess("none", "guess: today's defaults, which `heurgen audit` compares with; confirm")
     own, column = column, plain(column)

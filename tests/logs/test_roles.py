@@ -29,6 +29,12 @@ def test_the_column_of_todays_defaults_is_no_parameter() -> None:
     assert roles(rows.format("4", "8", "4", "8"))["default"] == "parameter"
 
 
+@pytest.mark.parametrize("date", ["2026-11-{:02d}", "2026-11-{:02d}T10:00:00Z", "2026/11/{:02d} 10:00"])
+def test_when_a_row_was_measured_is_no_knob(date: str) -> None:
+    rows = [f"{m},{b},{date.format(1 + (m + b) % 3)},{m + b}\n" for m in (1, 2, 3) for b in (16, 32)]
+    assert roles("M,BLOCK_M,measured,time_ms\n" + "".join(rows))["measured"] == "none"
+
+
 def test_what_varies_inside_a_scenario_is_a_parameter() -> None:
     found = roles("scenario,alpha,beta,gamma,time_ms\ns,1,1,0.1,1\ns,1,2,0.2,2\nt,3,1,0.3,1\nt,3,2,0.4,2\n")
     assert found == {"alpha": "feature", "beta": "parameter", "gamma": "none"}
