@@ -46,6 +46,14 @@ def read_defaults(
     """
     if named is not None and "=" in named:
         return _of_config(named, spec, tables)
+    if spec.log.wide:  # a row is a launch, with a cell a config
+        if named is None:
+            return None
+        raise LogError(
+            "a table with a column a config has no column of defaults",
+            column=named,
+            hint="name a config: BLOCK_M=16,...",
+        )
     cells = read_cells(logs)
     name = DEFAULT if named is None else named
     used = {column.source for column in (*spec.features, *spec.parameters)}
@@ -82,8 +90,11 @@ def _of_rows(rows: Codes, log: TuningLog, spec: KernelSpec, tables: Sequence[Cos
     for row in rows.tolist():
         scenario, config = int(log.scenario[row]), int(log.config[row])
         if own.setdefault(scenario, config) != config:
+            path, line = log.cells.place(row)
             raise LogError(
-                f"scenario {quoted(log.scenario_id[scenario] or scenario)} has two different defaults",
+                "this scenario has two different defaults",
+                file=path,
+                row=line,
                 hint="the column of defaults is true for one config of a scenario",
             )
     marked = {_log_key(log, scenario): _log_config(log, spec, config) for scenario, config in own.items()}

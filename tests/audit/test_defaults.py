@@ -140,3 +140,34 @@ def test_bad_defaults_are_refused(tmp_path: Path, text: str, message: str) -> No
     with pytest.raises(HeurgenError) as error:
         read_defaults(text, [str(log)], read, kernel, cost_tables(read, kernel))
     assert str(error.value) == message
+
+
+def test_two_defaults_of_a_scenario_are_told_by_their_line(tmp_path: Path) -> None:
+    rows = [[*r, "true" if i in (0, 1) else "false"] for i, r in enumerate(logs.rows(24, ["nvidia"]))]
+    log, spec = tmp_path / "log.csv", tmp_path / "kernel.toml"
+    spec.write_text(logs.SPEC)
+    log.write_text(logs.text(rows, [*logs.HEADER, "default"]))
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    with pytest.raises(HeurgenError, match=r"log\.csv:3: this scenario has two different defaults"):
+        read_defaults("default", [str(log)], read, kernel, cost_tables(read, kernel))
+
+
+def test_a_table_with_a_column_a_config_has_no_column_of_defaults(tmp_path: Path) -> None:
+    """Its rows are launches: the third was taken for the log's third measurement, of the first launch."""
+    log, spec = tmp_path / "wide.csv", tmp_path / "wide.toml"
+    log.write_text("device,M,default,B=16,B=32\n" + "".join(f"H200,{m},false,1,2\n" for m in (1, 2)))
+    log.write_text(log.read_text() + "H200,3,true,1,2\n")
+    spec.write_text(
+        '[kernel]\nname = "k"\n[features]\nM = { type = "int" }\n[parameters]\nB = { type = "int" }\n'
+        '[log]\nvendor = { const = "nvidia" }\n[log.wide]\n"B=16" = { B = "16" }\n"B=32" = { B = "32" }\n'
+    )
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    tables = cost_tables(read, kernel)
+    assert read_defaults(None, [str(log)], read, kernel, tables) is None
+    with pytest.raises(HeurgenError, match="a table with a column a config has no column of defaults"):
+        read_defaults("default", [str(log)], read, kernel, tables)
+    named = read_defaults("B=32", [str(log)], read, kernel, tables)
+    assert named is not None
+    assert named.columns["nvidia"].tolist() == [1, 1, 1]
