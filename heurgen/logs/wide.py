@@ -13,7 +13,7 @@ from heurgen.logs import column_names
 from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type, described, safe_name
 from heurgen.logs.naming import names_for, plain, spellings, unit_in
-from heurgen.logs.numbers import numbers
+from heurgen.logs.numbers import ms_in, numbers
 from heurgen.logs.objective import names_unit, throughput_beside, unsaid
 from heurgen.logs.vendors import VendorGuess, guessed_vendor
 from heurgen.spec.draft_toml import Draft, Entry
@@ -67,6 +67,8 @@ def wide_draft(table: Cells, path: str, features: tuple[str, ...], vendor: str |
     )
     log, remarks = _vendor_and_device(guess, has_device="device" in place)
     read, remark = _cells(configs, left_out, throughput_beside(table, path))
+    if any(ms_in(text) is not None for c in configs for text in table.texts[c]):
+        read, remark = {}, ""  # the cells name their unit: they are times
     return Draft(
         name=name,
         features=tuple(_feature(table, c, names_of[c]) for c in inputs),
@@ -196,7 +198,7 @@ def _times(table: Cells, column: str) -> bool:
     Such times are fractions, and each is in one row: other numbers above 0 among zeros are of problems.
     """
     texts = [t for t in table.texts[column] if t]
-    found = numbers(texts)
+    found = _numbers(texts)
     good = [v for v in found if v is not None and v > 0]
     if not good or 2 * len(good) > len(found):
         return bool(good)
@@ -208,7 +210,12 @@ def _times(table: Cells, column: str) -> bool:
 
 def _words(texts: list[str]) -> list[str]:
     """What stands in a column of times that is no time: words, 0 and -1."""
-    return [t for t, n in zip(texts, numbers(texts), strict=True) if t and (n is None or n in (0.0, -1.0))]
+    return [t for t, n in zip(texts, _numbers(texts), strict=True) if t and (n is None or n in (0.0, -1.0))]
+
+
+def _numbers(texts: list[str]) -> list[float | None]:
+    """Each text as a number, with its unit or without ("12.3 us"); None where it is none."""
+    return [ms_in(t) if n is None else n for t, n in zip(texts, numbers(texts), strict=True)]
 
 
 def _columns(configs: list[str], parameter: str) -> tuple[WideColumn, ...]:

@@ -262,3 +262,13 @@ def test_whole_numbers_beside_times_are_of_the_problem(tmp_path: Path) -> None:
     assert [f.name for f in spec.features] == ["tp", "G", "M"]
     assert [column for column, _ in spec.log.wide] == ["hip_us", "triton_us"]
     assert spec.log.unit == "us"
+
+
+def test_cells_name_their_unit(tmp_path: Path) -> None:
+    """ "12.5 us" was a word: such a table had no config, and a few such cells among numbers were failures."""
+    text = "gpu,M,BLOCK=16,BLOCK=32\nNVIDIA H200,1,12.5 us,1.5 ms\nNVIDIA H200,64,OOM,0.25 ms\n"
+    path, draft, spec = drafted(tmp_path, text)
+    assert "objective" not in draft
+    assert spec.log.failures == ("OOM",)
+    log = read_logs([path], spec)
+    assert (log.time[[0, 1, 3]].tolist(), log.n_failures) == ([0.0125, 1.5, 0.25], 1)
