@@ -92,7 +92,11 @@ def _roles(
     results = (c for c in named if _is_result(c))
     left_out = {c: "guess: a result, and of no config; confirm" for c in results if c not in features}
     candidates = [c for c in rest if c not in features and c not in left_out]
-    configs = [c for c in candidates if (features or not _is_input(table, c)) and _times(table, c)]
+    configs = [
+        c
+        for c in candidates
+        if (features or not _is_input(table, c)) and (_times(table, c) or _failed(table, c))
+    ]
     configs = configs if features else _without_sizes(table, configs)
     left_out |= (other := _of_another_kind(configs))
     configs = [c for c in configs if c not in other]
@@ -101,6 +105,10 @@ def _roles(
         for c in rest
         if c not in configs and c not in left_out and "" not in table.texts[c] and printable(c) == c
     ]
+    if not features:  # "run", "best"
+        told = [c for c in inputs if column_names.is_result(plain(c))]
+        inputs = [c for c in inputs if c not in told]
+        left_out |= dict.fromkeys(told, "guess: a result, not known at launch; confirm")
     nothing = (c for c in rest if c not in (*configs, *inputs, *left_out))
     why = left_out | dict.fromkeys(nothing, "no number and no feature")
     return configs, inputs, {c: why[c] for c in rest if c in why}
@@ -186,9 +194,8 @@ def _is_input(table: Cells, column: str) -> bool:
     if names_config(column):
         return False
     name = plain(column)
-    label = (
-        column_names.is_label(name) and column_type(table.texts[column]) != "float" and not unit_in(column)
-    )
+    named = column_type(table.texts[column]) != "float" or name.lower().endswith("version")
+    label = column_names.is_label(name) and named and not unit_in(column)
     return column_names.is_feature(name) or label
 
 
@@ -206,6 +213,12 @@ def _times(table: Cells, column: str) -> bool:
     at = [i for i, t in enumerate(table.texts[column]) if t not in failed]
     n = sum(int((table.codes[column] == i).sum()) for i in at)
     return n == len(at) == len(good) and not all(map(float.is_integer, good))
+
+
+def _failed(table: Cells, column: str) -> bool:
+    """Whether a config failed in every row where it was tried."""
+    words = [t.strip().lower() for t in table.texts[column] if t]
+    return names_config(column) and any(words) and all(map(column_names.is_failure, words))
 
 
 def _words(texts: list[str]) -> list[str]:

@@ -272,3 +272,15 @@ def test_cells_name_their_unit(tmp_path: Path) -> None:
     assert spec.log.failures == ("OOM",)
     log = read_logs([path], spec)
     assert (log.time[[0, 1, 3]].tolist(), log.n_failures) == ([0.0125, 1.5, 0.25], 1)
+
+
+def test_beside_configs_by_name_there_are_repeats_versions_and_configs_that_fail(tmp_path: Path) -> None:
+    """A number of the run made each repeat a launch, a version was a config, and one that always fails a feature."""
+    text = "gpu,M,torch version,run,B=16 w=2,B=32 w=2,B=64 w=2\n"
+    rows = [f"NVIDIA H200,{m},2.11,{run},{m}.5,{m + run}.25,OOM\n" for m in (1, 8) for run in (0, 1)]
+    path, draft, spec = drafted(tmp_path, text + "".join(rows))
+    assert [f.name for f in spec.features] == ["M", "torch_version"]
+    assert [p.name for p in spec.parameters] == ["B", "w"]
+    assert "#   run: guess: a result, not known at launch; confirm" in draft
+    log = read_logs([path], spec)
+    assert (log.n_measurements, log.n_failures, len(log.scenario_row)) == (12, 4, 2)
