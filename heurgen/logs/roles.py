@@ -232,7 +232,7 @@ def _by_groups(
         if _varies(table, column, inputs + others):
             found[column] = Guess("none", "guess: a float that varies like a result; confirm")
     left = [c for c in undecided if c not in found]
-    outer = _outer(table, left, parameters)
+    outer = _outer(table, left, parameters, inputs)
     for column in left:
         if column in outer:
             why = "guess: an outer loop of the sweep; confirm"
@@ -269,13 +269,17 @@ _OFTENER = 1.5
 _LARGE = 16384
 
 
-def _outer(table: Cells, columns: list[str], parameters: list[str]) -> set[str]:
-    """Columns that are problems by the order of rows and columns, or by their size."""
+def _outer(table: Cells, columns: list[str], parameters: list[str], inputs: list[str]) -> set[str]:
+    """Columns that are problems by the order of rows and columns, or by their size.
+
+    A parameter of one value, or of one on each device, is of no loop.
+    """
     import numpy as np
 
     place = {name: i for i, name in enumerate(table.texts)}
     changes = {c: int((np.diff(table.codes[c]) != 0).sum()) for c in (*columns, *parameters)}
-    slowest = min((changes[p] for p in parameters), default=0)
+    loops = [p for p in parameters if _varies(table, p, inputs)] or parameters
+    slowest = min((changes[p] for p in loops), default=0)
     first = min((place[p] for p in parameters), default=-1)
     large = {
         c

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -227,6 +228,18 @@ def test_ids_and_results_are_told_by_how_often_they_differ() -> None:
     assert found["ticket"] == "guess: different in every row: an id; confirm"
     text = "M,batch,score,time_ms\n" + "\n".join(f"{m % 3},{m % 2},{m}.5,1" for m in range(18))
     assert why(text)["score"] == "guess: a float that varies like a result; confirm"
+
+
+@pytest.mark.parametrize("fixed", ["3", "{device}"])
+def test_a_parameter_of_one_value_hides_no_outer_loop(fixed: str) -> None:
+    """It changes seldom, too: beside num_stages = 3 throughout a feature without a known name was a knob."""
+    rows = [
+        f"{device},{m},{mode},{b},{w},{fixed.format(device=device)},{i}.5\n"
+        for i, (device, m, mode, b, w) in enumerate(itertools.product("ab", (1, 8), "pq", (16, 32), (4, 8)))
+    ]
+    text = "device,M,gqa,BLOCK_M,num_warps,num_stages,time_ms\n" + "".join(rows)
+    assert roles(text)["gqa"] == "feature"
+    assert why(text)["gqa"] == "guess: an outer loop of the sweep; confirm"
 
 
 def test_what_the_parameters_determine_and_the_features_do_not_is_of_a_config() -> None:
