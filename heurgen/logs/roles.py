@@ -46,8 +46,7 @@ def guesses_of(table: Cells, log: LogColumns) -> dict[str, Guess]:
     undecided = [c for c, g in guesses.items() if g is None]
     decided = {c: g for c, g in guesses.items() if g is not None}
     if any(table.texts.get(log.scenario, ())):  # one that is blank throughout names none
-        keys = [n for n in (log.vendor, log.device, log.scenario) if n in table.texts]
-        group = _groups([table.codes[k] for k in keys])
+        group = _scenarios(table, log)
         for column in (c for c in guesses if c not in decided or decided[c].role == "feature"):
             decided[column] = _by_scenario(table, column, group, decided.get(column))
     else:
@@ -198,6 +197,18 @@ def _feature_guess(values: list[str], why: str) -> Guess:
     if "" in values:
         return Guess("none", "left out: it has blank cells, which a feature cannot have")
     return Guess("feature", why)
+
+
+def _scenarios(table: Cells, log: LogColumns) -> NDArray[np.int64]:
+    """Rows of one scenario share a number; one of a file without scenario ids is alone, and says nothing."""
+    import numpy as np
+
+    keys = [n for n in (log.vendor, log.device, log.scenario) if n in table.texts]
+    group = _groups([table.codes[k] for k in keys])
+    named = [i for i, text in enumerate(table.texts[log.scenario]) if text]
+    alone = ~np.isin(table.codes[log.scenario], named)
+    group[alone] = group.max() + 1 + np.arange(int(alone.sum()))
+    return group
 
 
 def _by_scenario(table: Cells, column: str, group: NDArray[np.int64], named: Guess | None) -> Guess:

@@ -41,6 +41,17 @@ def test_what_varies_inside_a_scenario_is_a_parameter() -> None:
     assert found == {"alpha": "feature", "beta": "parameter", "gamma": "none"}
 
 
+def test_a_file_without_scenario_ids_beside_one_with_them() -> None:
+    """Its rows were one scenario in which everything varies: no column was a feature, where training reads both."""
+    rows = "1,1,16\n2,1,32\n1,8,16\n2,8,32\n"
+    marked = "1,1,16,s\n2,1,32,s\n1,8,16,t\n2,8,32,t\n"
+    cells = parse_cells([("a", "time_ms,M,alpha\n" + rows), ("b", "time_ms,M,alpha,scenario\n" + marked)])
+    assert {n: g.role for n, g in guesses_of(cells, LogColumns()).items()} == {
+        "M": "feature",
+        "alpha": "parameter",
+    }
+
+
 @pytest.mark.parametrize(
     ("column", "role"), [("a b", "feature"), ("a\x1bb", "none"), ("alpha", "feature"), ("note", "none")]
 )
