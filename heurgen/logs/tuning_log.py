@@ -118,7 +118,11 @@ def read_logs(sources: Source | Sequence[Source], spec: KernelSpec | None = None
     Raises:
         LogError: a file cannot be read or is no CSV; a column is missing; a cell does not fit the spec (the
             first such line is named); a scenario's features vary; no scenario has a successful measurement.
+        UsageError: the spec is none.
     """
+    if spec is not None and not isinstance(spec, KernelSpec):
+        said = f"the spec is a {type(spec).__name__}, expected what read_spec gives"
+        raise UsageError(said, hint="read_spec takes a file")
     cells = read_cells(listed(sources))
     if spec is not None:
         return _typed(cells, spec)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heurgen.base.errors import LogError
+from heurgen.base.errors import LogError, UsageError
 from heurgen.logs.outcomes import BLANK_TIME
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import Column, KernelSpec, LogColumns
@@ -280,3 +280,11 @@ def test_a_file_may_lack_a_parameter_that_its_vendor_does_not_have(tmp_path: Pat
     amd = write(tmp_path, row(vendor="amd", device="MI300X", wpe="2"), name="amd.csv")
     nvidia = write(tmp_path, without("wpe"), name="nvidia.csv")
     assert read_logs([amd, nvidia], SPEC).parameters[1].codes.tolist() == [1, 0]
+
+
+def test_a_path_is_no_spec(tmp_path: Path) -> None:
+    """It was an AttributeError: 'str' object has no attribute 'features'."""
+    path = write(tmp_path, GOOD)
+    with pytest.raises(UsageError) as caught:
+        read_logs(path, "kernel.toml")  # type: ignore[arg-type]
+    assert str(caught.value) == "the spec is a str, expected what read_spec gives (read_spec takes a file)"
