@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +44,11 @@ class FitOptions:
             )
         if self.prefer not in ("accuracy", "small"):
             raise UsageError(f"unknown preference {quoted(self.prefer)}", hint="accuracy or small")
+        for name in ("max_depth", "max_leaves", "max_configs", "shortlist", "tail"):
+            value = getattr(self, name)
+            if type(value) is not bool and isinstance(value, numbers.Real):  # numpy's, too
+                own = value.__index__() if isinstance(value, numbers.Integral) else float(value)
+                object.__setattr__(self, name, own)
         for name in ("max_depth", "max_leaves", "max_configs"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):

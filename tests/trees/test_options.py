@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from heurgen.base.errors import UsageError
@@ -44,3 +45,12 @@ def test_the_ends_of_every_range_are_inside() -> None:
     for strategy in STRATEGIES:
         FitOptions(strategy, max_depth=1, max_leaves=1, max_configs=1, shortlist=0, tail=0)
     FitOptions(prefer="small", shortlist=64, tail=100.0)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """ "max_leaves must be a whole number of at least 1, found '4'" was said of the 4 in np.arange(2, 8)."""
+    given = FitOptions(max_leaves=np.int64(4), shortlist=np.int32(3), tail=np.float32(0.5))  # type: ignore[arg-type]
+    assert given == FitOptions(max_leaves=4, shortlist=3, tail=0.5)
+    assert [type(n) for n in (given.max_leaves, given.shortlist, given.tail)] == [int, int, float]
+    with pytest.raises(UsageError, match=r"found '2\.0'"):
+        FitOptions(max_depth=np.float64(2))  # type: ignore[arg-type]
