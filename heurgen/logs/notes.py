@@ -132,9 +132,10 @@ def _several_winners(time: Times, scenario: Codes, config: Codes) -> list[str]:
     _, counts = np.unique(winners, return_counts=True)
     if not (several := int((counts > 1).sum())):
         return []
+    which = "the fastest counts" if (time[ran] < UNTIMED).any() else "without times each counts as one"
     return [
         f"{several} of {counted(len(counts), 'scenario')} have several configs, though winners_only says that every "
-        "row is the winner: the fastest counts (a scenario column parts tunings; a log of all configs goes without)"
+        f"row is the winner: {which} (a scenario column parts tunings; a log of all configs goes without)"
     ]
 
 

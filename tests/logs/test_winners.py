@@ -76,6 +76,15 @@ def test_of_several_winners_of_a_situation_the_fastest_counts(tmp_path: Path) ->
     assert tree.choice["held_out"]["agreement"] > 0.9
     (note,) = log.notes
     assert note.startswith("24 of 24 scenarios have several configs, though winners_only says")
+    assert "row is the winner: the fastest counts (" in note
+
+
+def test_without_times_none_of_several_winners_is_the_fastest(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("vendor,device,m,n,BM\nnvidia,H200,1,1,16\nnvidia,H200,1,1,32\n")
+    log = read_logs(tmp_path / "log.csv", parse_spec(SPEC))
+    (table,) = cost_tables(log, log.spec)
+    assert table.times[0, 0] == table.times[0, 1]
+    assert "row is the winner: without times each counts as one (" in log.notes[0]
 
 
 def test_a_failure_beside_winners_stays_a_failure(tmp_path: Path) -> None:
