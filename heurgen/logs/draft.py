@@ -39,6 +39,8 @@ from heurgen.spec.draft_toml import Draft, Entry, to_toml
 from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec, vendor_problem
 from heurgen.spec.log_columns import LogColumns, is_throughput, unit_of
 
+# What stands for true and false, and is no bool of a log.
+_YES_AND_NO = ({"yes", "no"}, {"y", "n"}, {"on", "off"}, {"t", "f"})
 # "16x1024", "(16, 1024)": the sizes of a problem in one text.
 _SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
 # "gemm/M:16/N:4096", "M=16,N=4096": Google Benchmark's and torch.utils.benchmark's, with names.
@@ -373,6 +375,10 @@ def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> E
         why = "powers in a text: no tree goes beyond those it saw. Write 1024, not 2^10"
     if column.type == "category" and all(_THOUSANDS.fullmatch(v) for v in values):
         why = "numbers with commas in a text: no tree goes beyond those it saw. Write 1024, not 1,024"
+    if {v.lower() for v in values} in _YES_AND_NO:
+        why = (
+            f"{' and '.join(sorted(values))} in a text: True is none of them at launch. Write true and false"
+        )
     words = [v for v in values if number(v) is None]
     if column.type == "category" and words and _NUMBERS * len(words) < len(values):
         why = f"numbers beside {quoted(words[0])}: no tree goes beyond those it saw. Write a number in its place"

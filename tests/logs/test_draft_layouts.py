@@ -192,6 +192,17 @@ def test_numbers_beside_a_word_are_told(tmp_path: Path) -> None:
     assert "numbers beside" not in draft_spec(path)
 
 
+@pytest.mark.parametrize("texts", ["no yes", "No Yes", "off on", "F T"])
+def test_yes_and_no_are_told(tmp_path: Path, texts: str) -> None:
+    """A launcher passes True, an unknown category that gets the fallback."""
+    first, second = texts.split()  # sorted, whatever the order of rows
+    path = tmp_path / "log.csv"
+    rows = [f"H200,{m},{c},{b},1.5\n" for m in (1, 8) for c in (second, first) for b in (16, 32)]
+    path.write_text("gpu,M,is_causal,BLOCK_M,time_ms\n" + "".join(rows))
+    said = f"# {first} and {second} in a text: True is none of them at launch. Write true and false"
+    assert said in draft_spec(path)
+
+
 def test_numbers_with_commas_and_spaces_around_values_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [f'H200,"{m}",{b},{b}.5' for m in ("16", "1,024", "1,048,576") for b in (16, 32)]
