@@ -58,6 +58,7 @@ _PROBLEM = re.compile(
     r"embed(ding)?|vocab|kernel|filter|state|feature)_?(size|dim|len|length|width|height|elements)|precision|"
     r"(q|k|v|kv|qo|query|key|value|ctx|context|prompt|decode|prefill|cache|sequence)_?(len|lens|length|size|dim)|"
     r"(a|b|c|q|k|v|x|y|kv|in|out|input|output|weight|acc(umulator)?|data)_?(d?type|layout|order|format)|trans(pose)?_?[abc]|"
+    r"world_size|n(um)?_?(ranks|bytes|elems?|keys)|(message|msg|payload)_?(size|bytes|len)|quant(ization)?(_(type|scheme|method|mode))?|"
     r"[a-z]+_?(dim|dims|len)|reduction_.*|axis|sparsity|density|nnz|n_?(rows|cols|elements|heads|tokens|seqs|experts|groups)"
 )
 # Sizes of what a launch works with, which would read as sizes of a problem.

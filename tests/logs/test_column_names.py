@@ -44,6 +44,11 @@ def test_launch_knobs(name: str) -> None:
         "IC",
         "CIN",
         "NKV",
+        "world_size",
+        "nranks",
+        "message_bytes",
+        "num_keys",
+        "quant_type",
     ],
 )
 def test_features(name: str) -> None:
