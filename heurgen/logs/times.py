@@ -26,7 +26,7 @@ _OF_RUN = frozenset("runtime duration".split())
 # Ray Tune's times of a trial.
 _OF_TRIAL = frozenset("time_this_iter_s time_total_s time_since_restore".split())
 # Columns that hold the unit of the times beside them.
-_UNIT_COLUMNS = frozenset("time_unit unit units".split())
+_UNIT_COLUMN = "((time|latency|duration|runtime|metric|value|{})_)?units?"
 # What stands beside averages in seconds: torch.utils.benchmark's, pytest-benchmark's.
 _IN_SECONDS = ({"number_per_run"}, {"rounds", "ops"})
 
@@ -112,7 +112,8 @@ def unit_beside(table: Cells, time: str) -> tuple[str, Unit] | None:
     """
     if unit_of(time) is not None or any(ms_in(text) is not None for text in table.texts[time]):
         return None
-    for column in (c for c in table.texts if plain(c).lower() in _UNIT_COLUMNS):
+    named = re.compile(_UNIT_COLUMN.format(re.escape(plain(time).lower())))
+    for column in (c for c in table.texts if named.fullmatch(plain(c).lower())):
         texts = [text for text in table.texts[column] if text]
         units = {t: unit for t in texts if (unit := UNIT_WORDS.get(t.strip().lower())) is not None}
         if not units or len(units) < len(texts):

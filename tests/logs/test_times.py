@@ -52,12 +52,14 @@ def test_other_units_say_nothing_of_the_times(unit: str) -> None:
     assert drafted(GOOGLE, *google(unit)).log.unit is None
 
 
-def test_times_of_several_units_are_refused() -> None:
+@pytest.mark.parametrize("name", ["time_unit", "metric_unit", "real_time_units"])
+def test_times_of_several_units_are_refused(name: str) -> None:
     """Google Benchmark has a unit for every benchmark: such times were read as if of one."""
+    header = GOOGLE.replace("time_unit", name)
     with pytest.raises(
-        LogError, match=r"t.csv:5: column 'time_unit': found the unit 'ms', expected 'us' as above"
+        LogError, match=rf"t.csv:5: column '{name}': found the unit 'ms', expected 'us' as above"
     ):
-        drafted(GOOGLE, *google(_3="ms"))
+        drafted(header, *google(_3="ms"))
 
 
 @pytest.mark.parametrize("ends", [("mean", "median", "stddev", "cv"), ("mean", "stddev")])
