@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import PurePath
 
 import numpy as np
@@ -369,6 +370,8 @@ def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> E
     column = _with_limits(_described(names, values), values)
     if len(values) == 1:
         return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
+    if column.type == "float" and len({float(v) for v in values}) < len({Decimal(v) for v in values}):
+        why = "some of these numbers are one as floats, which hold whole ones to 2**53: their launches are one, too"
     if column.type == "category" and all(_SIZES.fullmatch(v) for v in values):
         why = "sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
     if column.type == "category" and all(POWER.fullmatch(v) for v in values):

@@ -192,6 +192,14 @@ def test_numbers_beside_a_word_are_told(tmp_path: Path) -> None:
     assert "numbers beside" not in draft_spec(path)
 
 
+def test_numbers_that_are_one_as_floats_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    for base, told in ((2**62, True), (2**52, False)):
+        rows = [f"H200,{base + m},0.{m}0,{b},1.5\n" for m in (1, 2, 3) for b in (16, 32)]
+        path.write_text("gpu,M,share,BLOCK_M,time_ms\n" + "".join(rows))
+        assert ("# some of these numbers are one as floats" in draft_spec(path)) == told
+
+
 @pytest.mark.parametrize("texts", ["no yes", "No Yes", "off on", "F T"])
 def test_yes_and_no_are_told(tmp_path: Path, texts: str) -> None:
     """A launcher passes True, an unknown category that gets the fallback."""
