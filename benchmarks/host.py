@@ -67,7 +67,7 @@ def parts(inputs: Any) -> dict[str, float]:
     config = segments.cut(wish, call) if wish.programs_per_sm else wish
     for _ in range(2):
         launch.launch(call, config)
-    chooser = select._choosers[id(None), False]
+    chooser = select._choosers[id(None), False, call.layout.device.model]
 
     def another() -> None:
         chooser.last = ((), None)

@@ -47,7 +47,7 @@ class FitOptions:
         for name in ("max_depth", "max_leaves", "max_configs", "shortlist", "tail"):
             value = getattr(self, name)
             if type(value) is not bool and isinstance(value, numbers.Real):  # numpy's, too
-                own = value.__index__() if isinstance(value, numbers.Integral) else float(value)
+                own = int(value) if isinstance(value, numbers.Integral) else float(value)
                 object.__setattr__(self, name, own)
         for name in ("max_depth", "max_leaves", "max_configs"):
             value = getattr(self, name)

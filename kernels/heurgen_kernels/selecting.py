@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from . import heuristics as heuristics_folder
+from .host.hardware import Device
 
 Selector = Callable[[tuple[Any, ...]], Any]
 
@@ -25,13 +26,20 @@ def by_name(select: Callable[..., Any], vendor: str, features: tuple[str, ...]) 
     return lambda values: select(vendor=vendor, **dict(zip(features, values, strict=True)))
 
 
-def bind_given(heuristics: Any, vendor: str, features: tuple[str, ...], default: Selector) -> Selector:
+def bind_given(
+    heuristics: Any,
+    vendor: str,
+    features: tuple[str, ...],
+    default: Selector,
+    device: Device | None = None,
+) -> Selector:
     """heuristics: a generated module (SELECTORS bound once), an object with `select`, a callable.
 
-    The default answers for a vendor that the module has no selector for.
+    The default answers for a vendor that the module has no selector for. device: whose own selector answers where a
+    module has one.
     """
     if getattr(heuristics, "SELECTORS", None) is not None:
-        generated_one = selector_for(heuristics, vendor)
+        generated_one = selector_for(heuristics, vendor, device)
         if generated_one is None:
             return default
         pick = picker(generated_one, features)
@@ -44,15 +52,21 @@ def bind_given(heuristics: Any, vendor: str, features: tuple[str, ...], default:
     return by_name(select, vendor, features)
 
 
-def selector_for(module: Any, vendor: str) -> Callable[..., Any] | None:
-    """A generated module's selector of a vendor, None where it has none. ValueError for what no such module has."""
+def selector_for(module: Any, vendor: str, device: Device | None = None) -> Callable[..., Any] | None:
+    """A generated module's selector of a device, else of its capability, else of the vendor, as `heurgen.runtime.bind`
+    finds it; None where it has none. ValueError for what no such module has.
+    """
     selectors = module.SELECTORS
     if not isinstance(selectors, Mapping):
         raise ValueError(f"SELECTORS is {selectors!r:.80}; expected functions of features, by vendor")
     select = selectors.get(vendor)
     if select is not None and not callable(select):
         raise ValueError(f"SELECTORS[{vendor!r}] is {select!r:.80}; expected a function of features")
-    return select
+    if select is None or device is None:
+        return select
+    alike = getattr(module, "_BY_CAPABILITY", {}).get((vendor, device.told), select)
+    own: Callable[..., Any] | None = getattr(module, "_BY_DEVICE", {}).get((vendor, device.model), alike)
+    return own
 
 
 def picker(

@@ -7,7 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 from heurgen_kernels import heuristics
-from heurgen_kernels.selecting import bind_given, generated, picker
+from heurgen_kernels.host.hardware import Device
+from heurgen_kernels.selecting import bind_given, generated, picker, selector_for
+
+from tests.golden import by_device
 
 FEATURES = ("rows", "width", "size")
 
@@ -84,3 +87,21 @@ def test_selectors_that_are_none_are_named(selectors, said):
     """Python's own error told of a list that has no key, and of a number that has no signature."""
     with pytest.raises(ValueError, match=said):
         bind_given(SimpleNamespace(SELECTORS=selectors), "nvidia", FEATURES, default)
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        (Device("nvidia", (9, 0), 132, model="NVIDIA H200"), by_device.select_nvidia_h200),
+        (Device("nvidia", (8, 0), 108, model="NVIDIA A100"), by_device.select_nvidia),
+        (None, by_device.select_nvidia),
+    ],
+)
+def test_a_device_that_a_module_knows_is_answered_for_by_its_own_selector(device, expected):
+    assert selector_for(by_device, "nvidia", device) is expected
+
+
+def test_others_of_its_capability_come_before_the_vendor():
+    module = SimpleNamespace(SELECTORS={"nvidia": min}, _BY_CAPABILITY={("nvidia", "9.0"): max})
+    assert selector_for(module, "nvidia", Device("nvidia", (9, 0), 114, model="NVIDIA H100 PCIe")) is max
+    assert selector_for(module, "nvidia", Device("nvidia", (8, 0), 108, model="NVIDIA A100")) is min

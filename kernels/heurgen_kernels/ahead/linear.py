@@ -140,7 +140,7 @@ def launches(
     M is all that changes from call to call: each is tried, which takes microseconds and is exact. Ranges would answer
     what no M gets, since ceilings and remainders of M follow from it and not from its ends.
     """
-    select = bind(heuristics, device.vendor, bool(layer.scaled))
+    select = bind(heuristics, device.vendor, bool(layer.scaled), device)
     # what a config is adapted to does not depend on M, but for what is copied
     call = product(layer, 1, device)
     over_copies, alignment = cache(partial(over, call)), aligned(addresses_of(call))

@@ -162,7 +162,7 @@ def calls_of(
     """Keywords of `paged_attention` for every kind of launch that calls of a layout within the limits can ask for."""
     seqs, tokens, longest = limits.max_num_seqs, limits.max_num_batched_tokens, limits.max_seqlen
     gpu = device_of(place)
-    select = bind(heuristics, gpu.vendor, (layout.cache_dtype or layout.dtype) in FP8)
+    select = bind(heuristics, gpu.vendor, (layout.cache_dtype or layout.dtype) in FP8, gpu)
     batch = {
         "num_seqs": (1, seqs), "total_query_tokens": (1, tokens), "max_seqlen_k": (1, longest),
         "total_seqlen_k": (1, seqs * longest), "avg_seqlen_q": (0, tokens),

@@ -24,6 +24,7 @@ class Device:
     processors  streaming multiprocessors or compute units
     arch        AMD's name of it, such as gfx942
     shared_memory  bytes that one program may use; 0 where torch does not say, and for a CPU
+    model       what torch calls it, such as NVIDIA H200, by which a selector may know it; "" for a CPU
     """
 
     vendor: str
@@ -31,6 +32,7 @@ class Device:
     processors: int
     arch: str = ""
     shared_memory: int = 0
+    model: str = ""
 
     @property
     def hopper(self) -> bool:
@@ -67,10 +69,17 @@ class Device:
         return FP8_NVIDIA if self.capability is None or self.capability >= (8, 9) else (torch.float8_e5m2,)
 
     @property
+    def told(self) -> str:
+        """Its capability as a generated module has it: "9.0", "gfx942"."""
+        if self.capability is not None:
+            return "{}.{}".format(*self.capability)
+        return self.arch.partition(":")[0]
+
+    @property
     def name(self) -> str:
         """What messages call it."""
         if self.capability is not None:
-            return "compute capability {}.{}".format(*self.capability)
+            return f"compute capability {self.told}"
         return self.arch or "no GPU"
 
 
@@ -92,7 +101,10 @@ def device_of(device: torch.device) -> Device:
         arch = properties.gcnArchName if VENDOR == "amd" else ""
         shared_memory = getattr(properties, "shared_memory_per_block_optin", 0)
         found = _devices.keep(
-            device, Device(VENDOR, capability, properties.multi_processor_count, arch, shared_memory)
+            device,
+            Device(
+                VENDOR, capability, properties.multi_processor_count, arch, shared_memory, properties.name
+            ),
         )
     return found
 

@@ -12,7 +12,7 @@ from ..device.static_grid import default_segments
 from ..heuristics import static_grid
 from ..selecting import Selector, bind_given, by_name, generated, picker
 from .call import NO_WINDOW, Call
-from .hardware import VENDOR
+from .hardware import VENDOR, Device
 
 FEATURES = (
     "num_seqs",
@@ -51,8 +51,8 @@ class Chooser:
     last: tuple[tuple[Any, ...], Config] = ((), Config())
 
 
-# By heuristics and whether pages are fp8: a process without such loads no selector for them.
-_choosers: Cache[tuple[int, bool], Chooser] = shared()
+# By heuristics, whether pages are fp8 (a process without such loads no selector for them), and the kind of GPU.
+_choosers: Cache[tuple[int, bool, str], Chooser] = shared()
 
 
 def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
@@ -62,10 +62,10 @@ def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
     vendor: whose selector is asked; that of another than this machine's is bound anew each time.
     """
     layout, max_q, max_k, total_k = call.layout, call.max_q, call.max_k, call.total_k
-    asker = (id(heuristics), layout.fp8)
+    asker = (id(heuristics), layout.fp8, layout.device.model)
     chooser = _choosers.get(asker)
     if chooser is None or vendor != VENDOR:
-        chooser = Chooser(heuristics, bind(heuristics, vendor, layout.fp8))
+        chooser = Chooser(heuristics, bind(heuristics, vendor, layout.fp8, layout.device))
         if vendor == VENDOR:
             _choosers.keep(asker, chooser)
     window, softcap = call.left + 1 if call.left >= 0 else NO_WINDOW, call.softcap > 0
@@ -86,14 +86,14 @@ def choose(call: Call, heuristics: Any, vendor: str = VENDOR) -> Config:
     return config
 
 
-def bind(heuristics: Any, vendor: str, fp8: bool = False) -> Selector:
+def bind(heuristics: Any, vendor: str, fp8: bool = False, device: Device | None = None) -> Selector:
     """The selector of heuristics (None: the shipped ones) for a vendor, as a callable of the values of FEATURES.
 
-    fp8: whether pages are.
+    fp8: whether pages are. device: see `bind_given`; the shipped ones have none of their own.
     """
     if heuristics is None:
         return bind_shipped(vendor, fp8)
-    return bind_given(heuristics, vendor, FEATURES, by_name(default_config, vendor, FEATURES))
+    return bind_given(heuristics, vendor, FEATURES, by_name(default_config, vendor, FEATURES), device)
 
 
 def shipped(vendor: str, fp8: bool = False) -> Any:

@@ -18,13 +18,16 @@ FIRST, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
 def gpus(monkeypatch):
     """Two GPUs, an H200 and an A100, and how often torch was asked; the first is the current one."""
     asked = []
-    has = {FIRST: ((9, 0), 132, 232448), SECOND: ((8, 0), 108, 166912)}
+    has = {
+        FIRST: ((9, 0), 132, 232448, "NVIDIA H200"),
+        SECOND: ((8, 0), 108, 166912, "NVIDIA A100"),
+    }
 
     def properties(place):
         asked.append(place)
-        _, processors, shared_memory = has[place]
+        _, processors, shared_memory, name = has[place]
         return SimpleNamespace(
-            multi_processor_count=processors, gcnArchName="gfx90a:sramecc+",
+            multi_processor_count=processors, gcnArchName="gfx90a:sramecc+", name=name,
             **({"shared_memory_per_block_optin": shared_memory} if hardware.VENDOR == "nvidia" else {}),
         )  # fmt: skip
 
@@ -38,14 +41,15 @@ def gpus(monkeypatch):
 
 def test_each_gpu_is_asked_for_once(gpus):
     for _ in range(2):
-        assert device_of(FIRST) == Device("nvidia", (9, 0), 132, "", 232448)
-        assert device_of(SECOND) == Device("nvidia", (8, 0), 108, "", 166912)
+        assert device_of(FIRST) == Device("nvidia", (9, 0), 132, "", 232448, "NVIDIA H200")
+        assert device_of(SECOND) == Device("nvidia", (8, 0), 108, "", 166912, "NVIDIA A100")
     assert gpus == [FIRST, SECOND]
 
 
 def test_amd_has_a_name_and_no_capability(gpus, monkeypatch):
     monkeypatch.setattr(hardware, "VENDOR", "amd")
-    assert device_of(FIRST) == Device("amd", None, 132, "gfx90a:sramecc+")
+    assert device_of(FIRST) == Device("amd", None, 132, "gfx90a:sramecc+", 0, "NVIDIA H200")
+    assert device_of(FIRST).told == "gfx90a"
     assert device_of(FIRST).fp8 == Device("amd", None, 104, "gfx90a").fp8
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -173,3 +174,15 @@ def test_heuristics_are_forgotten_before_they_are_too_many(monkeypatch):
         assert select.choose(given, made).programs_per_sm == count
         del made
         assert len(select._choosers) <= 3
+
+
+def test_two_kinds_of_gpu_are_answered_for_by_their_own_selectors():
+    call = checked(make_batch([(1, 40)] * 4))
+    small, large = Config("q_block", 16, 32), Config("q_block", 16, 64)
+    module = SimpleNamespace(
+        SELECTORS={"nvidia": lambda num_seqs: small},
+        _BY_DEVICE={("nvidia", "NVIDIA H200"): lambda num_seqs: large},
+    )
+    for model, expected in (("NVIDIA H200", large), ("NVIDIA A100", small), ("NVIDIA H200", large)):
+        call.layout = replace(call.layout, device=replace(call.layout.device, model=model))
+        assert select.choose(call, module) == expected
