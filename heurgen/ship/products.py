@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from heurgen.ir import Selector
 from heurgen.logs.costs import CostTable
-from heurgen.spec.kernel_spec import DerivedColumn, KernelSpec
+from heurgen.spec.kernel_spec import KernelSpec
 
 if TYPE_CHECKING:
     from heurgen.trees.products import Trial
@@ -21,27 +21,28 @@ def with_products(
 
     A vendor's table decides for those of its devices.
     """
-    from heurgen.trees.products import products, tried, with_columns
+    from heurgen.trees.products import sets, tried, with_columns
 
-    columns: dict[str, tuple[DerivedColumn, ...]] = {}
     trials: dict[str, Trial] = {}
     for table in tables:
-        found = products(table) if table.device_name is None and not spec.derived else ()
+        found = sets(table) if table.device_name is None and not spec.derived else ()
         if (trial := tried(table, found)) is not None:
             trials[table.vendor] = trial
-            if trial.pays:
-                columns[table.vendor] = found
-    derived = {column.name: column for found in columns.values() for column in found}
-    wide = tuple(with_columns(t, columns[t.vendor]) if t.vendor in columns else t for t in tables)
+    derived = {column.name: column for trial in trials.values() for column in trial.columns}
+    wide = tuple(with_columns(t, trials[t.vendor].columns) if t.vendor in trials else t for t in tables)
     return replace(spec, derived=(*spec.derived, *derived.values())), wide, trials
 
 
 def as_trained(tables: Sequence[CostTable], selectors: Sequence[Selector]) -> tuple[CostTable, ...]:
     """The tables with the products and ratios that `train` took by itself, as suggestions are beside these."""
-    from heurgen.trees.products import products, with_columns
+    from heurgen.trees.products import sets, with_columns
 
-    taken = {s.vendor for s in selectors if s.choice.get("products", {}).get("taken")}
-    columns = {t.vendor: products(t) for t in tables if t.vendor in taken and t.device_name is None}
+    taken = {s.vendor: told for s in selectors if (told := s.choice.get("products", {})).get("taken")}
+    columns = {
+        t.vendor: next((found for found in sets(t) if len(found) == taken[t.vendor].get("columns")), ())
+        for t in tables
+        if t.vendor in taken and t.device_name is None
+    }
     return tuple(with_columns(t, columns.get(t.vendor, ())) for t in tables)
 
 
@@ -51,7 +52,8 @@ def with_trial(selector: Selector, trials: Mapping[str, Trial]) -> Selector:
     if trial is None or selector.device is not None:
         return selector
     told = {
-        "taken": trial.pays,
+        "taken": bool(trial.columns),
+        "columns": len(trial.columns),
         "geomean_with": round(trial.with_them, 6),
         "geomean_without": round(trial.without, 6),
     }

@@ -1,13 +1,14 @@
 """Products and ratios of a log's sizes, tried where the spec names no derived features.
 
-A tree tests one feature at a time, and what decides about a launch is often a product of two: a matrix product of
-M x N x K has as many tiles as M times N says. They are taken where that is surely better held out.
+A tree tests one feature at a time, and what decides about a launch is often a product: a matrix product of M x N x K
+has as many tiles as M times N says, attention as many blocks as batch times heads times queries. They are taken where
+that is surely better held out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -18,11 +19,13 @@ from heurgen.logs.costs import CostTable
 from heurgen.logs.groups import FEW, strides
 from heurgen.spec.kernel_spec import DerivedColumn
 from heurgen.trees.learn import one_thread
-from heurgen.trees.problem import UNIT, Ints
+from heurgen.trees.problem import UNIT, Floats, Ints
 from heurgen.trees.suggest import evaluated, held_out, known, mean_of, paired_error, with_derived
 
 # Sizes of which every two are taken: six would have thirty columns, which took `train` six times as long.
 MOST_SIZES = 5
+# Numbers of so many values are sizes, too, where there is room: heads, batches.
+LEAST_VALUES = 3
 # Groups of scenarios from which on it is tried, and the same where every config ran in all scenarios or in none. Where
 # some do not run, a region by a product reaches where they fail: of 60 scenarios modelled attention by what fits shared
 # memory lost 0.08 by products, measured linear layers 0.06 (means of six). Where all run, docs/learning.md has gains.
@@ -33,32 +36,56 @@ SPLITS, MANY, MANY_SPLITS = range(1, 4), 5000, range(1, 2)
 GAIN = 0.002
 
 
-def products(table: CostTable) -> tuple[DerivedColumn, ...]:
-    """a * b and a / b of every two sizes: positive numbers of more than FEW values. None where the table has derived
-    features, where the log has winners only, or where MOST_SIZES are exceeded, strides not counted. Those that order
-    the scenarios as a feature does are left out, and those that a float64 or a name cannot hold.
+def sets(table: CostTable) -> tuple[tuple[DerivedColumn, ...], ...]:
+    """What to try, none of it empty: a * b and a / b of every two sizes; the same of more numbers, with a * b * c.
+
+    Sizes are positive numbers of more than FEW values; beside them come those of most values, LEAST_VALUES and more.
+    Nothing where the table has derived features, where the log has winners only, or where there are more sizes than
+    MOST_SIZES, strides not counted. Expressions that order the scenarios as a feature does are left out, and those that
+    a float64 or a name cannot hold.
     """
+    if any(c.derived for c in table.columns) or not table.costs_known:
+        return ()
     numbers = {c.name: table.X[:, i] for i, c in enumerate(table.columns) if c.type in ("int", "float")}
-    sizes = {name for name, x in numbers.items() if len(np.unique(x)) > FEW and x.min() > 0}
+    values = {name: len(np.unique(x)) for name, x in numbers.items() if x.min() > 0}
+    sizes = {name for name, count in values.items() if count > FEW}
     if len(sizes) > MOST_SIZES:
         sizes -= strides({name: x for name, x in numbers.items() if name in sizes})
-    named = any(c.derived for c in table.columns)
-    if named or not table.costs_known or not 2 <= len(sizes) <= MOST_SIZES:
+    room = MOST_SIZES - len(sizes)
+    if room < 0:
         return ()
+    few = [name for name, count in values.items() if LEAST_VALUES <= count <= FEW]
+    beside = sorted(few, key=lambda name: (-values[name], name))[:room]
+    found = _of(table, numbers, sizes, 2), _of(table, numbers, {*sizes, *beside}, 3)
+    return tuple(columns for i, columns in enumerate(found) if columns and columns not in found[:i])
+
+
+def _of(
+    table: CostTable, numbers: Collection[str], sizes: Collection[str], factors: int
+) -> tuple[DerivedColumn, ...]:
+    """Products of two to `factors` sizes, and ratios. Names are those of all numbers, the same for all vendors."""
     taken = {*(c.name for c in table.columns), *table.parameters}
     found = []
-    for a, b in combinations(sorted(numbers), 2):
-        for name, text in ((f"{a}_times_{b}", f"{a} * {b}"), (f"{a}_per_{b}", f"{a} / {b}")):
-            if name in taken or len(name) > MAX_NAME:
-                continue
-            taken.add(name)  # a * b_times_c and a_times_b * c share one: the first pair's, for all vendors
-            column = DerivedColumn(name, expr.parse(text))
-            if not {a, b} <= sizes:
-                continue
-            values = evaluated(table, column.expression)
-            if np.isfinite(values).all() and not known(table, values):
-                found.append(column)
+    for names, name, text in _expressions(sorted(numbers), factors):
+        if name in taken or len(name) > MAX_NAME:
+            continue
+        taken.add(name)  # a * b_times_c and a_times_b * c share one: the first has it
+        if not set(names) <= set(sizes):
+            continue
+        column = DerivedColumn(name, expr.parse(text))
+        values = evaluated(table, column.expression)
+        if np.isfinite(values).all() and not known(table, values):
+            found.append(column)
     return tuple(found)
+
+
+def _expressions(numbers: Sequence[str], factors: int) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """(the numbers, a name, the expression)."""
+    for a, b in combinations(numbers, 2):
+        yield (a, b), f"{a}_times_{b}", f"{a} * {b}"
+        yield (a, b), f"{a}_per_{b}", f"{a} / {b}"
+    for three in combinations(numbers, 3) if factors > 2 else ():
+        yield three, "_times_".join(three), " * ".join(three)
 
 
 def chosen(table: CostTable, rows: Ints) -> CostTable:
@@ -69,9 +96,8 @@ def chosen(table: CostTable, rows: Ints) -> CostTable:
         scenario=tuple(table.scenario[row] for row in rows.tolist()),
         device=tuple(table.device[row] for row in rows.tolist()),
     )  # fmt: skip
-    columns = products(part)
-    trial = tried(part, columns)
-    return with_columns(table, columns) if trial is not None and trial.pays else table
+    trial = tried(part, sets(part))
+    return table if trial is None else with_columns(table, trial.columns)
 
 
 def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTable:
@@ -82,13 +108,15 @@ def with_columns(table: CostTable, columns: Sequence[DerivedColumn]) -> CostTabl
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Held-out geometric mean slowdowns of trees without and with columns, and whether these are surely better: by a
-    standard error of the difference, and by GAIN.
+    """Held-out geometric mean slowdowns of trees without columns and with the best set of those that were tried.
+
+    columns  that set where it is surely better than what came before, by a standard error of the difference and by
+             GAIN, else none
     """
 
     without: float
     with_them: float
-    pays: bool
+    columns: tuple[DerivedColumn, ...]
 
 
 def _whole(table: CostTable) -> bool:
@@ -97,16 +125,21 @@ def _whole(table: CostTable) -> bool:
     return bool((ran.all(axis=0) | ~ran.any(axis=0)).all())
 
 
-def tried(table: CostTable, columns: Sequence[DerivedColumn]) -> Trial | None:
-    """None where there is nothing to try, or too few groups of scenarios."""
+def tried(table: CostTable, columns: Sequence[tuple[DerivedColumn, ...]]) -> Trial | None:
+    """Sets of columns, one after the other. None where there is nothing to try, or too few groups of scenarios."""
     least = LEAST_WHOLE if _whole(table) else LEAST_GROUPS
     if not columns or int(table.group.max()) + 1 < least:
         return None
     splits = SPLITS if table.n_scenarios <= MANY else MANY_SPLITS
     with one_thread():
-        found = tuple(held_out(t, splits) for t in (table, with_columns(table, columns)))
-    without, wide = (np.rint(cost * UNIT) / UNIT for cost in found)  # the same bits on every processor
-    gain = (without - wide).reshape(len(splits), -1).mean(axis=0)
-    mean = mean_of(gain)
-    pays = mean > max(paired_error(gain, mean), GAIN)
-    return Trial(math.exp(mean_of(without)), math.exp(mean_of(wide)), pays)
+        found = [held_out(t, splits) for t in (table, *(with_columns(table, each) for each in columns))]
+    without, *wide = (np.rint(cost * UNIT) / UNIT for cost in found)  # the same bits on every processor
+    best: Floats = without
+    taken: tuple[DerivedColumn, ...] = ()
+    for cost, each in zip(wide, columns, strict=True):
+        gain = (best - cost).reshape(len(splits), -1).mean(axis=0)
+        mean = mean_of(gain)
+        if mean > max(paired_error(gain, mean), GAIN):
+            best, taken = cost, each
+    shown = best if taken else min(wide, key=mean_of)
+    return Trial(math.exp(mean_of(without)), math.exp(mean_of(shown)), taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from heurgen.render.python import render_python
 from heurgen.ship.products import as_trained
 from heurgen.ship.remarks import products as said
 from heurgen.trees import FitOptions
-from tests.trees.test_products import tiles
+from tests.trees.test_products import blocks, tiles
 
 SPEC = """[kernel]
 name = "blocks"
@@ -56,6 +57,7 @@ def test_a_model_computes_those_that_it_tests(tmp_path: Path) -> None:
     module = trained(tmp_path)
     (selector,) = module.selectors
     assert selector.choice["products"]["taken"]
+    assert selector.choice["products"]["columns"] == 2
     assert selector.choice["products"]["geomean_with"] < selector.choice["products"]["geomean_without"]
     assert {d.name for d in module.derived} == {"m_times_n"}
     assert ir.tested(selector.tree) >= {"m_times_n"}
@@ -105,9 +107,15 @@ def test_what_train_took_is_not_suggested_again(tmp_path: Path) -> None:
     kernel = heurgen.read_spec(spec)
     read = heurgen.read_logs([log], kernel)
     tables = heurgen.cost_tables(read, kernel)
-    amd, nvidia = as_trained(tables, heurgen.train(read, kernel).selectors)
+    selectors = heurgen.train(read, kernel).selectors
+    amd, nvidia = as_trained(tables, selectors)
     assert amd is tables[0]
     assert [c.name for c in nvidia.columns] == ["m", "n", "m_times_n", "m_per_n"]
+    choice = {"products": {"taken": True, "columns": 7}}  # of three numbers, of which two have few values
+    (wide,) = as_trained(
+        [blocks(120)], [replace(s, choice=choice) for s in selectors if s.vendor == "nvidia"]
+    )
+    assert wide.columns[-1].name == "batch_times_heads_times_q"
     found = heurgen.suggest_derived(nvidia)
     # m * n and m / n are all products that there are
     assert found.ranked
