@@ -83,8 +83,8 @@ def test_more_than_some_sizes_have_too_many() -> None:
     rng = np.random.RandomState(0)
     for count in (5, 6):
         columns = [TableColumn(f"x{i}", "float") for i in range(count)]
-        table = made(columns, rng.uniform(1, 9, (40, count)), rng.uniform(1, 2, (40, 3)))
-        assert [len(columns) for columns in products.sets(table)] == ([20, 30] if count == 5 else [])
+        table = made(columns, rng.uniform(1, 9, (120, count)), rng.uniform(1, 2, (120, 3)))
+        assert [len(columns) for columns in products.sets(table)] == ([20] if count == 5 else [])
 
 
 def test_strides_are_no_sizes() -> None:
@@ -218,6 +218,14 @@ def test_numbers_of_few_values_are_sizes_where_there_is_room_and_three_are_multi
     two = [f"{a}_{how}_{b}" for a, b in combinations(("batch", "heads", "q"), 2) for how in ("times", "per")]
     assert [c.name for c in found] == [*two, "batch_times_heads_times_q"]
     assert expr.to_text(found[-1].expression) == "batch * heads * q"
+
+
+def test_few_scenarios_have_no_thirty_columns() -> None:
+    assert products.sets(blocks(90)) == ()
+    table = tiles(90)
+    beside = np.column_stack([table.X, np.arange(90) % 3 + 1])
+    three = made([M, N, TableColumn("k", "int")], beside, table.times)
+    assert [[c.name for c in columns] for columns in products.sets(three)] == [["m_times_n", "m_per_n"]]
 
 
 def test_the_numbers_of_most_values_come_first() -> None:
