@@ -85,11 +85,12 @@ def paged_attention(
                   cu_seqlens_q, a server's padding, are not written
     config        what to launch, as `config.Config` says: a named tuple, a mapping or an object of its parameters, in
                   any order; what it leaves out takes the defaults there
-    heuristics    a generated module, or a callable of `vendor` and the features of `select.FEATURES`, by name, that
-                  returns a config, the same for the same features; without it and `config` the shipped heuristics
-                  choose. Its `choose_segments`, where it has one, is what a static grid asks on the device: a
-                  @triton.jit function of `defaults.CHOICE`, or a number. In batches of more than two sequences times
-                  KV heads a processor what a function says may become up to five times as many
+    heuristics    a generated module, whose selector for this device answers, else for its capability, else its vendor;
+                  or a callable of `vendor` and the features of `select.FEATURES`, by name, that returns a config, the
+                  same for the same features; without it and `config` the shipped heuristics choose. Its
+                  `choose_segments`, where it has one, is what a static grid asks on the device: a @triton.jit function
+                  of `defaults.CHOICE`, or a number. In batches of more than two sequences times KV heads a processor
+                  what a function says may become up to five times as many
 
     For inference alone: ValueError before any launch for tensors that require a gradient where gradients are enabled,
     for shapes, dtypes, devices and declared lengths that do not fit together, and for configs, the heuristics' too,

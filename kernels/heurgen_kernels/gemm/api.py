@@ -42,9 +42,9 @@ def matmul(
                   may lie between its rows, at the same distance from row to row
     config        what to launch, as `gemm.config.Config` says: a named tuple, a mapping or an object of its
                   parameters; what it leaves out takes the defaults there
-    heuristics    a generated module, or a callable of `vendor` and the features of `gemm.select.FEATURES`, by name,
-                  that returns a config, the same for the same features; without it and `config` the shipped heuristics
-                  choose
+    heuristics    a generated module, whose selector for this device answers, else for its capability, else its vendor;
+                  or a callable of `vendor` and the features of `gemm.select.FEATURES`, by name, that returns a config,
+                  the same for the same features; without it and `config` the shipped heuristics choose
 
     An fp8 weight is its numbers times their scales. Scales of all and of rows multiply sums in float32. Those of blocks
     multiply the weight, and the product is rounded to x's type, as that of a dequantised weight: in float16 what lies
