@@ -21,6 +21,11 @@ BOOKKEEPING: Mapping[str, tuple[str, ...]] = {
         "gfx",
         "arch",
         "gpu_arch",
+        "gpu_type",
+        "gpu_sku",
+        "accelerator",
+        "sku",
+        "chip",
     ),
     "time": (
         *(

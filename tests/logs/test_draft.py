@@ -161,6 +161,19 @@ def test_a_log_without_vendor_and_device_is_told(tmp_path: Path) -> None:
     assert 'vendor = "vendor"  # guess: the log has no such column, and needs one; add it, or write ' in text
 
 
+@pytest.mark.parametrize("column", ["GPU Type", "chip", "SKU", "accelerator"])
+def test_a_device_by_other_names(tmp_path: Path, column: str) -> None:
+    rows = [
+        {column: device, "M": m, "BLOCK": block, "time_ms": m / block + len(device)}
+        for device in ("NVIDIA H100", "NVIDIA A100-SXM4")
+        for m in (16, 64)
+        for block in (16, 32)
+    ]
+    spec = parse_spec(draft_spec(write(tmp_path / "log.csv", rows)))
+    assert spec.log.device == column
+    assert [f.name for f in spec.features] == ["M"]
+
+
 def test_the_name_of_a_device_is_taken_before_its_number(tmp_path: Path) -> None:
     """KernelBench: `cuda:0` was the device of all machines."""
     rows = [
