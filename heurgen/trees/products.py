@@ -72,11 +72,13 @@ def _of(
 ) -> tuple[DerivedColumn, ...]:
     taken = {*(c.name for c in table.columns), *table.parameters}
     found = []
-    for names, name, text in _expressions(sorted(numbers)):
+    inside = {*sizes, *counts}
+    three = [names for names in combinations(sorted(inside), 3) if not set(counts).isdisjoint(names)]
+    for names, name, text in _expressions(sorted(numbers), three):
         if name in taken or len(name) > MAX_NAME:
             continue
         taken.add(name)  # a * b_times_c and a_times_b * c share one: the first has it, for all vendors
-        if not {*sizes, *counts}.issuperset(names) or (len(names) > 2 and not set(names) & set(counts)):
+        if not inside.issuperset(names):
             continue
         column = DerivedColumn(name, expr.parse(text))
         values = evaluated(table, column.expression)
@@ -85,13 +87,18 @@ def _of(
     return tuple(found)
 
 
-def _expressions(numbers: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """(the numbers, a name, the expression)."""
+def _expressions(
+    numbers: Sequence[str], three: Sequence[tuple[str, ...]]
+) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """(the numbers, a name, the expression) of every two numbers, and of these three; not of such as `times_a`, whose
+    products could share a name with another vendor's.
+    """
     for a, b in combinations(numbers, 2):
         yield (a, b), f"{a}_times_{b}", f"{a} * {b}"
         yield (a, b), f"{a}_per_{b}", f"{a} / {b}"
-    for three in combinations(numbers, 3):
-        yield three, "_times_".join(three), " * ".join(three)
+    for names in three:
+        if not any("times" in name for name in names):
+            yield names, "_times_".join(names), " * ".join(names)
 
 
 def chosen(table: CostTable, rows: Ints) -> CostTable:

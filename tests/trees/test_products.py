@@ -220,6 +220,15 @@ def test_numbers_of_few_values_are_sizes_where_there_is_room_and_three_are_multi
     assert expr.to_text(found[-1].expression) == "batch * heads * q"
 
 
+def test_three_of_one_name_are_not_multiplied() -> None:
+    """a_times_b * c * d and a * b_times_c * d: vendors have other sizes, and would have one name for both."""
+    rng = np.random.RandomState(0)
+    columns = [TableColumn(name, "int") for name in ("a", "a_times_b", "b_times_c", "c", "d")]
+    X = np.column_stack([rng.randint(1, 900, (120, 4)), rng.randint(1, 6, (120, 1))])
+    _, wide = products.sets(made(columns, X, rng.uniform(1, 2, (120, 3))))
+    assert [c.name for c in wide if expr.to_text(c.expression).count("*") == 2] == ["a_times_c_times_d"]
+
+
 def test_few_scenarios_have_no_thirty_columns() -> None:
     assert products.sets(blocks(90)) == ()
     table = tiles(90)
