@@ -165,7 +165,7 @@ def cost_tables(
 
     Raises:
         LogError: a derived feature is not finite.
-        UsageError: `group_by` is none of the three, or the log is none.
+        UsageError: `group_by` is none of the three, or the log is none; or it was read with another spec.
     """
     if not isinstance(log, TuningLog):
         raise UsageError(
@@ -174,6 +174,7 @@ def cost_tables(
         )
     if group_by not in ("auto", "vendor", "device"):
         raise UsageError(f"unknown group_by {quoted(group_by)}", hint="one of auto, vendor, device")
+    _check_read_with(log, spec)
     measured = _measured(log, spec)
     vendor_of, device_of = log.vendor.codes[log.scenario_row], log.device.codes[log.scenario_row]
     tables: list[CostTable] = []
@@ -190,6 +191,20 @@ def cost_tables(
                 for d in devices
             )
     return tuple(tables)
+
+
+def _check_read_with(log: TuningLog, spec: KernelSpec) -> None:
+    """UsageError for a spec of other columns than the log's: a log has them by their places, so that N would be M."""
+    for role, own, given in (
+        ("features", log.spec.features, spec.features),
+        ("parameters", log.spec.parameters, spec.parameters),
+    ):
+        read, asked = ([f"{c.name} ({c.type})" for c in columns] for columns in (own, given))
+        if read != asked:
+            raise UsageError(
+                f"the log was read with a spec of the {role} {', '.join(read)}, not {', '.join(asked)}",
+                hint="read_logs(..., spec) reads it with this one",
+            )
 
 
 # --- repeats ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -369,3 +369,22 @@ def test_a_table_of_pandas_is_read_first() -> None:
         cost_tables(frame, spec)
     said = "the log is a DataFrame, expected what read_logs gives (read_logs takes files and pandas tables)"
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("role", ["features", "parameters"])
+@pytest.mark.parametrize("told", ["n (int), m (int)", "m (int), n (float)", "m (int)"])
+def test_a_log_is_of_the_spec_that_it_was_read_with(role: str, told: str, tmp_path: Path) -> None:
+    """Columns are found by their places: with two of them swapped, n of the model would be m of the log."""
+    one, two = (Column("m", "int"), Column("n", "int")), (Column("B", "int"),)
+    spec = KernelSpec("k", one, two) if role == "features" else KernelSpec("k", two, one)
+    given = (column.rstrip(")").split(" (") for column in told.split(", "))
+    other = tuple(Column(name, cast(Any, kind)) for name, kind in given)
+    (tmp_path / "log.csv").write_text("vendor,device,m,n,B,time_ms,status\nnvidia,D,5,6,16,1,ok\n")
+    log = read_logs([tmp_path / "log.csv"], spec)
+    cost_tables(log, replace(spec, name="another", derived=(), group=()))
+    with pytest.raises(UsageError) as caught:
+        cost_tables(log, replace(spec, **{role: other}))
+    assert str(caught.value) == (
+        f"the log was read with a spec of the {role} m (int), n (int), not {told} "
+        "(read_logs(..., spec) reads it with this one)"
+    )
