@@ -119,7 +119,8 @@ def _with_units(texts: Sequence[str], times: NDArray[np.float64]) -> NDArray[np.
 
 def _said(cells: Cells, spec: KernelSpec, text: str, row: int) -> tuple[str, str]:
     has_status = spec.log.status in cells.codes and cells.codes[spec.log.status][row] != ABSENT
-    hint = "a failure has another status than ok" if has_status else "a failure has a blank time"
+    words = " or ".join(word or "a blank one" for word in spec.log.success)
+    hint = f"a failure has another status than {words}" if has_status else "a failure has a blank time"
     if text != text.strip():
         hint = "remove the spaces around the value"
     elif THOUSANDS.fullmatch(text) and number(text.replace(",", ".")) is None:

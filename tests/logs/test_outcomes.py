@@ -45,6 +45,18 @@ def test_failure_words(tmp_path: Path) -> None:
         assert words == ["ok", "oom", "NaN", "-1", BLANK_TIME, "inf", "ok"]
 
 
+@pytest.mark.parametrize(
+    ("success", "told"),
+    [('["PASS"]', "PASS"), ('["PASS", "passed"]', "PASS or passed"), ('["PASS", ""]', "PASS or a blank one")],
+)
+def test_what_is_no_time_is_told_beside_the_words_of_success(success: str, told: str, tmp_path: Path) -> None:
+    """It named `ok`, whatever the spec's words were."""
+    path = tmp_path / "log.csv"
+    path.write_text(csv_text(rows=[[*ROWS[0][:-2], "PASS", "-1"]]))
+    with pytest.raises(LogError, match=rf"\(a failure has another status than {told}[;)]"):
+        read_logs([path], spec(f"success = {success}"))
+
+
 def test_throughput_is_turned_round(tmp_path: Path) -> None:
     log = timed(tmp_path, "tflops", "100", "400", log='objective = "max"')
     assert log.time.tolist() == [0.01, 0.0025]
