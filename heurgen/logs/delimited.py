@@ -57,7 +57,7 @@ def read_csv(path: str, text: str, interners: Interners) -> Delimited:
     """
     if not text:
         raise LogError("the file is empty, expected a CSV header", file=path)
-    delimiter = _delimiter(text)
+    delimiter = delimiter_of(text)
     plain = None if delimiter.endswith(" ") else _read_plain(path, text, delimiter, interners)
     table = plain or _read_records(path, text, delimiter, interners)
     _refuse_second_header(path, table, interners)
@@ -142,7 +142,7 @@ def _records(text: str, delimiter: str) -> Reader:
     return csv.reader(lines, delimiter=delimiter[0], skipinitialspace=delimiter.endswith(" "), strict=True)
 
 
-def _delimiter(text: str) -> str:
+def delimiter_of(text: str) -> str:
     """What parts the header into most cells, and the first record into as many; a comma where others do as well."""
     head = text[: 2**20]
 

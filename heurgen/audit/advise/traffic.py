@@ -15,7 +15,7 @@ from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.ir import Value
 from heurgen.logs.cells import read_text
-from heurgen.logs.delimited import checked_header
+from heurgen.logs.delimited import checked_header, delimiter_of
 from heurgen.spec.kernel_spec import KernelSpec, cell_value, number
 
 
@@ -64,7 +64,10 @@ def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic
 
 def _records(path: str, spec: KernelSpec) -> list[tuple[int, dict[str, str]]]:
     """(line that it ends in, cells by name) of each row; no cells of one with another number of them."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    text = read_text(path)
+    delimiter = delimiter_of(text)  # a file of one's own may have semicolons or tabs, as a log may
+    spaced = delimiter.endswith(" ")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter[0], skipinitialspace=spaced)
     try:
         records = [(reader.line_num, row) for row in reader]
     except csv.Error as error:

@@ -107,6 +107,17 @@ def test_traffic_of_observe_is_read_back(tmp_path: Path) -> None:
     assert [(r["m"], c) for r, c in zip(found.rows, found.counts, strict=True)] == [(32, 2.0), (10**6, 3.0)]
 
 
+@pytest.mark.parametrize("between", [",", ";", "\t", ", "])
+def test_a_file_of_ones_own_is_read_as_a_log_is(between: str, tmp_path: Path) -> None:
+    """With semicolons, as spreadsheets write them, its header "lacked" the first feature."""
+    _, spec, _ = small(tmp_path)
+    path = tmp_path / "mine.csv"
+    lines = ["m,k,density,dtype,count", "5,2,0.5,float16,3", "torn,1", '7,2,0.5,"float16",1']
+    path.write_text("\n".join(lines).replace(",", between))
+    found = read_traffic([str(path)], read_spec(spec), "amd")
+    assert [(r["m"], c) for r, c in zip(found.rows, found.counts, strict=True)] == [(5, 3.0), (7, 1.0)]
+
+
 def test_traffic_errors(tmp_path: Path) -> None:
     _, spec, _ = small(tmp_path)
     bad = tmp_path / "bad.csv"
