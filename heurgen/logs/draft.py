@@ -58,6 +58,7 @@ _DEVICE_NUMBER = re.compile(r"(cuda|hip|xpu|gpu)(:[0-9]+)?")
 _MOST_WORDS = 32
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
 _CARD = "as the log's card says"
+_SAID = "as said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
         if names:
             left = (c for c, g in guesses.items() if g.role == role)
             others = dict.fromkeys(left, Guess("none", "not among those that were named"))
-            guesses |= others | {n: Guess(role, "as said") for n in names}  # type: ignore[arg-type]
+            guesses |= others | {n: Guess(role, _SAID) for n in names}  # type: ignore[arg-type]
     features = list(said.features) or [c for c, g in guesses.items() if g.role == "feature"]
     parameters = list(said.parameters) or [c for c, g in guesses.items() if g.role == "parameter"]
     if not parameters and (whole := whole_config(table, guesses, log)):
@@ -368,8 +369,11 @@ def _kernel(table: Cells, path: str) -> tuple[str, str]:
 def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> Entry:
     values = table.texts[names[0]]
     column = _with_limits(_described(names, values), values)
+    if len(values) == 1 and keep:
+        constant = f"constant here ({only(values)})"
+        return Entry(column, f"{_SAID}; {constant}" if why == _SAID else f"guess: {constant}; confirm")
     if len(values) == 1:
-        return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=keep)
+        return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=False)
     if column.type == "float" and len({float(v) for v in values}) < len({Decimal(v) for v in values}):
         why = "some of these numbers are one as floats, which hold whole ones to 2**53: their launches are one, too"
     if column.type == "category" and all(_SIZES.fullmatch(v) for v in values):

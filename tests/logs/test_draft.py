@@ -126,7 +126,16 @@ def test_constant_parameters_stay_and_constant_features_do_not(tmp_path: Path) -
 
 def test_a_log_of_one_scenario_keeps_its_features(tmp_path: Path) -> None:
     rows = [r for r in matmul() if (r["M"], r["N"], r["K"]) == (16, 128, 64)]
-    assert list(drafted(write(tmp_path / "a.csv", rows))["features"]) == ["M", "N", "K"]
+    path = write(tmp_path / "a.csv", rows)
+    assert list(drafted(path)["features"]) == ["M", "N", "K"]
+    assert 'M = { type = "int" }  # guess: constant here (16); confirm' in draft_spec(path)
+
+
+def test_a_constant_feature_that_was_named_stays_and_is_not_told_as_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", matmul(HEAD_SIZE=128))
+    text = draft_spec(path, Said(features=("M", "HEAD_SIZE")))
+    assert '\nHEAD_SIZE = { type = "int" }  # as said; constant here (128)\n' in text
+    assert "so left out" not in text
 
 
 def test_results_and_labels_are_left_out(tmp_path: Path) -> None:
