@@ -7,6 +7,7 @@ reads do not; the categories that a test does not name are the feature's others.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ from heurgen.render import allowed, checksum
 from heurgen.render.categories import is_lookup
 from heurgen.render.terms import FLOAT, TERM
 
+# What a module of another target imports, and no module of --target python.
+_OTHER_TARGET = re.compile(r"^(?:import|from) (triton|torch)\b", re.MULTILINE)
 _TYPES: dict[str, ir.ColumnType] = {"int": "int", "float": "float", "bool": "bool", "str": "category"}
 
 
@@ -25,7 +28,7 @@ def read_module(text: str) -> ir.HeuristicModule:
     """Read a module that `render_python` wrote. It chooses the same config as the original on every input.
 
     Raises:
-        ModelError: the text was edited, is no generated module, or a checksum is missing.
+        ModelError: the text was edited, is no generated module or one of another target, or a checksum is missing.
     """
     hint = "read_module reads a module's text, such as Path(...).read_text()"
     if not isinstance(text, str):
@@ -38,6 +41,11 @@ def read_module(text: str) -> ir.HeuristicModule:
     except ModelError:
         raise
     except (HeurgenError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        if other := _OTHER_TARGET.search(text):
+            raise ModelError(
+                f"the module imports {other[1]}, expected one that `heurgen emit` writes with --target python",
+                hint="of other targets only the model can be read, the JSON that they were made from",
+            ) from error
         raise ModelError(
             f"the text is no module that heurgen generated: {error}",
             hint="expected what `heurgen emit` writes",

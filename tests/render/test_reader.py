@@ -11,7 +11,9 @@ from heurgen import ir
 from heurgen.base.errors import ModelError
 from heurgen.render.python import render_python
 from heurgen.render.reader import read_module
-from tests.render.examples import by_device, listing2, spellings
+from heurgen.render.registry import emit
+from heurgen.render.target import Request
+from tests.render.examples import LEAF, by_device, listing2, spellings
 from tests.support.generated import UNSEALED, resealed
 
 TEXT = render_python(listing2())
@@ -122,6 +124,21 @@ def test_a_forged_module_is_not_executed(tmp_path: Path) -> None:
         read_module(text)
     assert caught.value.message.startswith("the text is no module that heurgen generated: line ")
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "imported"), [("triton", "triton"), ("triton-autotune", "triton"), ("inductor", "torch")]
+)
+def test_a_module_of_another_target_is_told_as_one(target: str, imported: str) -> None:
+    """It was told that heurgen did not generate it, which it did."""
+    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
+    selector = ir.Selector("nvidia", names, ((16, 32, 64),), LEAF(0))
+    features, parameters = (ir.Feature("M", "int"),), tuple(ir.Parameter(name, "int") for name in names)
+    text = emit(ir.HeuristicModule("mm", features, parameters, (selector,)), target, Request()).files[""]
+    with pytest.raises(ModelError) as caught:
+        read_module(text)
+    said = f"the module imports {imported}, expected one that `heurgen emit` writes with --target python"
+    assert caught.value.message == said
 
 
 def test_a_resealed_edit_is_read_as_it_stands() -> None:
