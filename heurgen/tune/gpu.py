@@ -15,7 +15,7 @@ from heurgen.logs.card import INTERPRETER
 from heurgen.tune.conditions import Reading, nvml_reader
 from heurgen.tune.graphs import GraphTimer
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
-from heurgen.tune.target import Target
+from heurgen.tune.target import Target, first_line
 
 # Read before every timed launch: 18 times the L2 of an H200, and 0.25 ms during which the host runs ahead. Zeros
 # written there would stay in the cache as lines to write back, at the cost of what is timed.
@@ -62,13 +62,13 @@ class TorchSession:
         self._flushes.clear()
         if self._graphs is not None:
             self._graphs.clear()
-        self._inputs = self._tunable.inputs(scenario, "cuda")
+        self._inputs = inputs_of(self._tunable, scenario, "cuda")
         self._torch.cuda.synchronize()
 
     def check(self, config: Settings) -> str | None:
         """None where the launch gives the reference's answer, or what is wrong."""
         if self._expected is None:
-            self._expected = self._tunable.reference(self._inputs)
+            self._expected = reference_of(self._tunable, self._inputs)
         _reset(self._tunable, self._inputs)
         output = self._tunable.launch(self._inputs, config)
         self._torch.cuda.synchronize()
@@ -162,11 +162,11 @@ class InterpreterSession:
 
     def open(self, scenario: Scenario) -> None:
         self._expected = None
-        self._inputs = self._tunable.inputs(scenario, "cpu")
+        self._inputs = inputs_of(self._tunable, scenario, "cpu")
 
     def check(self, config: Settings) -> str | None:
         if self._expected is None:
-            self._expected = self._tunable.reference(self._inputs)
+            self._expected = reference_of(self._tunable, self._inputs)
         _reset(self._tunable, self._inputs)
         return difference(self._tunable, self._tunable.launch(self._inputs, config), self._expected)
 
@@ -182,6 +182,24 @@ class InterpreterSession:
         return False
 
 
+def inputs_of(tunable: Any, scenario: Scenario, device: str) -> Any:
+    """The tunable's inputs. An error says that it is theirs, but for one of memory: then the scenario does not fit."""
+    try:
+        return tunable.inputs(scenario, device)
+    except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError":
+            raise
+        raise RuntimeError(f"the tunable's inputs raised {first_line(error)}") from error
+
+
+def reference_of(tunable: Any, inputs: Any) -> Any:
+    """The tunable's reference. Its error says so, of memory too: it is none of the config's, which may well fit."""
+    try:
+        return tunable.reference(inputs)
+    except Exception as error:
+        raise RuntimeError(f"the tunable's reference raised {first_line(error)}") from error
+
+
 def difference(tunable: Any, output: Any, expected: Any) -> str | None:
     """What is wrong with an output: None, or a text. NaN and a wrong shape are wrong."""
     check = getattr(tunable, "check", None)
@@ -189,6 +207,9 @@ def difference(tunable: Any, output: Any, expected: Any) -> str | None:
         reason = check(output, expected)
         return None if reason is None else str(reason)
     if isinstance(output, list | tuple):
+        if not isinstance(expected, list | tuple) or len(output) != len(expected):
+            found = len(expected) if isinstance(expected, list | tuple) else type(expected).__name__
+            return f"launch returned {len(output)} outputs, reference {found}"
         pairs = zip(output, expected, strict=True)
         return next((d for d in (difference(tunable, o, e) for o, e in pairs) if d is not None), None)
     for function, value in (("launch", output), ("reference", expected)):

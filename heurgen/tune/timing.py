@@ -18,7 +18,7 @@ class Failure:
     """Why a config has no time in a scenario.
 
     status   unfit (dropped before launch), compile_error, wrong (not the reference's answer), error (the
-             launch raised), crash (the process died), timeout
+             launch raised, or inputs or reference, as the reason says), crash (the process died), timeout
     """
 
     status: str

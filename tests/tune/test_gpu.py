@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from heurgen.base.errors import UsageError
 from heurgen.tune import gpu
-from heurgen.tune.gpu import TorchSession, compiling_only, difference, tool_versions
+from heurgen.tune.gpu import (
+    InterpreterSession,
+    TorchSession,
+    compiling_only,
+    difference,
+    inputs_of,
+    reference_of,
+    tool_versions,
+)
 from heurgen.tune.protocol import Scenario
 from heurgen.tune.target import Target, load_target
 
@@ -53,6 +61,46 @@ def test_how_far_an_answer_may_be_off(dtype: str, error: float, wrong: str | Non
     assert (
         difference(object(), Tensor([3 * (1 + error), 4 * (1 + error)], dtype), Tensor([3.0, 4.0])) == wrong
     )
+
+
+class OutOfMemoryError(Exception):
+    """Called as torch's is."""
+
+
+def test_an_error_of_inputs_or_reference_is_none_of_the_config_s() -> None:
+    """It was told as if the launch had raised it, and a reference without memory as a config that does not fit."""
+
+    def fails(error: Exception) -> Any:
+        raise error
+
+    tunable = types.SimpleNamespace(inputs=lambda scenario, device: fails(device), reference=fails)
+    for error in (ZeroDivisionError("by zero"), OutOfMemoryError("no memory")):
+        with pytest.raises(RuntimeError) as caught:
+            reference_of(tunable, error)
+        assert str(caught.value) == f"the tunable's reference raised {type(error).__name__}: {error}"
+    device: Any = ZeroDivisionError("by zero")
+    with pytest.raises(RuntimeError, match=r"^the tunable's inputs raised ZeroDivisionError: by zero$"):
+        inputs_of(tunable, SCENARIO, device)
+    with pytest.raises(OutOfMemoryError):
+        inputs_of(tunable, SCENARIO, device=OutOfMemoryError())  # type: ignore[arg-type]
+
+
+def test_the_interpreter_s_session_says_what_raised() -> None:
+    tunable = types.SimpleNamespace(inputs=lambda *_: 1 / 0, reference=lambda _: 1 / 0)
+    interpreted = object.__new__(InterpreterSession)
+    interpreted._tunable, interpreted._inputs, interpreted._expected = tunable, None, None
+    with pytest.raises(RuntimeError, match=r"^the tunable's inputs raised"):
+        interpreted.open(SCENARIO)
+    with pytest.raises(RuntimeError, match=r"^the tunable's reference raised"):
+        interpreted.check({})
+
+
+def test_outputs_that_are_more_or_fewer_than_the_reference_s() -> None:
+    """A tensor was taken apart by its rows, as if each were an output."""
+    one = Tensor([1.0])
+    assert difference(object(), (one, one), one) == "launch returned 2 outputs, reference Tensor"
+    assert difference(object(), (one, one), [one]) == "launch returned 2 outputs, reference 1"
+    assert difference(object(), (one, one), [one, one]) is None
 
 
 def test_answers_that_are_wrong_whatever_the_numbers() -> None:
