@@ -83,7 +83,9 @@ _PARAMETER = re.compile(
     r"segments|splits|num_kv_splits|kv_splits|split_k|warps|stages|ctas|threads|variant|impl|algorithm|"
     r"waves_per_eu|matrix_instr_nonkdim|kpack|maxnreg|reg_dec_producer|reg_inc_consumer|unroll|unroll_factor|"
     r"pre_load_v|persistent|warp_specialize|warp_specialization|enable_warp_specialization|schedule_hint|"
-    r"use_tma|solver|solution|solidx|algo|libtype|kernel_?id|split_?k|k_?split|tactic|run_1stage|bv|type|kernel_type|backend|provider|num_unroll.*|.*_per_(block|warp|thread|cta|program)|grid_cu_multip"
+    r"use_tma|solver|solution|solidx|algo|libtype|kernel_?id|split_?k|k_?split|tactic|run_1stage|bv|type|kernel_type|backend|provider|num_unroll.*|.*_per_(block|warp|thread|cta|program)|grid_cu_multip|"
+    r"(n_?|num_?)?(blocks|ctas|programs|tiles|waves|work_?groups)_per_(sm|cu|xcd|multiprocessor)|"
+    r"(num_)?(segments|splits)_per_.*|.*_per_prog"
 )
 _COUNT = re.compile(
     r"num_(.*_)?(seqs?|sequences|tokens?|heads?|layers?|experts?|rows?|requests?|pages?|blocks|gpus|batches)"

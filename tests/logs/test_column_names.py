@@ -27,6 +27,36 @@ def test_launch_knobs(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "programs_per_sm",
+        "CTAS_PER_SM",
+        "num_blocks_per_sm",
+        "waves_per_cu",
+        "NUM_SEGMENTS_PER_SEQ",
+        "NUM_TOKENS_PER_PROG",
+    ],
+)
+def test_how_much_a_processor_a_program_or_a_sequence_gets_is_a_knob(name: str) -> None:
+    """An outer loop of the sweep, or `seq` and `tokens` in them, made features of them: what a launch is to know."""
+    assert is_parameter(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tokens_per_seq",
+        "pages_per_seq",
+        "shared_memory_per_multiprocessor",
+        "max_threads_per_sm",
+        "warps_per_sm",
+    ],
+)
+def test_what_a_sequence_has_and_a_device_holds_is_none(name: str) -> None:
+    assert not is_parameter(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
         "num_seqs",
         "max_seqlen_q",
         "head_dim",
