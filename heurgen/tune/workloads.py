@@ -42,6 +42,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -68,6 +69,7 @@ MAX_TOKENS = 1 << 31
 # What a float64, and so a training column, still holds exactly.
 MAX_INT = 1 << 53
 _LIMITS = ("max_query_tokens", "max_tokens", "max_pairs")
+_GRID_KEYS = ("name", "count", "where")
 _LENGTH_KEYS = ("num_seqs", "decode_share", "tokens", "distribution", "prefix_share", "query_tokens")
 
 # Llama-3-8B shapes (32 query heads, 8 KV heads of size 128), as in section 7 of "The Anatomy of a
@@ -207,7 +209,8 @@ def _one_batch(
 
 def _grid(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
     name, where = _name(table, "name", "grid"), [parse(text) for text in _listed(table.get("where", []))]
-    options = {k: _listed(v) for k, v in table.items() if k not in ("name", "count", "where")}
+    options = {k: _listed(v) for k, v in table.items() if k not in _GRID_KEYS}
+    _check_spelling(options, reader.features, name)
     for constraint in where:
         if unknown := sorted(constraint.names - set(options)):
             raise SpecError(
@@ -217,6 +220,16 @@ def _grid(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
     rows = [row for row in _product(options) if all(c.holds(row) for c in where)]
     made = [_scenario(reader, name, row, _made_up(row)) for row in rows]
     yield from _thinned(made, table.get("count"), reader.seed)
+
+
+def _check_spelling(options: Mapping[str, Any], features: Mapping[str, ColumnType], name: str) -> None:
+    """SpecError for a key that is nearly one of the table's: taken as a further feature, which a kernel need not name,
+    `wheres` would limit nothing.
+    """
+    for key in options:
+        if key not in features and (meant := get_close_matches(key[:100], _GRID_KEYS, n=1, cutoff=0.8)):
+            hint = f"did you mean {quoted(meant[0])}?"
+            raise SpecError(f"unknown key {quoted(key)} in [[grid]] {quoted(name)}", hint=hint)
 
 
 def _explicit(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:

@@ -184,6 +184,19 @@ def test_a_launch_of_traffic_is_measured_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "meant"), [("wher", "where"), ("wheres", "where"), ("counts", "count"), ("nam", "name")]
+)
+def test_a_misspelt_limit_of_a_grid_is_no_feature(key: str, meant: str) -> None:
+    """It was one that the kernel does not name, and all scenarios were measured."""
+    features: dict[str, ColumnType] = {"m": "int"}
+    with pytest.raises(SpecError) as error:
+        make_scenarios({"grid": [{"m": [1, 2], key: ["m > 1"]}]}, features)
+    assert str(error.value) == f"unknown key '{key}' in [[grid]] 'grid' (did you mean '{meant}'?)"
+    for own in (features | {key: "int"}, features):  # the kernel's own name, and one that is like none
+        make_scenarios({"grid": [{"m": [1, 2], key if key in own else "amount": 1}]}, own)
+
+
+@pytest.mark.parametrize(
     ("workload", "message"),
     [
         ({"bath": []}, "unknown key 'bath' (expected seed, [[batch]], [[grid]], [[scenario]])"),
