@@ -125,12 +125,12 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
             hint = _in_objects(what, parameters) or _hint(table, what)
             raise LogError(f"no column looks like a {what}", file=path, hint=hint)
     called = names_for([*features, *parameters], table.texts)
-    any_varies = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
+    keep_all = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
     kernel, kernel_remark = _kernel(table, path) if swept is None else (safe_name(swept.kernel), _CARD)
     return Draft(
         name=kernel,
         name_remark=kernel_remark,
-        features=tuple(_feature(table, (f, called[f]), guesses[f].why, keep=any_varies) for f in features),
+        features=tuple(_feature(table, (f, called[f]), guesses[f].why, keep=keep_all) for f in features),
         parameters=tuple(_parameter(table, (p, called[p]), guesses[p].why, log) for p in parameters),
         log=log,
         log_remarks=log_remarks,
@@ -369,9 +369,13 @@ def _kernel(table: Cells, path: str) -> tuple[str, str]:
 def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> Entry:
     values = table.texts[names[0]]
     column = _with_limits(_described(names, values), values)
-    if len(values) == 1 and keep:
+    told = why in (
+        _SAID,
+        _CARD,
+    )  # a target's features are what `select` is asked with, and each scenario has them
+    if len(values) == 1 and (keep or told):
         constant = f"constant here ({only(values)})"
-        return Entry(column, f"{_SAID}; {constant}" if why == _SAID else f"guess: {constant}; confirm")
+        return Entry(column, f"{why}; {constant}" if told else f"guess: {constant}; confirm")
     if len(values) == 1:
         return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=False)
     if column.type == "float" and len({float(v) for v in values}) < len({Decimal(v) for v in values}):

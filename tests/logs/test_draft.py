@@ -360,6 +360,17 @@ def test_the_card_of_a_sweep_says_what_names_only_suggest(tmp_path: Path, file: 
     assert [e.column.name for e in said.features] == ["M"]
 
 
+def test_a_feature_that_the_card_names_stays_where_it_is_constant(tmp_path: Path) -> None:
+    """Without it `advise` wrote a workload that `tune` refuses: its scenarios lacked the target's feature."""
+    log = tmp_path / "log.csv"
+    log.write_text(SWEPT.replace(",log,", ",plain,").replace("log,nvidia", "x,nvidia"))
+    log.with_suffix(".card.toml").write_text(CARD)
+    found = draft(read_cells([log]), str(log), Said())
+    told = [(e.column.name, e.active, e.remark) for e in found.features]
+    said = "as the log's card says"
+    assert told == [("M", True, said), ("mode", True, f"{said}; constant here (plain)")]
+
+
 @pytest.mark.parametrize(
     "card", [CARD.replace("rows", "cols"), "x = 1", "log = 1", "[log]\nkernel = 1\nparameters = []", "[log]"]
 )
