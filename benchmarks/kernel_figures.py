@@ -215,8 +215,10 @@ def selectors() -> str:
 
 
 STATIC_GRID = {
-    "eager": "of all kinds, launched eagerly", "graph": "of those, in graphs",
-    "equal": "of equal and of uniform lengths, in graphs", "long": "of few and long sequences",
+    "eager": "of all kinds, launched eagerly",
+    "graph": "of those, in graphs",
+    "equal": "of equal and of uniform lengths, in graphs",
+    "long": "of few and long sequences",
     "served": "in vLLM's layout, the new tokens written by the launch",
 }
 # Measured after training, and no part of it: heurgen.toml has the logs above.

@@ -369,10 +369,8 @@ def _kernel(table: Cells, path: str) -> tuple[str, str]:
 def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> Entry:
     values = table.texts[names[0]]
     column = _with_limits(_described(names, values), values)
-    told = why in (
-        _SAID,
-        _CARD,
-    )  # a target's features are what `select` is asked with, and each scenario has them
+    # a target's features are what `select` is asked with, and each scenario has them
+    told = why in (_SAID, _CARD)
     if len(values) == 1 and (keep or told):
         constant = f"constant here ({only(values)})"
         return Entry(column, f"{why}; {constant}" if told else f"guess: {constant}; confirm")

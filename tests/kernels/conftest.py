@@ -28,8 +28,8 @@ if "PYTEST_XDIST_WORKER" in os.environ and "," in os.environ.get("CUDA_VISIBLE_D
     )
 
 _NEED_TORCH = (
-    "api", "gpu", "gpu_check", "gpu_fp8", "gpu_llama", "gpu_matmul", "gpu_matmul_fp8", "inference", "llama",
-    "llama_benchmark", "untraced",
+    "api", "gpu", "gpu_check", "gpu_fp8", "gpu_llama", "gpu_matmul", "gpu_matmul_fp8", "gpu_transformers",
+    "inference", "llama", "llama_benchmark", "untraced",
 )  # fmt: skip
 _MISSING = [name for name in ("torch", "triton") if find_spec(name) is None]
 collect_ignore = (
