@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from unicodedata import east_asian_width
 
 from heurgen.base.errors import printable
@@ -49,9 +50,9 @@ def _warp(kind: str, value: float) -> float:
     return math.log1p(max(value, 0.0)) if kind == "log1p" else value
 
 
-def number_scale(values: Sequence[float]) -> Scale:
+def number_scale(numbers: Sequence[float]) -> Scale:
     """An axis for numbers: logarithmic where they span more than a factor of 20, linear otherwise."""
-    finite = [_drawn(v) for v in values if math.isfinite(v)]
+    finite = [_drawn(v) for v in numbers if math.isfinite(v)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     if low == high:
         low, high = (low - 0.5, high + 0.5) if low < 1 else (low * 0.9, high * 1.1)
@@ -62,7 +63,9 @@ def number_scale(values: Sequence[float]) -> Scale:
         kind = "log1p"
     low, high = _padded(kind, low, high)
     scale = Scale(kind, low, high, ())
-    ticks = tuple(Tick(scale.place(t), compact(t)) for t in _tick_values(kind, low, high))
+    values = _tick_values(kind, low, high)
+    labels = _labels(values) if kind == "linear" else map(compact, values)
+    ticks = tuple(Tick(scale.place(t), label) for t, label in zip(values, labels, strict=True))
     return Scale(kind, low, high, ticks)
 
 
@@ -120,6 +123,37 @@ def _linear_ticks(low: float, high: float) -> list[float]:
     step = next((base * m for m in (1, 2, 2.5, 5) if base * m >= raw), base * 10)
     first = math.ceil(low / step)
     return [i * step for i in range(first, math.floor(high / step) + 1)]
+
+
+def _labels(ticks: Sequence[float]) -> list[str]:
+    """Evenly spaced ticks as `compact` writes them; with all their figures where one would read as another number,
+    as 4096 and 4097 both as 4.1k.
+    """
+    labels = [compact(t) for t in ticks]
+    step = min((b - a for a, b in pairwise(ticks)), default=math.inf)
+    if all(abs(_number(label) - t) <= step / 20 for label, t in zip(labels, ticks, strict=True)):
+        return labels
+    # One figure more than the first of the step, which may be 2.5.
+    places = 1 - math.floor(math.log10(step))
+    return [_in_full(t, places) for t in ticks]
+
+
+def _number(label: str) -> float:
+    """What a label of `compact` says."""
+    size = {"G": 1e9, "M": 1e6, "k": 1e3}.get(label[-1], 1.0)
+    return float(label.rstrip("GMk")) * size
+
+
+def _in_full(value: float, places: int) -> str:
+    """A number to so many places after the point, or before it where that is negative."""
+    size = abs(value)
+    power = math.floor(math.log10(size)) if value else 0
+    unit = f"e{power:+d}"
+    if 1e6 <= size < 1e12:
+        power, unit = (9, "G") if size >= 1e9 else (6, "M")
+    elif not value or 1e-3 <= size < 1e6:
+        power, unit = 0, ""
+    return f"{round(value / 10.0**power, places + power):.15g}{unit}"
 
 
 def compact(value: float) -> str:

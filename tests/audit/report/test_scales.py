@@ -63,6 +63,22 @@ def test_ticks_are_numbers_that_a_person_would_write(values: list[float], labels
     assert len(found) <= 9
 
 
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [([4096, 4100], ["4096", "4097", "4098", "4099", "4100"]), ([0.9999, 1.0001], ["0.99995", "1", "1.00005"]),
+     ([1e-4, 1.1e-3], ["2.5e-4", "5e-4", "7.5e-4", "0.001"]), ([1e12, 2e12], ["1e+12", "1.25e+12", "1.5e+12"]),
+     ([1_000_000, 1_009_000], ["1M", "1.002M", "1.008M"]), ([-1e6, 3 - 1e6], ["-1M", "-999999", "-999997"])],
+)  # fmt: skip
+def test_no_tick_reads_as_another_number(values: list[float], labels: list[str]) -> None:
+    scale = number_scale(values)
+    found = [t.label for t in scale.ticks]
+    assert set(labels) <= set(found)
+    assert len(set(found)) == len(found)
+    units = {"k": 1e3, "M": 1e6}
+    read = [float(x.rstrip("kM")) * units.get(x[-1], 1) for x in found]
+    assert [scale.place(x) for x in read] == pytest.approx([t.at for t in scale.ticks], abs=1e-6)
+
+
 def test_the_longest_ranges_of_floats_have_an_axis() -> None:
     top = 1.7e308
     for values in ([5e-324, 1.0, top], [1e-300, 1e300], [-top, 0.0, top], [0.0, top], [top], [5e-324]):
