@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
+# Columns of a level of the tree, and those that a node's text keeps: rich leaves out, without a word, what has none.
+_LEVEL, _TEXT = 4, 20
+
 
 def draw(module: ir.HeuristicModule, vendor: str | None = None, parameter: str | None = None) -> list[Tree]:
     """One rich tree per selector (of one vendor, or all; of one parameter, or of whole configs).
@@ -32,6 +35,11 @@ def draw(module: ir.HeuristicModule, vendor: str | None = None, parameter: str |
             texts = [f"{parameter} = {literal_text(v)}" for v in values]
         drawn.append(_drawn(tree_title(selector), tree, texts, flags))
     return drawn
+
+
+def least_width(tree: Tree) -> int:
+    """The columns that a drawn tree needs, so that no part of it is missing."""
+    return max((_LEVEL + least_width(child) for child in tree.children), default=_TEXT)
 
 
 def _drawn(title: str, tree: ir.Node, texts: list[str], flags: tuple[str, ...]) -> Tree:

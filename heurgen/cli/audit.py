@@ -208,12 +208,14 @@ def show(model: str, vendor: str | None, parameter: str | None, as_json: bool) -
     elif sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console
 
-        from heurgen.audit.draw import draw
+        from heurgen.audit.draw import draw, least_width
 
         # rich drops colours alone under NO_COLOR and keeps bold and dim: drop all escapes.
         console = Console(highlight=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
+        found = draw(module, vendor, parameter)
+        console.width = max(console.width, *map(least_width, found))
         with console.capture() as drawn:
-            for tree in draw(module, vendor, parameter):
+            for tree in found:
                 console.print(tree)
         write(drawn.get())
     else:
