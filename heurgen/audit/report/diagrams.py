@@ -193,8 +193,13 @@ def _varying(selector: ir.Selector) -> tuple[list[int], str]:
 def leaf_notes(view: View) -> list[str]:
     """Of every leaf, in words: how it does on the given log where that is not the training log, and the next best."""
     pairs = zip(ir.leaves(view.selector.tree), leaf_evidence(view), strict=True)
-    parts = [(log_text(leaf, own), runner_text(view, leaf, own)) for leaf, own in pairs]
+    parts = [(log_text(leaf, own, _place(view)), runner_text(view, leaf, own)) for leaf, own in pairs]
     return ["; ".join(filter(None, part)) for part in parts]
+
+
+def _place(view: View) -> str:
+    """What the view's scenarios are all of: the log, or a device where that has several."""
+    return "device" if len(set(view.table.device)) > 1 else "log"
 
 
 def runner_text(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
@@ -214,7 +219,7 @@ def _why_not(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
     if own.runner_valid < own.n - own.n_invalid:
         return " (better, but not measured or failed in the others)"
     if log_text(leaf, own):
-        return " (better on this log, not in training)"
+        return f" (better on this {_place(view)}, not in training)"
     if own.runner_up not in view.selector.configs:
         return " (better, but one config more did not pay held out)"
     if own.n < FEW:
@@ -222,15 +227,15 @@ def _why_not(view: View, leaf: ir.Leaf, own: LeafEvidence) -> str:
     return " (better here, but not held out)"
 
 
-def log_text(leaf: ir.Leaf, own: LeafEvidence) -> str:
-    """A leaf on the given log, where that differs from what training recorded."""
+def log_text(leaf: ir.Leaf, own: LeafEvidence, place: str = "log") -> str:
+    """A leaf on the given log, or on one device of it (`_place`), where that differs from what training recorded."""
     if own.n == leaf.n_scenarios and times(own.slowdown) == times(leaf.slowdown):
         return ""
     if not own.n:
-        return "not in this log"
+        return "not on this device" if place == "device" else "not in this log"
     bad = f", {own.n_invalid} not valid" if own.n_invalid else ""
     known = f", {times(own.slowdown)}" if own.slowdown is not None else ""
-    return f"this log {own.n}{known}{bad}"
+    return f"this {place} {own.n}{known}{bad}"
 
 
 # --- pixels -----------------------------------------------------------------------------------------------

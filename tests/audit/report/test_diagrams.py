@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from heurgen import ir
-from heurgen.audit.evidence import LeafEvidence
+from heurgen.audit.evidence import LeafEvidence, views
 from heurgen.audit.report import MAX_BYTES, render_html
 from heurgen.audit.report.data import Detail, Given, report
 from heurgen.audit.report.diagrams import INDENT, joint_diagram, leaf_notes, log_text, runner_text
 from heurgen.audit.score import score
 from heurgen.base.text import counted
 from tests.audit.pages import Page, given, page_text
-from tests.audit.views import view
+from tests.audit.views import TREE, costs, module, view
 
 
 def test_every_leaf_has_its_evidence_in_words() -> None:
@@ -127,3 +127,14 @@ def test_why_a_better_runner_up_was_not_chosen(changes: dict[str, Any], text: st
 )
 def test_a_leaf_on_another_log(changes: dict[str, Any], text: str) -> None:
     assert log_text(LEAF, replace(OWN, **changes)) == text
+
+
+def test_a_leaf_whose_scenarios_are_of_another_device_is_in_the_log() -> None:
+    made, table = module(), replace(costs(), device=("A", "A", "B", "B"))
+    first, second = views(made, (table,), score(made, (table,)))
+    assert [v.device for v in (first, second)] == ["A", "B"]
+    assert leaf_notes(first) == ["next 2.83×: BLOCK=32", "not on this device"]
+    made = module(replace(TREE, right=ir.Leaf(1, 3, 1.5)))
+    _, second = views(made, (table,), score(made, (table,)))
+    better = "next 1.000× (better on this device, not in training): BLOCK=48"
+    assert leaf_notes(second) == ["not on this device", f"this device 2, 1.500×, 1 not valid; {better}"]
