@@ -69,6 +69,8 @@ class Outside:
             more = f" and {len(self.seen) - _LISTED} more" if len(self.seen) > _LISTED else ""
             return f"{self.feature} = {self.value!r}, seen {', '.join(map(printable, self.seen[:_LISTED]))}{more}"
         span = " to ".join(map(rounded, self.seen))
+        if isinstance(self.value, bool):  # whose range is of ints: what was seen is the other one
+            span = repr(not self.value)
         return f"{self.feature} = {feature_text(self.value, self.seen)}, seen {span}"
 
 

@@ -91,7 +91,8 @@ heurgen.views.forEach(function (view) {
       if (c.type === "category") {
         if (c.values.indexOf(x) < 0) { found.push(c.name + " " + heurgen.shortened(heurgen.plain(x), 60)); }
       } else if (c.seen && (i < page.features || view.tested[i]) && !(x >= Number(c.seen[0]) && x <= Number(c.seen[1]))) {
-        found.push(c.name + " " + shown(x) + ", seen " + shown(c.seen[0]) + " to " + shown(c.seen[1]));
+        found.push(c.type === "bool" ? c.name + " is " + (x ? "true, seen false" : "false, seen true") :
+          c.name + " " + shown(x) + ", seen " + shown(c.seen[0]) + " to " + shown(c.seen[1]));
       }
     });
     return found;

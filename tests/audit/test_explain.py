@@ -170,6 +170,18 @@ def test_what_lies_outside_training_is_rounded_and_json_keeps_every_digit() -> N
     assert told[1] == ("avg_seqlen_k", 33333.333333333336, [16.0, 8192.0])
 
 
+def test_a_bool_beyond_training_is_told_in_its_own_words() -> None:
+    module = two_vendors()
+    for seen, value, text in (((0, 0), True, "True, seen False"), ((1, 1), False, "False, seen True")):
+        ranges = {**module.selectors[1].ranges, "causal": seen}
+        nvidia = replace(module.selectors[1], ranges=ranges)
+        found = explain(replace(module, selectors=(nvidia,)), "nvidia", {**ROW, "causal": value})
+        assert found.to_text().endswith(f"\noutside training: causal = {text}")
+        assert found.to_dict()["outside_training"] == [
+            {"feature": "causal", "value": value, "seen": list(seen)}
+        ]
+
+
 def test_scalars_of_numpy_are_shown_as_python_s() -> None:
     plain = {**ROW, "num_seqs": 129, "avg_seqlen_k": 100.5}
     row = {
