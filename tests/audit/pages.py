@@ -123,11 +123,11 @@ def large(tmp_path: Path, n_scenarios: int, n_configs: int) -> tuple[Path, Path]
 
 
 def page_of(folder: Path, spec: str, rows: list[dict[str, Any]]) -> Path:
-    """The report of a made-up log, on disk. rows: features and parameters by name, `time_ms`; all on one device."""
+    """The report of a made-up log, on disk. rows: features and parameters by name, `time_ms`; `device` is H200 else."""
     log, kernel_file, out = folder / "made.csv", folder / "made.toml", folder / "made.html"
     kernel_file.write_text(spec, encoding="utf-8")
     with log.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["vendor", "device", "status", *rows[0]])
+        writer = csv.DictWriter(file, list({"vendor": "", "device": "", "status": ""} | rows[0]))
         writer.writeheader()
         writer.writerows({"vendor": "nvidia", "device": "H200", "status": "ok"} | row for row in rows)
     kernel = read_spec(kernel_file)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heurgen import ir
+from heurgen.audit.report import render_html
 from heurgen.audit.report.coding import to_script
+from heurgen.audit.report.data import Given
 from heurgen.audit.report.explorer import answering
 from heurgen.audit.report.scales import shortened
 from heurgen.audit.report.tables import evaluation_page
+from heurgen.audit.score import score
 from heurgen.base.errors import HeurgenError
 from tests.audit.pages import page_of
+from tests.audit.report.test_devices import two_devices
 from tests.audit.report.test_tables import ROW, evaluation
 from tests.browser.test_page import SIZES, Opened, violations
 
@@ -36,6 +41,7 @@ def test_long_names_widen_no_page(chromium: Any, tmp_path: Path, width: int) -> 
     spec = f'{KERNEL}{features}[parameters]\nB{LONG} = {{ type = "category" }}\n'
     rows = [
         {
+            "device": f"{LONG}{LONG[:90]}",
             "scenario": f"{s}{LONG}",
             **dict.fromkeys(names, 2**s),
             f"B{LONG}": f"{b}{LONG}",
@@ -55,6 +61,28 @@ def test_long_names_widen_no_page(chromium: Any, tmp_path: Path, width: int) -> 
         "(r => [r.top, r.bottom])(document.getElementById('tip').getBoundingClientRect())"
     )
     assert 0 < low < high < 650
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_long_names_of_devices_hide_no_figure(chromium: Any, tmp_path: Path, width: int) -> None:
+    given = two_devices(tmp_path, opposite=True)
+    names = {d: f"{d} {LONG}" for d in sorted({d for t in given.tables for d in t.device})}
+    assert len(names) == 2
+    tables = [replace(t, device=tuple(names[d] for d in t.device)) for t in given.tables]
+    selectors = tuple(
+        replace(s, device=s.device and names[s.device], devices=tuple(names[d] for d in s.devices))
+        for s in given.module.selectors
+    )
+    module = replace(given.module, selectors=selectors)
+    path = tmp_path / "named.html"
+    named = Given(module, tables, score(module, tables), given.log)
+    path.write_text(render_html(named), encoding="utf-8")
+    page = opened(chromium, path, width, 650)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = page.evaluate("[...document.querySelectorAll('.devices-of')].map(t => t.scrollWidth)")
+    assert len(wide) == 3
+    assert max(wide) < max(width, 750)
 
 
 def test_a_single_feature_has_one_axis(chromium: Any, tmp_path: Path) -> None:
