@@ -99,6 +99,8 @@ def others(view: View) -> str:
 def _training_note(selector: ir.Selector) -> str:
     if not selector.costs_known:
         return "winners only: slowdown unknown"
+    if not recorded.is_counted(selector.tree):
+        return f"{counted(selector.n_scenarios, 'scenario')}, whose figures a module does not carry"
     return f"{counted(selector.n_scenarios, 'scenario')}, recorded in the leaves"
 
 

@@ -56,6 +56,16 @@ def test_rows_of_the_training_log_and_of_another() -> None:
     assert other[2].cells[0] == "1.225×"
 
 
+def test_a_module_carries_no_figures_of_training() -> None:
+    one = view(ir.Split("m", 4, ir.Leaf(0), ir.Leaf(1)))
+    row = list(headline(one, figures(one.choices), [], same=False))[2]
+    assert (row.name, row.note) == (
+        "this model, training",
+        "4 scenarios, whose figures a module does not carry",
+    )
+    assert set(row.cells) == {"–"}
+
+
 def test_of_winners_alone_there_is_agreement_and_no_oracle() -> None:
     one = view(ir.Split("m", 4, ir.Leaf(0, 2), ir.Leaf(1, 2)), costs_known=False)
     one = replace(one, table=replace(one.table, costs_known=False))
