@@ -31,7 +31,7 @@ class StrategyLine:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A table of strategies with its chart; `ticks` are (pixel, label)."""
+    """A table of strategies with its chart; `ticks` are (pixel, label), `cut`: points lie beyond the axis."""
 
     title: str
     header: tuple[str, ...]
@@ -39,6 +39,7 @@ class Panel:
     lines: tuple[StrategyLine, ...]
     ticks: tuple[tuple[float, str], ...]
     height: int
+    cut: bool = False
 
 
 def evaluation_page(evaluations: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> str:
@@ -83,7 +84,8 @@ def _page(title: str, **data: Any) -> str:
 
 def _panel(title: str, rows: Sequence[Mapping[str, Any]]) -> Panel:
     known = [r for r in rows if r["geomean_slowdown"] is not None]
-    scale = slowdown_scale(max((r["max_slowdown"] for r in known), default=1.25))
+    highest = max((r["max_slowdown"] for r in known), default=1.25)
+    scale = slowdown_scale(highest)
 
     def at(value: float) -> float:
         return round(LEFT + scale.place(value) * (WIDTH - LEFT - 20), 1)
@@ -105,7 +107,8 @@ def _panel(title: str, rows: Sequence[Mapping[str, Any]]) -> Panel:
     if not known:
         winners = tuple((r["strategy"], share(r["agreement"]), *_sizes(r)) for r in rows)
         return Panel(f"{title}; winners only, slowdown unknown", AGREEMENT, winners, (), (), size)
-    return Panel(title, FIGURES, tuple(map(_cells, rows)), lines, tuple(map(tick, scale.ticks)), size)
+    ticks, cut = tuple(map(tick, scale.ticks)), highest > scale.high * 1.0001
+    return Panel(title, FIGURES, tuple(map(_cells, rows)), lines, ticks, size, cut)
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

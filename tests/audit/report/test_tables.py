@@ -49,3 +49,6 @@ def test_a_chart_has_a_line_a_strategy_with_its_mean_p95_and_worst() -> None:
     assert [x for x, _ in first] == sorted(x for x, _ in first)
     assert 210 < first[0][0] < first[2][0] < second[2][0] == 600  # 30x lies at the end of an axis to 10
     assert first[:2] == [(x, 17.0) for x, _ in second[:2]]
+    beyond = "Slowdowns beyond the axis lie at its right end."
+    assert beyond in page.text
+    assert beyond not in Page(evaluation_page([evaluation(ROW | {"max_slowdown": 10.0})])).text
