@@ -11,7 +11,7 @@ from heurgen import ir
 from heurgen.audit.score import group_name
 from heurgen.base.errors import printable
 from heurgen.base.figures import Summary
-from heurgen.base.text import percent, slowdown_text
+from heurgen.base.text import share_text, slowdown_text
 
 if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
@@ -125,7 +125,7 @@ def held_out_text(found: Summary | None) -> str:
         return ""
     told = [] if found.geomean_slowdown is None else [slowdown_text(found.geomean_slowdown)]
     told += [] if found.max_slowdown is None else [f"worst {slowdown_text(found.max_slowdown)}"]
-    told += [f"not valid on {percent(found.invalid_share)}"] if found.invalid_share else []
+    told += [f"not valid on {share_text(found.invalid_share)}"] if found.invalid_share else []
     return ", ".join(told)
 
 

@@ -180,4 +180,8 @@ def test_held_out_figures_in_a_line_do_not_hide_choices_that_were_not_valid() ->
     )
     assert held_out_text(Summary(8, 1.047, None, None, None, 0.0)) == "1.047x"
     assert held_out_text(Summary(8, None, None, None, None, 1.0)) == "not valid on 100.0 %"
+    assert (
+        held_out_text(Summary(30_000, 1.0, None, None, None, 1 / 30_000))
+        == "1.000x, not valid on under 0.1 %"
+    )
     assert held_out_text(None) == ""

@@ -14,7 +14,7 @@ from heurgen.audit.report.headline import others
 from heurgen.audit.report.words import config_pairs, differing, pairs_text, share, shorten, times
 from heurgen.audit.worst import NOTICED
 from heurgen.base.errors import printable
-from heurgen.base.text import counted
+from heurgen.base.text import counted, share_text
 
 if TYPE_CHECKING:
     from heurgen.audit.evidence import View
@@ -116,7 +116,7 @@ def _invalid(view: View, held: Summary | None, same_log: bool, launches: str) ->
         return ""
     row = next((w.row for w in recorded.held_out_worst(view.selector) if w.slowdown is None), None)
     place = _at(view, row, same_log).replace(" at", ", as at", 1)
-    return f"; not valid on {share(held.invalid_share)} of {launches}{place}"
+    return f"; not valid on {share_text(held.invalid_share)} of {launches}{place}"
 
 
 def _at(view: View, row: int | None, same_log: bool) -> str:
@@ -148,7 +148,10 @@ def overall(found: Sequence[View], same_log: bool) -> str:
     usual = _span(map(times, sorted(geomean for geomean, _, _ in told)))
     worst = max(slowest for _, slowest, _ in told)
     most = max(h.invalid_share or 0.0 for _, h in held if h is not None)
-    invalid = f"; not valid on up to {share(most)} of them" if most else ""
+    # Of the devices, the one with the most; a share that is under a limit is so on all of them.
+    limit = share_text(most)
+    limit = limit if limit.startswith("under") else f"up to {limit}"
+    invalid = f"; not valid on {limit} of them" if most else ""
     if worst < NOTICED:
         return f"{devices}; {usual} on unseen launches{invalid}"
     # A selector of several devices has one worst scenario, which is on one of them.

@@ -100,6 +100,9 @@ def test_choices_that_were_not_valid_stand_in_the_sentence() -> None:
     assert found.endswith(
         f"; 1.010× on unseen launches, worst 2.00× at {five}; not valid on 2.9 % of them, as at {seven}"
     )
+    _, view = one_view(held_out=held | {"invalid_share": 1 / 30_000})
+    assert "; not valid on under 0.1 % of them" in lead(view, FIGURES, True, PLACES).sentence
+    assert overall([view, view], True).endswith("; not valid on under 0.1 % of them")
     _, view = one_view(held_out=held | {"max_slowdown": 1.0, "geomean_slowdown": 1.0})
     assert "everywhere" not in lead(view, FIGURES, True, PLACES).sentence
     _, view = one_view(held_out={"geomean_slowdown": None, "max_slowdown": None, "invalid_share": 1.0})
