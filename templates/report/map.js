@@ -166,6 +166,25 @@ heurgen.views = (function () {
     });
   }
 
+  // Labels of a vertical axis, cut to their room: by their starts, or with as much of their ends as tells them apart.
+  function upright(ticks, room) {
+    var starts;
+    for (var head = room - 1; head >= 0; head--) {
+      var found = ticks.map(function (t) {
+        return heurgen.roomOf(t[1]) <= room ? t[1] : heurgen.shortened(t[1], head + 1) + ending(t[1], room - 1 - head);
+      });
+      if (new Set(found).size === found.length) { return found; }
+      starts = starts || found;
+    }
+    return starts;
+  }
+
+  function ending(text, room) {
+    var kept = Array.from(text);
+    while (heurgen.roomOf(kept.join("")) > room) { kept.shift(); }
+    return kept.join("");
+  }
+
   function title(view, column, limit) {
     var note = view.page.scales[column].note;
     return heurgen.shortened(view.page.columns[column].name, note ? limit - 12 : limit) + (note ? " (" + note + ")" : "");
@@ -182,8 +201,8 @@ heurgen.views = (function () {
       group.appendChild(made("text", { "class": "t m", x: LEFT + WIDE / 2, y: HEIGHT - 8 }, title(view, x, 44)));
     }
     if (y >= 0) {
-      scales[y].ticks.forEach(function (t) {
-        group.appendChild(made("text", { "class": "t e", x: LEFT - 6, y: bottom - t[0] * TALL + 4 }, heurgen.shortened(t[1], 8)));
+      upright(scales[y].ticks, 8).forEach(function (label, i) {
+        group.appendChild(made("text", { "class": "t e", x: LEFT - 6, y: bottom - scales[y].ticks[i][0] * TALL + 4 }, label));
       });
       group.appendChild(made("text", { "class": "t m", transform: "translate(12 " + (TOP + TALL / 2) + ") rotate(-90)" },
         title(view, y, 34)));

@@ -14,7 +14,7 @@ from heurgen.audit.report import render_html
 from heurgen.audit.report.coding import to_script
 from heurgen.audit.report.data import Given
 from heurgen.audit.report.explorer import answering
-from heurgen.audit.report.scales import shortened
+from heurgen.audit.report.scales import room_of, shortened
 from heurgen.audit.report.tables import evaluation_page
 from heurgen.audit.score import score
 from heurgen.base.errors import HeurgenError
@@ -126,6 +126,22 @@ def test_categories_are_measured_all_over_their_places(chromium: Any, tmp_path: 
     share = page.evaluate("(f => f.far.filter(x => x > 0.1).length / f.far.length)(heurgen.views[0].found)")
     assert share == pytest.approx(1 / 9, abs=0.02)
     assert "日本" in (page.text_content(".axes") or "")
+
+
+def test_categories_on_the_upright_axis_are_told_apart(chromium: Any, tmp_path: Path) -> None:
+    spec = f'{KERNEL}op = {{ type = "category" }}\nm = {{ type = "int" }}\n[parameters]\nB = {{ type = "int" }}\n'
+    names = ("layer_norm_backward", "layer_norm_forward", "softmax", "層正規化の前向き", "層正規化の後向き")
+    rows = [
+        {"op": name, "m": 2**m, "B": b, "time_ms": 1 + (i + m) % 2 * b}
+        for i, name in enumerate(names)
+        for m in range(4)
+        for b in (0, 1)
+    ]
+    page = opened(chromium, page_of(tmp_path, spec, rows))
+    page.select_option(".ay", label="op")
+    found = page.locator(".axes .e").all_text_contents()
+    assert sorted(found) == ["l…ckward", "l…orward", "softmax", "…前向き", "…後向き"]
+    assert max(map(room_of, found)) <= 8
 
 
 def test_a_feature_on_both_axes_changes_places(chromium: Any, report_page: Path) -> None:
