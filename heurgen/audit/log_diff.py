@@ -50,7 +50,13 @@ class LogDiff:
 
     def to_text(self) -> str:
         lines = [f"timed {self.timings[0]} -> {self.timings[1]}"] if all(self.timings) else []
-        loss = "" if self.loss is None else f"; with the old winners {self.loss:.4f}x of the best on average"
+        gone = sum(change.loss is None for change in self.changes)
+        but = f", but for {gone} in which they have no time" if gone else ""
+        loss = (
+            ""
+            if self.loss is None
+            else f"; with the old winners {self.loss:.4f}x of the best on average{but}"
+        )
         lines.append(
             f"{counted(self.scenarios, 'scenario')} in both logs: the winner changes in {len(self.changes)}, "
             f"and within the noise in {self.ties}{loss}"

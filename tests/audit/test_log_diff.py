@@ -66,7 +66,7 @@ def test_where_the_winner_changes(tmp_path: Path, spec: str) -> None:
     assert result.stdout.splitlines() == [
         "timed eager -> graph",
         "4 scenarios in both logs: the winner changes in 2, and within the noise in 1; "
-        "with the old winners 1.1451x of the best on average",
+        "with the old winners 1.1451x of the best on average, but for 1 in which they have no time",
         "  has no time  H200: n=4: BM 16 -> 32",
         "  1.500x  H200: n=1: BM 16 -> 32",
     ]
