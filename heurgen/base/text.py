@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
+from unicodedata import category, east_asian_width
 
 from heurgen.base.errors import printable, quoted
 
@@ -19,14 +20,21 @@ def is_label(text: str) -> bool:
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns: the first to the left, the others to the right."""
     lines = [list(header), *map(list, rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    widths = [max(terminal_width(line[i]) for line in lines) for i in range(len(header))]
+
+    def padded(line: Sequence[str]) -> Iterator[str]:
+        for i, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            room = " " * (width - terminal_width(cell))
+            yield room + cell if i else cell + room
+
+    return "\n".join("  ".join(padded(line)).rstrip() for line in lines)
+
+
+def terminal_width(text: str) -> int:
+    """The columns that a text takes on a terminal: letters of East Asia and emoji two, marks on a letter none."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(c) in "WF" else 0 if category(c) in ("Mn", "Me") else 1 for c in text)
 
 
 def counted(n: int, noun: str) -> str:

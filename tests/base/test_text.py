@@ -88,6 +88,14 @@ def test_winners_alone_have_a_table_of_their_own() -> None:
     assert summary_tables("device", {"b": WINNERS}).startswith("device: unknown")
 
 
+def test_columns_align_under_letters_of_every_width() -> None:
+    names = ("plain", "日本", "GPU 😀", "e\u0301te\u0301", "été", "עברית")
+    found = table(("device", "geomean"), [(name, "1.0") for name in names]).splitlines()
+    assert [line.removesuffix("1.0") for line in found[1:]] == [
+        name + " " * (12 - room) for name, room in zip(names, (5, 4, 6, 3, 3, 5), strict=True)
+    ]
+
+
 def test_a_close_word_is_named_and_a_far_one_is_not() -> None:
     assert did_you_mean("num_wraps", ["num_warps", "x"]) == "did you mean 'num_warps'?"
     assert did_you_mean("zzz", ["num_warps"]) is None
