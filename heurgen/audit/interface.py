@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from heurgen import ir
+from heurgen.audit.recorded import is_counted
 from heurgen.base.errors import quoted
+from heurgen.base.text import counted
 
 
 def interface_changes(old: ir.HeuristicModule, new: ir.HeuristicModule) -> tuple[str, ...]:
@@ -19,7 +21,22 @@ def interface_changes(old: ir.HeuristicModule, new: ir.HeuristicModule) -> tuple
         if feature.name in before:
             lines += _feature(before[feature.name], feature)
     lines += _names("parameter", [p.name for p in old.parameters], [p.name for p in new.parameters])
-    return (*lines, *_stand_ins(old, new))
+    return (*lines, *_shortlists(old, new), *_stand_ins(old, new))
+
+
+def _shortlists(old: ir.HeuristicModule, new: ir.HeuristicModule) -> Iterator[str]:
+    """Whether a program can still import the module's `shortlist`, and how many configs it gives at most.
+
+    A module that was read back has none, whatever its text holds: of such nothing is known.
+    """
+    trees = [[s.tree for s in m.selectors] for m in (old, new)]
+    if not all(any(map(is_counted, of)) for of in trees):
+        return
+    was, now = (max(len(leaf.shortlist) for tree in of for leaf in ir.leaves(tree)) for of in trees)
+    if bool(was) != bool(now):
+        yield f"the function shortlist is {'new' if now else 'gone'}"
+    elif was != now:
+        yield f"the function shortlist gives {counted(now, 'config')} at most, it was {was}"
 
 
 def _stand_ins(old: ir.HeuristicModule, new: ir.HeuristicModule) -> Iterator[str]:

@@ -45,6 +45,23 @@ def test_a_module_is_called_as_its_model(unknown: str, aliases: tuple[tuple[str,
     assert interface_changes(model, read_module(render_python(model))) == ()
 
 
+def with_shortlists(*listed: int) -> ir.HeuristicModule:
+    """The model whose first vendor has one leaf with these configs to try."""
+    module = two_vendors()
+    tree = ir.Leaf(0, 4, shortlist=listed)
+    return replace(module, selectors=(replace(module.selectors[0], tree=tree), *module.selectors[1:]))
+
+
+def test_a_shortlist_comes_and_goes() -> None:
+    """A program that imports it failed, and diff said that nothing changes."""
+    none, one, two = with_shortlists(), with_shortlists(0), with_shortlists(0, 1)
+    assert interface_changes(none, two) == ("the function shortlist is new",)
+    assert diff(two, none).to_text() == "the function shortlist is gone\nno region changes config"
+    assert interface_changes(two, one) == ("the function shortlist gives 1 config at most, it was 2",)
+    assert interface_changes(two, two) == ()
+    assert interface_changes(two, read_module(render_python(two))) == ()
+
+
 def test_who_answers_for_unknown_devices_of_a_capability() -> None:
     """Most launches on a GH200 got another config, and diff said that no region does."""
     own = replace(two_vendors().selectors[1], device="NVIDIA H200")
