@@ -24,25 +24,40 @@ Array.prototype.forEach.call(document.querySelectorAll(".devices"), function (bo
       });
     });
     var differ = maps[0].map(function (config, cell) { return maps.some(function (map) { return map[cell] !== config; }); });
-    return { texts: texts, maps: maps, differ: differ };
+    var order = [];
+    maps.forEach(function (map) {
+      map.forEach(function (config, cell) { if (differ[cell] && order.indexOf(config) < 0) { order.push(config); } });
+    });
+    return { texts: texts, maps: maps, differ: differ, order: order };
   }
 
-  function fill(canvas, map, differ) {
+  // Of the configs where devices differ, the second eight are paler and the third darker: no two of 24 look the same.
+  function shade(found, config) {
+    var place = found.order.indexOf(config), round = Math.floor(place / 8) % 3, share = round ? 0.5 : 0;
+    var other = heurgen.rgb(round === 1 ? "--paper" : "--ink");
+    return "rgb(" + heurgen.rgb("--c" + place % 8).map(function (x, k) {
+      return Math.round(x * (1 - share) + other[k] * share);
+    }).join(", ") + ")";
+  }
+
+  function fill(canvas, map, found) {
     var context = canvas.getContext("2d"), w = canvas.width / WIDE, h = canvas.height / TALL;
     context.clearRect(0, 0, canvas.width, canvas.height);
+    var shades = {}, pale = heurgen.colour("--raised");
+    found.order.forEach(function (config) { shades[config] = shade(found, config); });
     map.forEach(function (config, cell) {
-      context.fillStyle = heurgen.colour(differ[cell] ? "--c" + config % 8 : "--raised");
+      context.fillStyle = found.differ[cell] ? shades[config] : pale;
       context.fillRect(Math.floor(cell % WIDE * w), Math.floor(Math.floor(cell / WIDE) * h), Math.ceil(w), Math.ceil(h));
     });
   }
 
   function legend(found) {
-    var list = box.querySelector("ul"), used = {};
+    var list = box.querySelector("ul");
     list.textContent = "";
-    found.maps.forEach(function (map) { map.forEach(function (config, cell) { if (found.differ[cell]) { used[config] = true; } }); });
-    Object.keys(used).forEach(function (config) {
+    found.order.forEach(function (config) {
       var item = document.createElement("li"), swatch = document.createElement("i");
-      swatch.className = "swatch b" + config % 8;
+      swatch.className = "swatch";
+      swatch.style.background = shade(found, config);
       item.appendChild(swatch);
       item.appendChild(document.createTextNode(found.texts[config]));
       list.appendChild(item);
@@ -56,7 +71,7 @@ Array.prototype.forEach.call(document.querySelectorAll(".devices"), function (bo
     var share = found.differ.filter(Boolean).length / found.differ.length;
     box.querySelector(".told").textContent = "Over " + names.join(", ") + ", as on the first map: they choose differently on " +
       Math.round(100 * share) + " % of it. Coloured: the config, where they differ; pale: where they agree.";
-    canvases.forEach(function (canvas, i) { fill(canvas, found.maps[i], found.differ); });
+    canvases.forEach(function (canvas, i) { fill(canvas, found.maps[i], found); });
     legend(found);
   }
 

@@ -18,6 +18,10 @@ from heurgen.audit.report.scales import room_of, shortened
 from heurgen.audit.report.tables import evaluation_page
 from heurgen.audit.score import score
 from heurgen.base.errors import HeurgenError
+from heurgen.logs.costs import cost_tables
+from heurgen.logs.tuning_log import read_logs
+from heurgen.spec.kernel_spec import read_spec
+from tests.audit.learner import module_of
 from tests.audit.pages import page_of
 from tests.audit.report.test_devices import two_devices
 from tests.audit.report.test_tables import ROW, evaluation
@@ -83,6 +87,38 @@ def test_long_names_of_devices_hide_no_figure(chromium: Any, tmp_path: Path, wid
     wide = page.evaluate("[...document.querySelectorAll('.devices-of')].map(t => t.scrollWidth)")
     assert len(wide) == 3
     assert max(wide) < max(width, 750)
+
+
+def test_configs_on_which_devices_differ_have_colours_of_their_own(chromium: Any, tmp_path: Path) -> None:
+    """The ninth had the first's: where one device chose it and the other the first, both maps looked the same."""
+    (tmp_path / "k.toml").write_text(
+        f'{KERNEL}m = {{ type = "int" }}\n[parameters]\nB = {{ type = "int" }}\n'
+    )
+    lines = ["vendor,device,m,B,status,time_ms"]
+    for shift, device in enumerate("AB"):
+        lines += [
+            f"nvidia,{device},{m},{b},ok,{1 + (b != (m // 2 + shift) % 12)}"
+            for m in range(24)
+            for b in range(12)
+        ]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    spec = read_spec(tmp_path / "k.toml")
+    log = read_logs([tmp_path / "log.csv"], spec)
+    tables = cost_tables(log, spec, group_by="device")
+    module = module_of(spec, log, tables, 12)
+    path = tmp_path / "page.html"
+    path.write_text(render_html(Given(module, tables, score(module, tables[:1]), log)), encoding="utf-8")
+    page = opened(chromium, path)
+    colours = page.locator(".devices li i").evaluate_all(
+        "all => all.map(i => getComputedStyle(i).backgroundColor)"
+    )
+    assert len(colours) == len(set(colours)) == 12
+    drawn = page.locator(".devices canvas").first.evaluate(
+        "c => { const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, found = new Set();"
+        " for (let i = 0; i < p.length; i += 4) { found.add(`rgb(${p[i]}, ${p[i + 1]}, ${p[i + 2]})`); }"
+        " return [...found]; }"
+    )
+    assert set(drawn) == set(colours)
 
 
 def test_a_single_feature_has_one_axis(chromium: Any, tmp_path: Path) -> None:
