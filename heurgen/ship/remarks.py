@@ -216,7 +216,14 @@ def curve(selector: Selector) -> list[str]:
 
 
 def held_out(selector: Selector, table: CostTable) -> list[str]:
-    """The figures over launches that training held out, and which of the table's scenarios did worst, in one line."""
+    """The figures over launches that training held out, and which of the table's scenarios did worst, in one line.
+
+    Those of shortlists are in another, which a strategy that is named has, too.
+    """
+    return [*_choice(selector, table), *_shortlist(selector)]
+
+
+def _choice(selector: Selector, table: CostTable) -> list[str]:
     found, _ = recorded.held_out(selector)
     if found is None or not (found.geomean_slowdown or found.invalid_share) or not selector.costs_known:
         return []
@@ -232,8 +239,7 @@ def held_out(selector: Selector, table: CostTable) -> list[str]:
     for item in worst if selector.n_scenarios == table.n_scenarios else ():
         slow = "invalid" if item.slowdown is None else f"{item.slowdown:.2f}x"
         text += f"; worst: {_scenario(selector, table, item.row)}: {slow}"
-    listed = selector.choice.get("shortlist")
-    return [text] if listed is None else [text, _shortlist(listed)]
+    return [text]
 
 
 def _invalid(selector: Selector, table: CostTable) -> str:
@@ -260,14 +266,19 @@ def _beside_curve(selector: Selector, found: Summary) -> str:
     )
 
 
-def _shortlist(record: Mapping[str, Any]) -> str:
-    alone, best = record.get("choice_geomean_slowdown"), record.get("geomean_slowdown")
-    if alone is None or best is None:
-        return f"  held out, best of the shortlist of {record['size']}: nothing of it succeeded"
-    return (
-        f"  held out, best of the shortlist of {record['size']}: geomean {best:.4f}, p95 {record['p95_slowdown']:.3f}, "
-        f"max {record['max_slowdown']:.2f}; the choice alone on these folds {alone:.4f}"
-    )
+def _shortlist(selector: Selector) -> list[str]:
+    record = selector.choice.get("shortlist")
+    if not isinstance(record, Mapping):
+        return []
+    what = f"  held out, best of the shortlist of {record['size']}:"
+    if "agreement" not in record and record.get("geomean_slowdown") is None:
+        return [f"{what} nothing of it succeeded"]
+    what += f" {_figures(record)}"
+    if "choice_agreement" in record:
+        return [f"{what}; the choice alone {percent(record['choice_agreement'])}"]
+    alone = record.get("choice_geomean_slowdown")
+    told = "nothing valid" if alone is None else f"{alone:.4f}"
+    return [f"{what}; the choice alone on these folds {told}"]
 
 
 def _scenario(selector: Selector, table: CostTable, row: int) -> str:

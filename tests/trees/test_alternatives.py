@@ -140,6 +140,24 @@ def test_trying_the_list_is_better_held_out_and_changes_no_choice(
     assert listed.shape == (costs.n_scenarios, 3)
 
 
+def test_a_named_strategy_tells_its_shortlist_and_what_of_it_is_invalid() -> None:
+    selector, costs = single([[1.0, 2.0]])
+    listed = {
+        "size": 3,
+        "geomean_slowdown": 1.02,
+        "p95_slowdown": 1.1,
+        "max_slowdown": 1.5,
+        "invalid_share": 0.05,
+    }
+    named = replace(selector, choice={"shortlist": {**listed, "choice_geomean_slowdown": 1.07}})
+    (line,) = held_out(named, costs)
+    assert line == (
+        "  held out, best of the shortlist of 3: geomean 1.0200, p95 1.100, max 1.50, 5.0 % invalid; "
+        "the choice alone on these folds 1.0700"
+    )
+    assert held_out(replace(selector, choice={"shortlist": listed}), costs)[0].endswith("nothing valid")
+
+
 def test_winners_alone_record_how_often_the_winner_is_listed(
     trained: tuple[ir.Selector, CostTable],
 ) -> None:
@@ -155,6 +173,7 @@ def test_winners_alone_record_how_often_the_winner_is_listed(
     record = found.choice["shortlist"]
     assert record["choice_agreement"] <= record["agreement"] <= 1
     assert "slowdown" not in str(record)
+    assert held_out(found, won)[-1].startswith("  held out, best of the shortlist of 2: the winner on ")
     assert all(x.runner_up is None for x in ir.leaves(found.tree))
 
 
