@@ -147,10 +147,9 @@ def _figures(record: Mapping[str, Any], brief: bool = False) -> str:
     mean = record.get("geomean_slowdown")
     if mean is None:
         return f"the winner on {percent(record['agreement'])}" if "agreement" in record else "nothing valid"
-    if brief:
-        return f"{mean:.4f}"
-    text = f"geomean {mean:.4f}, p95 {record['p95_slowdown']:.3f}, max {record['max_slowdown']:.2f}"
-    bad = record.get("invalid_share")
+    text, bad = f"{mean:.4f}", record.get("invalid_share")
+    if not brief:
+        text = f"geomean {text}, p95 {record['p95_slowdown']:.3f}, max {record['max_slowdown']:.2f}"
     return f"{text}, {share_text(bad)} invalid" if bad else text
 
 

@@ -102,6 +102,23 @@ def test_what_is_told(opposite: HeuristicModule) -> None:
     assert list(warnings(opposite.selectors[0])) == []
 
 
+def test_of_each_device_left_out_the_invalid_share_is_told() -> None:
+    """One device of five may have all of the invalid choices: its mean is of the others."""
+    figures = {"geomean_slowdown": 1.2, "p95_slowdown": 1.5, "max_slowdown": 2.0, "invalid_share": 0.1}
+    devices = [
+        {"device": A100, "answered_by": "nvidia", **figures, "invalid_share": 0.0},
+        {"device": H100, "answered_by": "nvidia", **figures, "invalid_share": 0.35},
+    ]
+    pooled = {"form": "pooled", **figures, "leaves": 8}
+    forms = {"folds": 5, "repeats": 1, "chosen": "pooled", "device_features": [], "compared": [pooled]}
+    choice = {"device_forms": forms, "unknown_device": {**figures, "devices": devices}}
+    selector = ir.Selector("nvidia", ("BLOCK",), ((16,),), ir.Leaf(0), devices=(A100, H100), choice=choice)
+    assert device_forms(selector)[-1] == (
+        "  on a device that was not measured: geomean 1.2000, p95 1.500, max 2.00, 10.0 % invalid; "
+        f"{A100} (as nvidia) 1.2000; {H100} (as nvidia) 1.2000, 35.0 % invalid"
+    )
+
+
 def test_a_device_that_nobody_measured_gets_the_tree_of_its_capability(opposite: HeuristicModule) -> None:
     """An H20 is like the H100: 9.0; an L4 is like neither, and gets the vendor's."""
     module = opposite
