@@ -46,7 +46,7 @@ NEIGHBOURS, ROUNDS, PASSES = 8, 8, 2
 ASKED = 4000
 # Of what is to be farther apart than any features.
 FAR = 1000.0
-# Distances, or cells of nearest scenarios, that are held at once.
+# Distances that are held at once.
 CELLS = 2**24
 
 
@@ -192,17 +192,25 @@ def _mean(cost: Floats, known: Bools, axis: int) -> Floats:
 
 
 def _around(cost: Floats, known: Bools, near: Ints) -> Floats:
-    """The mean cost [N, C] of a config in the first NEIGHBOURS of each row's nearest rows [N, K] where it is known."""
-    found = np.empty_like(cost)
-    # A scenario alone has none near it.
-    step = max(1, CELLS // max(1, near.shape[1] * cost.shape[1]))
-    for start in range(0, len(cost), step):
-        own = near[start : start + step]
-        used: Bools = np.asarray(known[own])
-        used &= np.cumsum(used, axis=1) <= NEIGHBOURS
-        sums = np.where(used, cost[own], 0.0).sum(axis=1)
-        found[start : start + step] = np.rint(sums / np.maximum(used.sum(axis=1), 1))
-    return found
+    """The mean cost [N, C] of a config in the first NEIGHBOURS of each row's nearest rows [N, K] where it is known.
+
+    Neighbour by neighbour over its known cells: where few are known, all pairs of neighbours and configs took nine
+    tenths of a training.
+    """
+    n_configs = cost.shape[1]
+    configs, value, has = np.nonzero(known)[1], cost[known], known.sum(axis=1)
+    begins = np.cumsum(has) - has
+    sums, used = np.zeros(cost.size), np.zeros(cost.size, dtype=np.int64)
+    for other in near.T:
+        n = has[other]
+        row = np.repeat(np.arange(len(other)), n)
+        at = np.arange(len(row)) + np.repeat(begins[other] - (np.cumsum(n) - n), n)
+        cell = row * n_configs + configs[at]  # each once
+        wanted = used[cell] < NEIGHBOURS
+        cell, at = cell[wanted], at[wanted]
+        used[cell] += 1
+        sums[cell] += value[at]
+    return np.asarray(np.rint(sums / np.maximum(used, 1)).reshape(cost.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -396,3 +396,20 @@ def test_a_category_is_as_far_from_every_other_as_two_units_and_a_device_farther
     device = np.array([0, 1, 0, 0])
     found = [next(chance._nearest(chance._features(p, np.arange(4), d), 1))[:, 0] for d in (None, device)]
     assert [f.tolist() for f in found] == [[1, 0, 1, 1], [2, 0, 0, 2]]
+
+
+def test_estimates_take_the_work_of_what_is_known_and_are_the_means_of_the_nearest() -> None:
+    """Of 300 x 200 cells, one in twenty known, neighbours times configs took 270 MiB and 30x the time."""
+    rng = np.random.RandomState(0)
+    known = rng.rand(300, 200) < 0.05
+    cost = np.where(known, np.rint(1e5 * rng.randn(300, 200)), 0.0)
+    near = np.array([rng.permutation(300)[:250] for _ in range(300)])
+    tracemalloc.start()
+    found = chance._around(cost, known, near)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**23
+    for row, config in ((0, 0), (17, 120), (299, 199), (150, 3)):
+        there = [r for r in near[row] if known[r, config]][: chance.NEIGHBOURS]
+        assert found[row, config] == round(sum(cost[r, config] for r in there) / max(len(there), 1))
+    assert not chance._around(cost[:1], known[:1], near[:1, :0]).any()
