@@ -41,15 +41,8 @@ SELECTORS = tuple(
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)
 NOTHING_LEFT = 5  # of pytest: no test was collected
-TESTS = (
-    "",
-    "_warp_specialized",
-    "_fp8",
-    "_matmul",
-    "_matmul_fp8",
-    "_llama",
-    "_transformers",
-)  # of tests/kernels/test_gpu*.py
+# Of tests/kernels/test_gpu*.py.
+TESTS = ("", "_warp_specialized", "_fp8", "_matmul", "_matmul_fp8", "_llama", "_transformers")
 # Seconds for the tests, which took 365 on one H200, on slow hosts 450 and once 560; the rest takes half a minute.
 LIMIT = 540
 BATCHES = {

@@ -215,14 +215,12 @@ def selectors() -> str:
 
 
 STATIC_GRID = {
-    "eager": "of all kinds, launched eagerly",
-    "graph": "of those, in graphs",
-    "equal": "of equal and of uniform lengths, in graphs",
-    "long": "of few and long sequences",
+    "eager": "of all kinds, launched eagerly", "graph": "of those, in graphs",
+    "equal": "of equal and of uniform lengths, in graphs", "long": "of few and long sequences",
     "served": "in vLLM's layout, the new tokens written by the launch",
-}
+}  # fmt: skip
 # Measured after training, and no part of it: heurgen.toml has the logs above.
-HELD_OUT_STATIC_GRID = {"more": "of 1 to 256 sequences of 700 to 45,000 keys, in graphs"}  # fmt: skip
+HELD_OUT_STATIC_GRID = {"more": "of 1 to 256 sequences of 700 to 45,000 keys, in graphs"}
 
 
 def static_grid(logs: dict[str, str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
-from unicodedata import category, east_asian_width
 
 from heurgen.base.errors import printable, quoted
 
@@ -34,7 +33,9 @@ def terminal_width(text: str) -> int:
     """The columns that a text takes on a terminal: letters of East Asia and emoji two, marks on a letter none."""
     if text.isascii():
         return len(text)
-    return sum(2 if east_asian_width(c) in "WF" else 0 if category(c) in ("Mn", "Me") else 1 for c in text)
+    from rich.cells import cell_len  # which most commands never need
+
+    return cell_len(text)
 
 
 def counted(n: int, noun: str) -> str:

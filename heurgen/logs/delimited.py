@@ -111,7 +111,7 @@ def _unquoted(text: str, delimiter: str) -> str:
 
 
 def _read_records(path: str, text: str, delimiter: str, interners: Interners) -> Delimited:
-    reader = _records(text, delimiter)
+    reader = records_of(text, delimiter)
     chunks: list[list[Ints]] = []
     n = 0
     try:
@@ -136,10 +136,13 @@ def _joined(header: Sequence[str], chunks: Sequence[Sequence[Ints]]) -> dict[str
     return {name: np.concatenate([c[i] for c in chunks]) for i, name in enumerate(header)}
 
 
-def _records(text: str, delimiter: str) -> Reader:
-    """The records of a text. A StringIO would hold it a second time, at four bytes a character."""
+def records_of(text: str, delimiter: str, strict: bool = True) -> Reader:
+    """The records of a text. A StringIO would hold it a second time, at four bytes a character.
+
+    strict: whether a quote out of place, or one that is left open as where a file is torn, is a csv.Error.
+    """
     lines = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", newline="")
-    return csv.reader(lines, delimiter=delimiter[0], skipinitialspace=delimiter.endswith(" "), strict=True)
+    return csv.reader(lines, delimiter=delimiter[0], skipinitialspace=delimiter.endswith(" "), strict=strict)
 
 
 def delimiter_of(text: str) -> str:
@@ -218,20 +221,20 @@ def _without_empty_tail(
 
 def record_lines(text: str, delimiter: str) -> list[int]:
     """`record_line` of every record, and the line after the last."""
-    reader = _records(text, delimiter)
+    reader = records_of(text, delimiter)
     return [1, *(reader.line_num + 1 for _ in reader)]
 
 
 def record_line(text: str, delimiter: str, index: int) -> int:
     """The line on which record `index` (0 is the header) begins."""
-    reader = _records(text, delimiter)
+    reader = records_of(text, delimiter)
     for _ in islice(reader, index):
         pass
     return reader.line_num + 1
 
 
 def _csv_error(path: str, text: str, delimiter: str, message: str) -> LogError:
-    reader = _records(text, delimiter)
+    reader = records_of(text, delimiter)
     line = 1
     try:
         for _ in reader:

@@ -18,25 +18,14 @@ from heurgen.logs.column_names import (
 
 
 @pytest.mark.parametrize(
-    "name", ["BLOCK_M", "block_size_n", "num_warps", "NUM_STAGES", "waves_per_eu", "split_k", "tile_size"]
-)
-def test_launch_knobs(name: str) -> None:
-    assert is_parameter(name)
-
-
-@pytest.mark.parametrize(
     "name",
     [
-        "programs_per_sm",
-        "CTAS_PER_SM",
-        "num_blocks_per_sm",
-        "waves_per_cu",
-        "NUM_SEGMENTS_PER_SEQ",
-        "NUM_TOKENS_PER_PROG",
+        "BLOCK_M", "block_size_n", "num_warps", "NUM_STAGES", "waves_per_eu", "split_k", "tile_size", "programs_per_sm",
+        "CTAS_PER_SM", "num_blocks_per_sm", "waves_per_cu", "NUM_SEGMENTS_PER_SEQ", "NUM_TOKENS_PER_PROG",
     ],
-)
-def test_how_much_a_processor_a_program_or_a_sequence_gets_is_a_knob(name: str) -> None:
-    """An outer loop of the sweep, or `seq` and `tokens` in them, made features of them: what a launch is to know."""
+)  # fmt: skip
+def test_launch_knobs(name: str) -> None:
+    """The last six are an outer loop of a sweep, or have the `seq` and `tokens` of features in them."""
     assert is_parameter(name)
 
 

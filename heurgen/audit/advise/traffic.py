@@ -7,7 +7,6 @@ counted, because a log of traffic is a sample anyway.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.ir import Value
 from heurgen.logs.cells import read_text
-from heurgen.logs.delimited import checked_header, delimiter_of
+from heurgen.logs.delimited import checked_header, delimiter_of, records_of
 from heurgen.spec.kernel_spec import KernelSpec, cell_value, number
 
 
@@ -65,9 +64,8 @@ def read_traffic(paths: Sequence[str], spec: KernelSpec, vendor: str) -> Traffic
 def _records(path: str, spec: KernelSpec) -> list[tuple[int, dict[str, str]]]:
     """(line that it ends in, cells by name) of each row; no cells of one with another number of them."""
     text = read_text(path)
-    delimiter = delimiter_of(text)  # a file of one's own may have semicolons or tabs, as a log may
-    spaced = delimiter.endswith(" ")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter[0], skipinitialspace=spaced)
+    # A file of one's own may have semicolons or tabs, as a log may; of an observed one the last row may be torn.
+    reader = records_of(text, delimiter_of(text), strict=False)
     try:
         records = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
