@@ -409,11 +409,12 @@ def test_bound_launches_repeat_and_follow_the_tensors(gpu, config, fresh):
 
 
 def test_bound_launches_go_past_tritons_launcher(gpu):
-    """Where Triton is the one that was read for it; else its launcher is called, which is right but slow."""
+    """Where Triton is one that was read for it; else its launcher is called, which is right but slow."""
     import triton
     from heurgen_kernels.host import launch
+    from heurgen_kernels.host.bound import TOGETHER
 
-    if not triton.__version__.startswith("3.6.") or torch.version.hip is not None:
+    if not triton.__version__.startswith(("3.6.", *TOGETHER)) or torch.version.hip is not None:
         pytest.skip(f"Triton {triton.__version__}")
     batch = make_batch(SEQUENCES["chunk"], (32, 8), 128, 16, torch.bfloat16, True, device=gpu)
     for config in CONFIGS:

@@ -76,7 +76,7 @@ class Device:
         return self.arch.partition(":")[0]
 
     @property
-    def name(self) -> str:
+    def described(self) -> str:
         """What messages call it."""
         if self.capability is not None:
             return f"compute capability {self.told}"

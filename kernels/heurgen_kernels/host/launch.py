@@ -94,9 +94,7 @@ def launch(call: Call, config: Config) -> torch.Tensor:
             return launch(whole, config)
         if _launch_apart(call, crowded(config)):
             return call.out
-    addresses = addresses_of(call)
-    if not (addresses[0] and addresses[1] and addresses[2]):
-        check_placed(call)
+    addresses = _placed(call)
     plan, grid, items, blocks = planned(call, config, addresses)
     _run(plan, call, addresses, grid, items, blocks)
     return call.out
@@ -119,11 +117,19 @@ def planned(call: Call, config: Config, addresses: tuple[int, ...]) -> Planned:
     return plan, grid, items, blocks
 
 
-def _launch_apart(call: Call, config: Config) -> bool:
-    """Whether the call was launched in parts, see `apart`: which ones is found once for all layers of a batch."""
+def _placed(call: Call) -> tuple[int, ...]:
+    """`addresses_of` a call. ValueError where q or the pages have lost their memory since their signature was found
+    good.
+    """
     addresses = addresses_of(call)
     if not (addresses[0] and addresses[1] and addresses[2]):
         check_placed(call)
+    return addresses
+
+
+def _launch_apart(call: Call, config: Config) -> bool:
+    """Whether the call was launched in parts, see `apart`: which ones is found once for all layers of a batch."""
+    addresses = _placed(call)
     key = batch_key(call, config, addresses)
     shape = _shapes.get(key)
     if shape is None:

@@ -294,7 +294,7 @@ def check_fp8(device: Device, **tensors: torch.Tensor) -> None:
         if tensor.dtype in FP8 and tensor.dtype not in device.fp8:
             known = ", ".join(str(dtype) for dtype in device.fp8)
             raise ValueError(
-                f"{name} is {tensor.dtype}; of fp8 types this device ({device.name}) has {known}"
+                f"{name} is {tensor.dtype}; of fp8 types this device ({device.described}) has {known}"
             )
 
 
