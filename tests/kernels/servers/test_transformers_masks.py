@@ -15,6 +15,7 @@ if importlib.util.find_spec("transformers") is None:
 import transformers as hf  # models when they are asked for: they take seconds
 from heurgen_kernels.servers import transformers as ours
 from heurgen_kernels.servers.transformers import masks
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.masking_utils import sliding_window_causal_mask_function
 
 IDS = torch.randint(3, 99, (2, 12), generator=torch.Generator().manual_seed(3))
@@ -259,9 +260,28 @@ def test_causal_masks_end_with_the_last_key():
 
 
 def test_packed_sequences_see_their_own_keys():
-    starts_q, starts_k = torch.tensor([0, 2, 3]), torch.tensor([0, 3, 4])
-    assert masks.packed_mask(starts_q, starts_k, False)[0, 0].int().tolist() == [[1, 1, 1, 0]] * 2 + [
-        [0, 0, 0, 1]
-    ]
-    causal = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1]]
-    assert masks.packed_mask(starts_q, starts_k, True)[0, 0].int().tolist() == causal
+    starts = torch.tensor([0, 2, 3]), torch.tensor([0, 3, 4])
+    query, key = torch.empty(1, 4, 3, 16), torch.empty(1, 2, 4, 16)
+    all_keys, causal = [[1, 1, 1, 0]] * 2 + [[0, 0, 0, 1]], [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1]]
+    assert masks.packed_mask(query, key, *starts, False)[0, 0].int().tolist() == all_keys
+    assert masks.packed_mask(query, key, *starts, True)[0, 0].int().tolist() == causal
+
+
+class Nothing(TorchDispatchMode):
+    """Inside, nothing is read from the device, as while a graph is being recorded."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func is not torch.ops.aten._local_scalar_dense.default
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("left", [-1, 0, 1])
+def test_a_server_s_padding_behind_packed_sequences_sees_nothing(left):
+    """With sequences of no tokens, too. On GPUs Transformers records batches of `generate_batch` in graphs."""
+    starts = torch.tensor([0, 2, 3, 3, 3]), torch.tensor([0, 3, 4, 4, 4])
+    query, key = torch.empty(1, 4, 5, 16), torch.empty(1, 2, 7, 16)
+    with Nothing():
+        made = masks.packed_mask(query, key, *starts, True, left)
+    expected = torch.zeros(5, 7, dtype=torch.bool)
+    expected[:3, :4] = masks.packed_mask(query[:, :, :3], key[:, :, :4], *starts, True, left)
+    assert torch.equal(made[0, 0], expected)

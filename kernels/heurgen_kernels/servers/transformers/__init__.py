@@ -164,7 +164,7 @@ def attention(
         return own_attention(module, query, key, value, attention_mask, dropout, scale, asked | besides)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if attention_mask is None and kwargs.get("cu_seq_lens_q") is not None:
-        attention_mask = packed_mask(kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
+        attention_mask = packed_mask(query, key, kwargs["cu_seq_lens_q"], kwargs["cu_seq_lens_k"], causal)
     left = left_of(attention_mask, query, key)
     reason = why_not(
         query, key, value, None if left is not None else attention_mask, dropout, causal, besides
@@ -385,7 +385,5 @@ def _gathered_elsewhere(
     ends = pool_of(cache, layer, given).ends
     key, value = gathered(cache, key, value, layer, given)
     left, _ = features["window"]
-    mask = packed_mask(given["cu_seq_lens_q"], ends, True, left)
-    behind = (0, key.shape[2] - mask.shape[3], 0, query.shape[2] - mask.shape[2])  # a server's padding
-    mask = torch.nn.functional.pad(mask, behind)
+    mask = packed_mask(query, key, given["cu_seq_lens_q"], ends, True, left)
     return elsewhere(module, query, key, value, mask, 0.0, features["scale"], True, besides)

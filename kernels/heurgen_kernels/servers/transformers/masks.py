@@ -146,19 +146,25 @@ def _models() -> Iterator[Any]:
         yield model
 
 
-def packed_mask(starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool, left: int = -1) -> torch.Tensor:
-    """[1, 1, new tokens, tokens], of bool: what each sees of sequences that lie one behind the other.
+def packed_mask(
+    query: torch.Tensor, key: torch.Tensor, starts_q: torch.Tensor, starts_k: torch.Tensor, causal: bool,
+    left: int = -1,
+) -> torch.Tensor:  # fmt: skip
+    """[1, 1, new tokens, tokens], of bool: what each sees of sequences that lie one behind the other. Behind them may
+    be a server's padding, which sees nothing and is not seen. Nothing is read from the device, which a graph that is
+    being recorded forbids.
 
-    starts_*: [sequences + 1]. left: keys before its own that a token sees, -1 for all; with causal. Models hand these
-    over to names with "flash" in them, such as a vision tower's for its images.
+    query, key: as in `attention`. starts_*: [sequences + 1]. left: keys before its own that a token sees, -1 for all;
+    with causal. Models hand these over to names with "flash" in them, such as a vision tower's for its images.
     """
-    tokens = torch.arange(int(starts_q[-1]), device=starts_q.device)
-    keys = torch.arange(int(starts_k[-1]), device=starts_k.device)
+    tokens = torch.arange(query.shape[2], device=starts_q.device)
+    keys = torch.arange(key.shape[2], device=starts_k.device)
     of_token = torch.searchsorted(starts_q[1:].contiguous(), tokens, right=True)
     of_key = torch.searchsorted(starts_k[1:].contiguous(), keys, right=True)
-    seen = of_token[:, None] == of_key[None, :]
-    if causal:  # the last new token is the last of its sequence
-        ends_q, ends_k = starts_q[1:][of_token], starts_k[1:][of_key]
+    seen = (of_token[:, None] == of_key[None, :]) & (tokens < starts_q[-1])[:, None]
+    if causal:  # the last new token is the last of its sequence; padding has none
+        last = starts_q.shape[0] - 2
+        ends_q, ends_k = starts_q[1:][of_token.clamp(max=last)], starts_k[1:][of_key.clamp(max=last)]
         behind = (ends_k - keys)[None, :] - (ends_q - tokens)[:, None]
         seen &= behind >= 0
         if left >= 0:
