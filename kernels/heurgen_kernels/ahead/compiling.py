@@ -209,8 +209,9 @@ def share(jobs: list[Job], processes: int) -> None:
     """
     if not jobs:
         return
-    paths = os.pathsep.join(p for p in sys.path if p)
-    environment = {**os.environ, **told(jobs), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
+    # imports from where this process does: `-m` alone would look for every module in the working directory first
+    places = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path), "PYTHONSAFEPATH": "1"}
+    environment = {**os.environ, **told(jobs), **places, "CUDA_VISIBLE_DEVICES": ""}
     mixed = Random(os.getpid()).sample(jobs, len(jobs))
     ordered = sorted(mixed, key=lambda job: "combine" in job.kernel[1])  # short ones last: all end together
     given = pickle.dumps((ordered, min(processes, len(jobs))))

@@ -85,6 +85,17 @@ def test_a_worker_that_does_not_start_or_ends_leaves_the_work_to_the_launch(monk
     compiling.share([JOB] * 3, 2)
 
 
+def test_files_of_the_working_directory_are_no_modules_of_the_worker(monkeypatch, tmp_path):
+    """A server whose program is on the PATH does not import from where it was started, and went on alone."""
+    (tmp_path / "random.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    ended, real = [], subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *given, **more: ended.append(real(*given, **more)))
+    compiling.share([JOB], 1)
+    assert [done.returncode for done in ended] == [0]
+
+
 def test_without_jobs_nothing_starts(monkeypatch):
     monkeypatch.setattr(subprocess, "run", None)
     compiling.share([], 2)
