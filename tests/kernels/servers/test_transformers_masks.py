@@ -254,6 +254,27 @@ def test_steps_over_a_static_cache_compile_to_one_graph(device):
         step(input_ids=ids[:, :1], past_key_values=cache)
 
 
+@pytest.mark.parametrize("softcap", [None, 5.0], ids=["sdpa", "eager"])
+def test_a_first_call_compiles_to_one_graph(device, softcap, monkeypatch, caplog, recwarn):
+    """What is found out once, and said once, is so while a graph is made, and not traced: models' sources are read."""
+    ours.register()
+    monkeypatch.setattr(masks, "_hand_over", {})
+    monkeypatch.setattr(ours, "_told", set())
+    monkeypatch.setattr("torch._dynamo.utils.warn_once_cache", set(), raising=False)
+    size = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 99}
+    config = hf.Gemma2Config(**size, num_hidden_layers=2, head_dim=16, attn_logit_softcapping=softcap)
+    eager, model = both(hf.Gemma2ForCausalLM, config, device, torch.float16)
+    ids, padding = IDS.to(device), torch.ones_like(IDS).to(device)
+    padding[0, :3] = 0
+    torch.compiler.reset()
+    compiled = torch.compile(model.forward, backend="eager", fullgraph=True)
+    with torch.no_grad(), caplog.at_level("INFO", "transformers.heurgen"):
+        found = compiled(ids, attention_mask=padding, use_cache=False).logits[:, 3:]
+        assert_close(found, eager(ids, attention_mask=padding, use_cache=False).logits[:, 3:])
+    assert len(caplog.records) == 1
+    assert not [warning for warning in recwarn if "lru_cache" in str(warning.message)]
+
+
 def test_causal_masks_end_with_the_last_key():
     query, key = torch.empty(1, 4, 2, 16), torch.empty(1, 2, 4, 16)
     assert masks.causal_mask(query, key)[0, 0].int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]

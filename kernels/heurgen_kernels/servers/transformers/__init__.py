@@ -196,6 +196,7 @@ def _speaks(name: str, given: Any) -> bool:
     return name not in SILENT and given is not None and given is not False
 
 
+@torch.compiler.assume_constant_result  # said while a graph is made, which a line in the log would break
 def _tell(reason: str) -> None:
     if reason not in _told:
         _told.add(reason)

@@ -69,9 +69,14 @@ def own_function(module: torch.nn.Module) -> Callable[..., Any]:
     )
 
 
-@cache
+@torch.compiler.assume_constant_result  # traced otherwise, whatever keeps it
 def keywords(function: Callable[..., Any]) -> frozenset[str]:
     """Names of a function's parameters."""
+    return _keywords(function)
+
+
+@cache
+def _keywords(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(signature(function).parameters)
 
 

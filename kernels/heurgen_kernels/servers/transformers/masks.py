@@ -22,7 +22,7 @@ class Batching(threading.local):
 
 
 batching = Batching()
-# By configs' classes. torch.compile would trace through what a `functools.cache` keeps.
+# By configs' classes.
 _hand_over: dict[type, bool] = {}
 
 
@@ -110,14 +110,19 @@ def hands_over(config: Any) -> bool:
     """Whether models of a config hand their attention over to functions other than `eager`, by what they say of
     themselves.
     """
-    kind = type(config)
-    known = _hand_over.get(kind)
-    if known is None:
-        known = _hand_over[kind] = _of_kind(kind)
+    known: bool = _of_kind(type(config))
     return known
 
 
+@torch.compiler.assume_constant_result  # else traced, where models' sources are read: no graph has that
 def _of_kind(kind: Any) -> bool:
+    known = _hand_over.get(kind)
+    if known is None:
+        known = _hand_over[kind] = _said_by(kind)
+    return known
+
+
+def _said_by(kind: Any) -> bool:
     from transformers import MODEL_MAPPING
 
     # Some configs have no model of their own: T5Gemma's parts have theirs, and InternLM3's model is Llama's.
