@@ -86,6 +86,28 @@ def test_continuous_batching_of_what_the_kernels_lack(made, device, launches, ca
     assert len(said) == 1
 
 
+def test_compiled_layers_of_a_batch_are_one(monkeypatch):
+    """Which layers have attended is another set in each: beyond eight of them Dynamo gave up."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self, layer_idx):
+            super().__init__()
+            self.layer_idx = layer_idx
+
+        def forward(self, states):
+            return ours.attention(self, states * 2, states, states, None, scaling=1.0, cache="pages")[0] + 1
+
+    monkeypatch.setattr(ours, "_gathered_elsewhere", lambda _, query, *more: (query, None))
+    monkeypatch.setattr(ours.batching, "layers", set())
+    states = torch.randn(1, 2, 5, 16)  # float32 is Transformers'
+    torch.compiler.reset()
+    compiled = torch.compile(lambda layer, states: layer(states), backend="eager")
+    with torch.no_grad(), torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+        for layer_idx in range(10):
+            assert torch.equal(compiled(Layer(layer_idx), states), states * 2 + 1)
+    assert ours.batching.layers == set(range(10))
+
+
 def test_a_layer_that_is_not_handed_the_cache_of_a_batch_says_so(device):
     """StableLM drops it on the way: requests, one behind the other, would see each other."""
 

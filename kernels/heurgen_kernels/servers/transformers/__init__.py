@@ -150,9 +150,8 @@ def attention(
     if softcap and softcap > HIGHEST_CAP:  # which the kernels refuse
         besides["softcap"] = softcap
     if cache is not None:
-        _check_batch(module, attention_mask)
         features["window"] = (-1 if sliding_window is None else sliding_window - 1, -1)
-        return _paged(module, query, key, value, cache, dropout, features, besides, kwargs)
+        return _paged(module, query, key, value, attention_mask, cache, dropout, features, besides, kwargs)  # type: ignore[no-any-return]
     if batching.layers is not None:
         raise _dropped(module)
     asked = {"softcap": softcap, "sliding_window": sliding_window, "is_causal": is_causal}
@@ -177,11 +176,13 @@ def attention(
     return elsewhere(module, query, key, value, attention_mask, dropout, scale, causal, asked | besides)
 
 
+@torch.compiler.disable  # a compiled model would be compiled anew for each layer: which have attended is told apart
 def _paged(
-    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any, dropout: float,
-    features: dict[str, Any], besides: dict[str, Any], given: dict[str, Any],
+    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, cache: Any,
+    dropout: float, features: dict[str, Any], besides: dict[str, Any], given: dict[str, Any],
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """A batch of `generate_batch`. given: its keywords, besides: those of them that may change what is computed."""
+    _check_batch(module, mask)
     reason = why_not(query, key, value, None, dropout, True, besides)
     if reason is None:
         layer: Any = module.layer_idx
@@ -313,7 +314,6 @@ def _in_pages(states: torch.Tensor, width: int) -> torch.Tensor:
     return pages.view(batch * width, PAGE, heads, size)
 
 
-@torch.compiler.disable
 def _continuous(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, cache: Any, layer: int, features: dict[str, Any],
     given: dict[str, Any],
