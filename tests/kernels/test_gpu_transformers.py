@@ -41,7 +41,13 @@ def gemma(device):
     return hf.Gemma2ForCausalLM(config).to(device, torch.bfloat16).eval()
 
 
-MODELS = [llama, mistral, gemma]
+def gpt_oss(device):
+    """Every token to all experts: a near-tie among them would be noise that no attention makes."""
+    config = hf.GptOssConfig(**SHAPE, num_local_experts=2, num_experts_per_tok=2, sliding_window=128)
+    return hf.GptOssForCausalLM(config).to(device, torch.bfloat16).eval()
+
+
+MODELS = [llama, mistral, gemma, gpt_oss]
 
 
 def prompts(device, *lengths):

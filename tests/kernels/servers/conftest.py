@@ -24,6 +24,7 @@ def model(device):
 def launches(monkeypatch):
     """Keywords of the launches of our kernels in Transformers' attention."""
     from heurgen_kernels.servers import transformers as ours
+    from heurgen_kernels.servers.transformers import whole
 
     calls, real = [], ours.paged_attention
 
@@ -31,5 +32,6 @@ def launches(monkeypatch):
         calls.append((args, kwargs))
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(ours, "paged_attention", spy)
+    for module in (ours, whole):
+        monkeypatch.setattr(module, "paged_attention", spy)
     return calls
