@@ -25,6 +25,7 @@ from ...host.validate import HIGHEST_CAP
 from .fallback import elsewhere, own_attention
 from .masks import batching, causal_mask, chosen_mask, hands_over, left_of, mask, packed_mask
 from .pool import Pool, gathered, is_pool, pool_of
+from .warm import before_others
 from .whole import attend
 
 logger = logging.getLogger("transformers.heurgen")
@@ -52,9 +53,12 @@ def register() -> None:
         AttentionMaskInterface.register(name, mask)
 
 
-def continuous(model: Any) -> Any:
+def continuous(model: Any, *, warm_up: bool = False) -> Any:
     """The model, whose attention is ours in `generate_batch`. NotImplementedError where it computes attention on its
     own: requests of a batch lie one behind the other, and would see each other.
+
+    warm_up: whether the first batch compiles, in parallel processes, all that later ones can launch, as a server wants
+    it; else kernels compile when they are first launched, of which a few batches need a few.
 
     The name goes into the configs as it is: `set_attn_implementation` looks for names with "flash" in them on the hub.
     """
@@ -69,6 +73,7 @@ def continuous(model: Any) -> Any:
         config: Any = getattr(module, "config", None)
         if hasattr(config, "_attn_implementation") and (config is own or hands_over(config)):
             config._attn_implementation = batched_name()
+    model._heurgen_warm_up = warm_up
     if not getattr(model, "_heurgen_batches", False):
         model._heurgen_batches = True
         model.register_forward_pre_hook(_begins, with_kwargs=True)
@@ -90,6 +95,7 @@ def _begins(model: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
     pages = is_pool(cache)
     batching.layers, batching.updated = set() if pages else None, frozenset()
     batching.tables = {} if pages else None
+    batching.warm_up = bool(pages and model._heurgen_warm_up)
     name = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if pages and name in NAMES and layers_update():
         cache.update = partial(_remembered, cache)
@@ -300,6 +306,8 @@ def _continuous(
             arguments |= {"key": new_k.contiguous(), "value": new_v.contiguous(), "has_prefix": False}
         else:
             table = table_of(pool, pages[0].shape[1])
+    if batching.warm_up:
+        before_others(cache, layer, packed, pages, pool.pages is not None, features)
     out = paged_attention(
         packed.contiguous(), pages[0], pages[1], table, given["cu_seq_lens_q"], lens, **arguments
     )

@@ -19,6 +19,8 @@ class Batching(threading.local):
     updated: frozenset[int] = frozenset()
     # of the batch: places of cached tokens and the block table made of them, for all layers whose tokens lie there
     tables: dict[tuple[int, ...], tuple[torch.Tensor, torch.Tensor]] | None = None
+    # whether kernels are compiled ahead of batches of other sizes
+    warm_up: bool = False
 
 
 batching = Batching()
