@@ -4,9 +4,10 @@
 
 A Llama-3-8B-shaped model with random weights in bfloat16, or some of its layers. `generate_batch`: new tokens a second
 of requests that come at once, with Transformers' own defaults: graphs, and two streams of batches, for what has "flash"
-in its name, as ours. Three rounds, after one in which kernels are compiled and graphs recorded; every round is in the
-file, since batches of another size are recorded when they first come. `generate`: seconds to the first token and a
-step, implementations in turn, medians of three turns after a first one. FILE.json has each row as soon as it is known.
+in its name, as ours. Three rounds, after one in which kernels are compiled and graphs recorded, all of ours by a
+warm-up; every round is in the file, since batches of another size are recorded when they first come. `generate`:
+seconds to the first token and a step, implementations in turn, medians of three turns after a first one. FILE.json has
+each row as soon as it is known.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def batched(model: Any) -> Iterator[Row]:
         requests = [torch.randint(3, 100_000, (n,)).tolist() for n in lengths]
         for name in ("paged|sdpa", OURS):
             if name == OURS:
-                continuous(model)
+                continuous(model, warm_up=True)
             else:
                 model.set_attn_implementation(name)
             with model.continuous_batching_context_manager(generation_config=greedy(NEW)) as manager:

@@ -6,6 +6,7 @@ import importlib.util
 
 import pytest
 import torch
+import triton
 
 if importlib.util.find_spec("transformers") is None:
     pytest.skip("Transformers is not installed", allow_module_level=True)
@@ -106,3 +107,18 @@ def test_generate_batch(gpu, made, graphs):
         tokens = answers[tuple(ids.tolist())]
         assert len(tokens) == 24
         assert regret(model, ids, tokens) < NEAR
+
+
+def test_no_batch_compiles_behind_the_first(gpu, monkeypatch):
+    """Recorded graphs ask for kernels, too: the first batch is not one of them."""
+    heard = []
+    model = continuous(llama(gpu), warm_up=True)
+    pages = hf.ContinuousBatchingConfig(32, num_blocks=2048, max_batch_tokens=512)
+    for lengths in ((5,), (2000, 64, 1, 700), range(15, 60)):
+        requests = [ids.tolist() for ids in prompts(gpu, *lengths)]
+        found = model.generate_batch(requests, GREEDY, continuous_batching_config=pages)
+        assert len(found) == len(requests)
+        monkeypatch.setattr(
+            triton.knobs.runtime, "jit_post_compile_hook", lambda **told: heard.append(told["fn"].name)
+        )
+    assert heard == []

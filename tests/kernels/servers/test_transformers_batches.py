@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +22,7 @@ from heurgen_kernels.servers import transformers as ours
 from heurgen_kernels.servers.transformers.pool import Pool
 
 from tests.kernels.servers.tiny_models import GREEDY, gemma, llama, prompts
+from tests.kernels.tools.compiling import places
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "serve_transformers.py"
 RELEASE = [int(part) for part in hf.__version__.split(".")[:2]]
@@ -84,6 +89,24 @@ def test_continuous_batching_of_what_the_kernels_lack(made, device, launches, ca
     assert launches == []
     said = [record for record in caplog.records if "leaves attention to Transformers" in record.getMessage()]
     assert len(said) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["warm", "cold"])
+def test_no_batch_compiles_behind_the_first(first):
+    """Where continuous() is asked for a warm-up. Tokens of a batch of one had strides of their own, and so kernels."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    environment["PYTHONPATH"] = os.pathsep.join(places())
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kernels.servers.transformers_warm", first],
+        capture_output=True, text=True, cwd=EXAMPLE.parents[1], env=environment, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for found in json.loads(done.stdout.splitlines()[-1]).values():
+        assert found["launched"] > 30
+        assert (found["asked"] > 9, found["late"] == []) == (
+            (True, True) if first == "warm" else (False, False)
+        )
 
 
 def test_compiled_layers_of_a_batch_are_one(monkeypatch):

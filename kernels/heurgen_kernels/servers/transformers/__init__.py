@@ -26,7 +26,7 @@ from .fallback import elsewhere, own_attention
 from .masks import batching, causal_mask, chosen_mask, hands_over, left_of, mask, packed_mask
 from .pool import Pool, gathered, is_pool, pool_of
 from .warm import before_others
-from .whole import attend
+from .whole import attend, rows
 
 logger = logging.getLogger("transformers.heurgen")
 CONTINUOUS, PAGED = "heurgen_flash", "paged|heurgen"
@@ -291,26 +291,24 @@ def _continuous(
 ) -> torch.Tensor:  # fmt: skip
     """query [1, query heads, tokens of all sequences, head size]; K and V likewise, of the new tokens alone."""
     pool = pool_of(cache, layer, given)
-    packed, new_k, new_v = (states.squeeze(0).transpose(0, 1) for states in (query, key, value))
+    packed = rows(query)
     lens = pool.ends[1:] - pool.ends[:-1]
     arguments: dict[str, Any] = {"max_seqlen_q": pool.longest_q, "max_seqlen_k": pool.longest_k, **features}
     if pool.tokens is None or pool.pages is None:
         pages, table = _token_pages(gathered(cache, key, value, layer, given), pool)
     else:
         pages = list(pool.pages)
-        for tokens, new in zip(pool.tokens, (new_k, new_v), strict=True):
-            tokens.index_copy_(0, pool.write, new)
+        for tokens, new in zip(pool.tokens, (key, value), strict=True):
+            tokens.index_copy_(0, pool.write, new.squeeze(0).transpose(0, 1))
         if pool.read.numel() == 0:  # prompts without cached tokens: the new ones are all there is
             width = -(-pool.longest_k // pages[0].shape[1])
             table = torch.zeros((lens.shape[0], width), dtype=torch.int32, device=lens.device)
-            arguments |= {"key": new_k.contiguous(), "value": new_v.contiguous(), "has_prefix": False}
+            arguments |= {"key": rows(key), "value": rows(value), "has_prefix": False}
         else:
             table = table_of(pool, pages[0].shape[1])
     if batching.warm_up:
         before_others(cache, layer, packed, pages, pool.pages is not None, features)
-    out = paged_attention(
-        packed.contiguous(), pages[0], pages[1], table, given["cu_seq_lens_q"], lens, **arguments
-    )
+    out = paged_attention(packed, pages[0], pages[1], table, given["cu_seq_lens_q"], lens, **arguments)
     return out.unsqueeze(0)
 
 

@@ -48,7 +48,12 @@ def _warmed(kind: Layout, device: torch.device, tokens: int, longest: int) -> No
     """Failing here costs time later, so it ends no batch."""
     try:
         done = warm_up(
-            [kind], max_num_seqs=tokens, max_num_batched_tokens=tokens, max_seqlen=longest, graphs=(), device=device
+            [kind],
+            max_num_seqs=tokens,
+            max_num_batched_tokens=tokens,
+            max_seqlen=longest,
+            graphs=(),
+            device=device,
         )
     except Exception:
         logger.exception("heurgen's warm-up failed; kernels compile as batches come")

@@ -54,7 +54,7 @@ def _of_new_tokens(
 ) -> torch.Tensor:
     """Prompts: no token is cached."""
     batch, heads, total, size = key.shape
-    packed = [states.transpose(1, 2).reshape(-1, states.shape[1], size) for states in (query, key, value)]
+    packed = [rows(states) for states in (query, key, value)]
     none = key.new_empty((0, PAGE, heads, size))
     table, starts, lens = lengths_of(key.device, batch, total, total, 0)
     found = paged_attention(
@@ -83,15 +83,22 @@ def _of_copies(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, features: dict[str, Any]
 ) -> torch.Tensor:
     """Several new tokens behind cached ones, which are copied into pages."""
-    batch, _, new, size = query.shape
-    total = key.shape[2]
+    batch, new, total = query.shape[0], query.shape[2], key.shape[2]
     k, v = (_in_pages(states) for states in (key, value))
     table, starts, lens = lengths_of(key.device, batch, new, total, PAGE)
     found = paged_attention(
-        query.transpose(1, 2).reshape(batch * new, -1, size), k, v, table, starts, lens, max_seqlen_q=new,
-        max_seqlen_k=total, total_seqlen_k=batch * total, **features,
+        rows(query), k, v, table, starts, lens, max_seqlen_q=new, max_seqlen_k=total, total_seqlen_k=batch * total,
+        **features,
     )  # fmt: skip
     return found.view(batch, new, *found.shape[1:])
+
+
+def rows(states: torch.Tensor) -> torch.Tensor:
+    """[batch, heads, tokens, size] as [batch * tokens, heads, size], contiguous to the last stride: where there is but
+    one token torch calls any stride from it to the next contiguous, and each would be a kernel of its own.
+    """
+    batch, heads, tokens, size = states.shape
+    return states.transpose(1, 2).reshape(-1).view(batch * tokens, heads, size)
 
 
 def _in_pages(states: torch.Tensor) -> torch.Tensor:
