@@ -22,13 +22,9 @@ def elsewhere(
 
     That one knows masks to be added alone.
     """
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
     given = {name: value for name, value in besides.items() if value is not None}
-    if "softcap" not in given and not tensors_of(given) - keywords(sdpa_attention_forward):
-        out, _ = sdpa_attention_forward(
-            module, query, key, value, mask, dropout=dropout, scaling=scale, **given
-        )
+    if "softcap" not in given and not tensors_of(given) - keywords(sdpa()):
+        out, _ = sdpa()(module, query, key, value, mask, dropout=dropout, scaling=scale, **given)
         return out, None
     if mask is None and causal and query.shape[2] > 1:
         mask = causal_mask(query, key)
@@ -36,6 +32,13 @@ def elsewhere(
         hidden = torch.finfo(query.dtype).min
         mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, hidden)
     return own_attention(module, query, key, value, mask, dropout, scale, given)
+
+
+def sdpa() -> Callable[..., Any]:
+    """Transformers' own."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    return sdpa_attention_forward  # type: ignore[no-any-return]
 
 
 def own_attention(
