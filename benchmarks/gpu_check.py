@@ -2,15 +2,17 @@
 
     python benchmarks/gpu_check.py [--whole-table] [-o FILE.json]
 
-Interrupted, it goes on where it was: FILE.json.journal has the tests that passed, as long as code, device and versions
-are the same.
+In parts, by what tests import: a part that benchmarks/gpu_check.json proves, on this device with these versions, is
+left out where another one changed. Interrupted, it goes on where it was: FILE.json.PART.journal has the tests that
+passed, as long as code, device and versions are the same.
 
 Runs the GPU tests (of the table of shapes a fixed random tenth, of the products of features a half or a third, or all
 of them; every config that the shipped selector or the default can return, launched and compared with the reference),
 then a short benchmark. At most nine and a half minutes on one H200, of a slow host twice; several GPUs share the tests
 (tests/kernels/conftest.py).
-Writes benchmarks/gpu_check.json: device, versions, counts, times, and of what it is the proof: a hash of the code that
-ran, and the configs that were launched. A test compares them with those that selectors choose among (`unproved`).
+Writes benchmarks/gpu_check.json: device, versions, counts, times, and of what it is the proof: a hash of each part's
+code that ran, and the configs that were launched. A test compares them with those that selectors choose among
+(`unproved`).
 Where anything fails it says what, writes nothing and exits with 1.
 """
 
@@ -41,8 +43,11 @@ SELECTORS = tuple(
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)
 NOTHING_LEFT = 5  # of pytest: no test was collected
-# Of tests/kernels/test_gpu*.py.
-TESTS = ("", "_warp_specialized", "_fp8", "_matmul", "_matmul_fp8", "_llama", "_transformers")
+# Of tests/kernels/test_gpu*.py. Nothing else imports Transformers' attention, which stands on all.
+PARTS = {
+    "kernels": ("", "_warp_specialized", "_fp8", "_matmul", "_matmul_fp8", "_llama"),
+    "transformers": ("_transformers",),
+}
 # Seconds for the tests, which took 365 on one H200, on slow hosts 450 and once 560; the rest takes half a minute.
 LIMIT = 540
 BATCHES = {
@@ -55,12 +60,14 @@ BATCHES = {
 LLAMA = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16, "dtype": "bfloat16"}
 
 
-def code_hash(package: Path = PACKAGE) -> str:
-    """Of the syntax trees of all that a launch runs: docstrings, comments and layout of the text do not count."""
+def code_hash(package: Path = PACKAGE, part: str = "kernels") -> str:
+    """Of the syntax trees of all that a part's launches run: docstrings, comments and layout of a text do not count."""
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         if name.startswith("tools/") or name in OTHERS or name in SELECTORS:
+            continue
+        if part == "kernels" and name.startswith("servers/transformers/"):
             continue
         digest.update(f"{name}\n{_written(ast.parse(path.read_text(encoding='utf-8')))}\n".encode())
     return digest.hexdigest()
@@ -88,9 +95,12 @@ def launched() -> dict[str, list[str]]:
 
 
 def unproved(record: Mapping[str, Any], package: Path = PACKAGE) -> str:
-    """What of a package a record is no proof of, "" where it is one of all."""
-    if record["code"] != code_hash(package):
-        return "the kernels or their launch path changed"
+    """What of a package a record is no proof of, "" where it is one of all. record: "code", the hash of each part that
+    it is of, and "configs".
+    """
+    changed = [part for part, code in record["code"].items() if code != code_hash(package, part)]
+    if changed:
+        return f"what runs changed, of {' and '.join(changed)}"
     new = [
         config
         for name, configs in chosen(package).items()
@@ -147,8 +157,23 @@ def noted(path: Path, first: str) -> list[str]:
     return whole
 
 
-def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
-    """Counts of the GPU tests; SystemExit where one fails, or where they take too long. proof: of what they are one."""
+def kept(before: Mapping[str, Any], ran: Mapping[str, Any], whole_table: bool) -> list[str]:
+    """The parts that a record proves for what runs now, none where that is all of them. ran: device and versions."""
+    if {name: before.get(name) for name in ran} != ran:
+        return []
+    proved = [
+        part
+        for part, code in before["code"].items()
+        if not unproved({"code": {part: code}, "configs": before["configs"]})
+        and before["tests"][part]["whole_table"] >= whole_table
+    ]
+    return proved if len(proved) < len(PARTS) else []
+
+
+def run_tests(part: str, whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
+    """Counts of a part's GPU tests; SystemExit where one fails, or where they take too long. proof: of what they are
+    one.
+    """
     import torch
 
     passed = noted(journal, proof)
@@ -164,7 +189,7 @@ def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", str(workers(gpus, os.cpu_count() or 1)), "-p",
             "no:cacheprovider", "-p", "gpu_journal", "--durations=15", f"--junitxml={report}",
-            *(f"tests/kernels/test_gpu{name}.py" for name in TESTS),
+            *(f"tests/kernels/test_gpu{name}.py" for name in PARTS[part]),
         ]  # fmt: skip
         started = time.monotonic()
         try:
@@ -184,7 +209,8 @@ def run_tests(whole_table: bool, journal: Path, proof: str) -> dict[str, Any]:
     skipped = [case.get("name") for case in cases if case.find("skipped") is not None]
     names = [str(case.get("name")) for case in cases] + [name.rpartition("::")[2] for name in passed]
     configs = [name for name in names if name.startswith("test_every_config")]
-    if bad or done.returncode not in (0, NOTHING_LEFT) or len(configs) < 10 or len(skipped) > 2:
+    few = part == "kernels" and len(configs) < 10
+    if bad or done.returncode not in (0, NOTHING_LEFT) or few or len(skipped) > 2:
         which = ", ".join(map(str, (*bad[:20], *skipped[:5])))
         fail(f"{len(bad)} of {len(names)} GPU tests failed, {len(skipped)} were skipped: {which}")
     return {
@@ -255,7 +281,6 @@ def main() -> None:
     if not torch.cuda.is_available():
         print("gpu-check needs a GPU: torch sees none", file=sys.stderr)
         raise SystemExit(2)
-    code, configs = code_hash(), launched()
     ran = {
         "device": torch.cuda.get_device_name(),
         "versions": {
@@ -264,15 +289,38 @@ def main() -> None:
             "triton": triton.__version__,
         },
     }
-    journal = arguments.output.with_name(arguments.output.name + ".journal")
-    proof = json.dumps({"code": code, "whole_table": arguments.whole_table, **ran})
-    tests = run_tests(arguments.whole_table, journal, proof)
-    record = {**ran, "tests": tests, "microseconds": benchmark(), "code": code, "configs": configs}
+    record = proved(ran, arguments.whole_table, arguments.output)
+    arguments.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    for part in PARTS:
+        journal_of(arguments.output, part).unlink(missing_ok=True)
+    print(json.dumps(record, indent=2))
+
+
+def proved(ran: Mapping[str, Any], whole_table: bool, output: Path) -> dict[str, Any]:
+    """The record, of parts that were proved before and of those that are now. ran: device and versions."""
+    before = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    left_out = kept(before, ran, whole_table)
+    code, configs = {part: code_hash(part=part) for part in PARTS}, launched()
+    tests = {}
+    for part in PARTS:
+        proof = json.dumps({"code": code[part], "whole_table": whole_table, **ran})
+        tests[part] = (
+            before["tests"][part]
+            if part in left_out
+            else run_tests(part, whole_table, journal_of(output, part), proof)
+        )
+    old = "kernels" in left_out
+    record = {
+        **ran, "tests": tests, "microseconds": before["microseconds"] if old else benchmark(), "code": code,
+        "configs": before["configs"] if old else configs,
+    }  # fmt: skip
     if unproved(record):
         fail("the code changed meanwhile")
-    arguments.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    journal.unlink()
-    print(json.dumps(record, indent=2))
+    return record
+
+
+def journal_of(output: Path, part: str) -> Path:
+    return output.with_name(f"{output.name}.{part}.journal")
 
 
 if __name__ == "__main__":

@@ -43,11 +43,13 @@ def proof() -> str:
     """The record of `make gpu-check`."""
     record = read(".", "gpu_check")
     tests, versions = record["tests"], record["versions"]
+    passed = ", ".join(f"{found['passed']} of {part}" for part, found in tests.items())
+    code = ", ".join(f"`{code[:12]}` of {part}" for part, code in record["code"].items())
     rows = (
         ("device", f"{record['device']}, torch {versions['torch']}, Triton {versions['triton']}"),
-        ("hash of the code", f"`{record['code'][:12]}`"),
-        ("tests passed", tests["passed"]),
-        ("configs launched and compared", tests["configs_launched"]),
+        ("hash of the code", code),
+        ("tests passed", passed),
+        ("configs launched and compared", tests["kernels"]["configs_launched"]),
     )
     return markdown(" | ", rows)
 

@@ -24,8 +24,10 @@ _SPEC.loader.exec_module(gpu_check)
 def test_the_code_was_proved():
     record = json.loads(gpu_check.RECORD.read_text())
     assert not gpu_check.unproved(record), "run `make gpu-check` on a GPU"
-    assert record["tests"]["configs_launched"] >= 10
-    assert record["tests"]["passed"] > 100
+    assert set(record["code"]) == set(record["tests"]) == set(gpu_check.PARTS)
+    assert record["tests"]["kernels"]["configs_launched"] >= 10
+    assert record["tests"]["kernels"]["passed"] > 100
+    assert record["tests"]["transformers"]["passed"] > 10
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_the_hash_is_of_what_runs(package):
 
 def test_what_tests_of_products_launch_beside_the_selector_is_proved(package):
     name = "heuristics/matmul.py"
-    record = {"code": gpu_check.code_hash(package), "configs": gpu_check.launched()}
+    record = {"code": {"kernels": gpu_check.code_hash(package)}, "configs": gpu_check.launched()}
     assert {*gpu_check.chosen()[name], *map(repr, FORMS)} == set(record["configs"][name])
     first = gpu_check.chosen(package)[name][0]
     form = next(form for form in map(repr, FORMS) if form not in gpu_check.chosen()[name])
@@ -81,7 +83,7 @@ def test_what_tests_of_products_launch_beside_the_selector_is_proved(package):
 
 
 def test_a_selector_may_choose_among_fewer_configs_than_were_proved(package):
-    record = {"code": gpu_check.code_hash(package), "configs": gpu_check.chosen(package)}
+    record = {"code": {"kernels": gpu_check.code_hash(package)}, "configs": gpu_check.chosen(package)}
     assert gpu_check.unproved(record, package) == ""
     name = "heuristics/matmul.py"
     first, *others = record["configs"][name]
@@ -90,7 +92,27 @@ def test_a_selector_may_choose_among_fewer_configs_than_were_proved(package):
     changed(package, "heuristics/paged_attention.py", "num_stages=2", "num_stages=7")
     assert "num_stages=7" in gpu_check.unproved(record, package)
     changed(package, "host/scratch.py", "1 << 20", "1 << 21")
-    assert gpu_check.unproved(record, package) == "the kernels or their launch path changed"
+    assert gpu_check.unproved(record, package) == "what runs changed, of kernels"
+
+
+def test_a_part_is_proved_again_where_it_changed(package):
+    parts = tuple(gpu_check.PARTS)
+    before = {part: gpu_check.code_hash(package, part) for part in parts}
+    changed(package, "servers/transformers/whole.py", "PAGE = 16", "PAGE = 32")
+    assert gpu_check.code_hash(package) == before["kernels"]
+    assert gpu_check.code_hash(package, "transformers") != before["transformers"]
+    ran = {"device": "a GPU", "versions": {}}
+    tests = {part: {"whole_table": False} for part in parts}
+    record = {**ran, "code": before, "tests": tests, "configs": gpu_check.launched()}
+    assert gpu_check.kept(record, ran, False) == []  # all is proved: asked for, all is proved again
+    other = record | {"code": before | {"transformers": "of other code"}}
+    assert gpu_check.unproved(other) == "what runs changed, of transformers"
+    assert gpu_check.kept(other, ran, False) == ["kernels"]
+    assert gpu_check.kept(other, ran, True) == gpu_check.kept({}, ran, False) == []
+    assert gpu_check.kept(other, {**ran, "device": "another"}, False) == []
+    assert gpu_check.kept(record | {"code": before | {"kernels": "of other code"}}, ran, False) == [
+        "transformers"
+    ]
 
 
 def test_the_workers_are_shared_among_the_gpus():
