@@ -7,7 +7,7 @@ of requests that come at once, with Transformers' own defaults: graphs, and two 
 in its name, as ours. Three rounds, after one in which kernels are compiled and graphs recorded, all of ours by a
 warm-up; every round is in the file, since batches of another size are recorded when they first come. `generate`:
 seconds to the first token and a step, implementations in turn, medians of five turns after a first one, and before
-`generate_batch`, behind which the host takes up to twice as long. FILE.json has each row as soon as it is known.
+`generate_batch`, behind which times of the host scatter. FILE.json has each row as soon as it is known.
 """
 
 from __future__ import annotations
