@@ -112,7 +112,7 @@ class LeafEvidence:
 
 
 def leaf_evidence(view: View) -> list[LeafEvidence]:
-    columns = config_columns(view.selector, view.table)
+    columns, costs = config_columns(view.selector, view.table), view.costs
     found = []
     for index, leaf in enumerate(ir.leaves(view.selector.tree)):
         inside = view.leaf == index
@@ -120,7 +120,7 @@ def leaf_evidence(view: View) -> list[LeafEvidence]:
         finite = own[np.isfinite(own)]
         runner = None
         if view.known and inside.any():
-            runner = next((r for r in ranked(view.costs[inside]) if r[0] != columns[leaf.config]), None)
+            runner = next((r for r in ranked(costs[inside]) if r[0] != columns[leaf.config]), None)
         found.append(
             LeafEvidence(
                 index,

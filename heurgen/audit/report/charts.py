@@ -51,7 +51,7 @@ def column_scale(view: View, name: str) -> Scale:
         return category_scale(column.values)
     if column.type == "bool":
         return category_scale(("false", "true"))
-    return number_scale(column_values(view, name).tolist())
+    return number_scale(np.unique(column_values(view, name)).tolist())
 
 
 def drawn(view: View, limit: int, held: Sequence[float] | None = None, keep: Sequence[int] = ()) -> list[int]:

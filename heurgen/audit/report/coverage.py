@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import numpy as np
 from heurgen import ir
 from heurgen.audit.evidence import View, column_values, leaf_evidence
 from heurgen.audit.regions import leaf_regions
-from heurgen.audit.report.scales import Scale, category_scale, number_scale, people, placed, roomy, shortened
+from heurgen.audit.report.scales import category_scale, number_scale, people, placed, roomy, shortened
 from heurgen.audit.report.words import conditions, pretty
 from heurgen.base.errors import literal
 from heurgen.base.text import counted, number_text
@@ -53,9 +54,10 @@ class Coverage:
 
 def coverage(module: ir.HeuristicModule, view: View, flags: tuple[str, ...]) -> Coverage:
     strips, holes = [], []
+    cuts = _cuts(view)
     for column in view.table.columns:
         feature = next((f for f in module.columns if f.name == column.name), None)
-        strip, found = _strip(view, feature, column)
+        strip, found = _strip(view, feature, column, cuts.get(column.name, ()))
         strips.append(strip)
         holes += found
     holes += _thin_leaves(view, flags)
@@ -63,17 +65,18 @@ def coverage(module: ir.HeuristicModule, view: View, flags: tuple[str, ...]) -> 
 
 
 def _strip(
-    view: View, feature: ir.Feature | ir.Derived | None, column: TableColumn
+    view: View, feature: ir.Feature | ir.Derived | None, column: TableColumn, cuts: Sequence[float]
 ) -> tuple[Strip, list[str]]:
-    name, values = column.name, column_values(view, column.name)
+    name = column.name
+    values, counts = np.unique(column_values(view, name), return_counts=True)
     flags = ("false", "true") if column.type == "bool" else ()
     labels = column.values if column.type == "category" else flags
     scale = category_scale(labels) if labels else number_scale(values.tolist())
-    cuts, at = _cuts(view, name), placed(scale, _EDGE, WIDTH - 2 * _EDGE)
+    places, at = [scale.place(v) for v in values.tolist()], placed(scale, _EDGE, WIDTH - 2 * _EDGE)
     if labels:
         gaps, told = _category_holes(name, labels, values)
     else:
-        gaps, told = _number_holes(name, scale, values, cuts, 1.0 if column.type == "int" else 0.0)
+        gaps, told = _number_holes(name, values, places, cuts, 1.0 if column.type == "int" else 0.0)
     unit = f", {feature.unit}" if isinstance(feature, ir.Feature) and feature.unit else ""
     about = feature.expression if isinstance(feature, ir.Derived) else f"{column.type}{unit}"
     strip = Strip(
@@ -81,8 +84,8 @@ def _strip(
         about=shortened(pretty(about), 60),
         seen=_seen(values, len(labels)),
         trained="" if labels else _range_text(view.selector.ranges.get(name)),
-        n_distinct=len(np.unique(values)),
-        bars=_bars(scale, values, len(labels)),
+        n_distinct=len(values),
+        bars=_bars(places, counts.tolist(), len(labels)),
         gaps=tuple((at(a), round(at(b) - at(a), 1)) for a, b in gaps),
         cuts="".join(f"M{at(c):g} 2V42" for c in cuts if scale.low < c < scale.high),
         ticks=tuple((round(_EDGE + t.at * (WIDTH - 2 * _EDGE), 1), t.label) for t in roomy(scale, WIDTH)),
@@ -101,9 +104,11 @@ def _range_text(seen: tuple[float, float] | None) -> str:
     return "" if seen is None else f"{people(seen[0])} to {people(seen[1])}"
 
 
-def _bars(scale: Scale, values: Floats, n_labels: int) -> str:
-    """A bar for every bin that holds scenarios; heights are square roots of counts."""
-    counts, starts = _density(scale, values, n_labels)
+def _bars(places: Sequence[float], scenarios: Sequence[int], n_labels: int) -> str:
+    """A bar for every bin that holds scenarios; heights are square roots of counts. scenarios: how many lie at each
+    place.
+    """
+    counts, starts = _density(places, scenarios, n_labels)
     width, top, low = _bar_width(len(counts)), max(counts) or 1, 4 + _TALL
     path = ""
     for count, start in zip(counts, starts, strict=True):
@@ -120,31 +125,37 @@ def _bar_width(n: int) -> float:
     return max(1.0, (WIDTH - 2 * _EDGE) / n - 1)
 
 
-def _density(scale: Scale, values: Floats, n_labels: int) -> tuple[list[int], list[float]]:
+def _density(
+    places: Sequence[float], scenarios: Sequence[int], n_labels: int
+) -> tuple[list[int], list[float]]:
     """Scenarios per bin, and where each bin starts (0..1)."""
     bins = min(n_labels, 60) if n_labels else _BINS
     counts = [0] * bins
-    for value in values.tolist():
-        counts[min(int(scale.place(value) * bins), bins - 1)] += 1
+    for place, n in zip(places, scenarios, strict=True):
+        counts[min(int(place * bins), bins - 1)] += n
     return counts, [i / bins for i in range(bins)]
 
 
-def _cuts(view: View, name: str) -> tuple[float, ...]:
-    tests = (n for n in ir.nodes(view.selector.tree) if isinstance(n, ir.Split))
-    return tuple(sorted({float(n.threshold) for n in tests if n.feature == name}))
+def _cuts(view: View) -> dict[str, list[float]]:
+    """The thresholds of each feature that the tree asks for, in order."""
+    found: dict[str, set[float]] = {}
+    for node in ir.nodes(view.selector.tree):
+        if isinstance(node, ir.Split):
+            found.setdefault(node.feature, set()).add(float(node.threshold))
+    return {name: sorted(thresholds) for name, thresholds in found.items()}
 
 
 def _number_holes(
-    name: str, scale: Scale, values: Floats, cuts: tuple[float, ...], step: float
+    name: str, values: Floats, places: Sequence[float], cuts: Sequence[float], step: float
 ) -> tuple[list[tuple[float, float]], list[str]]:
     """Stretches of the axis without a scenario, the widest first; a threshold inside is said so.
 
-    step: values so near have none between them, as ints 0 and 1, which lie far apart on a logarithmic axis.
+    values: each once, in order, and their places. step: values so near have none between them, as ints 0 and 1, which
+    lie far apart on a logarithmic axis.
     """
-    distinct = np.unique(values).tolist()
-    pairs = ((a, b) for a, b in pairwise(distinct) if b - a > step)
-    gaps = [(a, b) for a, b in pairs if scale.place(b) - scale.place(a) >= _GAP]
-    gaps.sort(key=lambda g: scale.place(g[0]) - scale.place(g[1]))
+    pairs = pairwise(zip(values.tolist(), places, strict=True))
+    wide = [(q - p, a, b) for (a, p), (b, q) in pairs if b - a > step and q - p >= _GAP]
+    gaps = [(a, b) for _, a, b in sorted(wide, key=lambda g: -g[0])]
     told = []
     for low, high in gaps:
         inside = [number_text(c) for c in cuts if low <= c < high]

@@ -36,7 +36,8 @@ class Scale:
     def place(self, value: float) -> float:
         if value != value:
             return 0.0
-        low, high, at = (_warp(self.kind, v) for v in (self.low, self.high, value))
+        kind = self.kind
+        low, high, at = _warp(kind, self.low), _warp(kind, self.high), _warp(kind, value)
         return min(1.0, max(0.0, (at - low) / (high - low))) if high > low else 0.5
 
     @property
@@ -52,8 +53,8 @@ def _warp(kind: str, value: float) -> float:
 
 def number_scale(numbers: Sequence[float]) -> Scale:
     """An axis for numbers: logarithmic where they span more than a factor of 20, linear otherwise."""
-    finite = [_drawn(v) for v in numbers if math.isfinite(v)]
-    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    finite = [v for v in numbers if math.isfinite(v)]
+    low, high = (_drawn(min(finite)), _drawn(max(finite))) if finite else (0.0, 1.0)
     if low == high:
         low, high = (low - 0.5, high + 0.5) if low < 1 else (low * 0.9, high * 1.1)
     kind = "linear"

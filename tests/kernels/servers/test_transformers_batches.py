@@ -92,21 +92,21 @@ def test_continuous_batching_of_what_the_kernels_lack(made, device, launches, ca
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", ["warm", "cold"])
-def test_no_batch_compiles_behind_the_first(first):
+def test_no_batch_compiles_behind_the_first():
     """Where continuous() is asked for a warm-up. Tokens of a batch of one had strides of their own, and so kernels."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     environment["PYTHONPATH"] = os.pathsep.join(places())
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.servers.transformers_warm", first],
+        [sys.executable, "-m", "tests.kernels.servers.transformers_warm"],
         capture_output=True, text=True, cwd=EXAMPLE.parents[1], env=environment, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for found in json.loads(done.stdout.splitlines()[-1]).values():
-        assert found["launched"] > 30
-        assert (found["asked"] > 9, found["late"] == []) == (
-            (True, True) if first == "warm" else (False, False)
-        )
+    outcome = json.loads(done.stdout.splitlines()[-1])
+    cold = outcome.pop("cold")
+    assert (cold["asked"], len(cold["late"]) > 3) == (0, True)
+    assert {name: found["late"] for name, found in outcome.items() if found["late"]} == {}
+    assert min(found["asked"] for found in outcome.values()) > 9
+    assert min(found["launched"] for found in outcome.values()) > 30
 
 
 def test_compiled_layers_of_a_batch_are_one(monkeypatch):
