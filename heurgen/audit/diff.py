@@ -96,7 +96,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Diff:
     """All that changes, first the regions of most scenarios of the log, then those of the fewest tests. `gains` holds
-    old time / new time per vendor over all its scenarios, with a log.
+    old time / new time, with a log: of a vendor over all its scenarios, of a device that has a selector over its own.
 
     `interface`: what changes for a program that calls the model, a line each.
     """
@@ -105,8 +105,13 @@ class Diff:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     with_log: bool
-    gains: Mapping[str, float | None]
+    gains: Mapping[tuple[str, str | None], float | None]
     interface: tuple[str, ...] = ()
+
+    def moved(self, vendor: str, device: str | None) -> list[ChangedScenario]:
+        """The scenarios of a vendor, or of one of its devices, that get another config."""
+        scenarios = (s for c in self.changes if c.vendor == vendor for s in c.scenarios)
+        return [s for s in scenarios if device in (None, s.device)]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -114,7 +119,7 @@ class Diff:
             "added_vendors": list(self.added),
             "removed_vendors": list(self.removed),
             "interface": list(self.interface),
-            "gain": dict(self.gains),
+            "gain": {group_name(*of): gain for of, gain in self.gains.items()},
         }
 
     def to_text(self) -> str:
@@ -123,12 +128,11 @@ class Diff:
         lines += [printable(line) for line in self.interface]
         if not self.changes:
             return "\n".join([*lines, "no region changes config"])
-        for (vendor, device), group in _grouped(self.changes).items():
-            head = f"{printable(group_name(vendor, device))}: {counted(len(group), 'region')} with another config"
-            if self.with_log and vendor in self.gains:
-                scenarios = [s for c in self.changes if c.vendor == vendor for s in c.scenarios]
-                head += f"; over all scenarios of the log {_gain_text(self.gains[vendor])}"
-                head += but_for(self.gains[vendor], scenarios)
+        for of, group in _grouped(self.changes).items():
+            head = f"{printable(group_name(*of))}: {counted(len(group), 'region')} with another config"
+            if of in self.gains:
+                head += f"; over all scenarios of the log {_gain_text(self.gains[of])}"
+                head += but_for(self.gains[of], self.moved(*of))
             lines.append(head)
             known = [c for c in group if c.scenarios] if self.with_log else group
             several = len({s.device for c in known for s in c.scenarios}) > 1
@@ -169,14 +173,15 @@ def diff(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Iterable[Cost
     listed = None if tables is None else tuple(tables)
     replays = None if listed is None else _replays(old, new, listed)
     changes: list[Change] = []
-    for vendor, device in _keys(old, new):
+    keys = _keys(old, new)
+    for vendor, device in keys:
         changes += _selector_changes(old, new, vendor, device, replays)
     return Diff(
         tuple(changes),
         tuple(v for v in new.vendors if v not in old.vendors),
         tuple(v for v in old.vendors if v not in new.vendors),
         replays is not None,
-        {} if replays is None else _gains(replays),
+        {} if replays is None else _gains(replays, keys),
         interface_changes(old, new),
     )
 
@@ -191,9 +196,16 @@ def _replays(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Sequence[
     return tuple((before[c.vendor, c.row], c) for c in after if (c.vendor, c.row) in before)
 
 
-def _gains(replays: Replays) -> dict[str, float | None]:
-    vendors = sorted({a.vendor for a, _ in replays})
-    return {v: _geomean([_gain(a, b) for a, b in replays if a.vendor == v]) for v in vendors}
+def _gains(
+    replays: Replays, keys: Sequence[tuple[str, str | None]]
+) -> dict[tuple[str, str | None], float | None]:
+    """By selector: a vendor's over all its devices, that of a device over its own scenarios."""
+    found = {}
+    for vendor, device in keys:
+        own = [_gain(a, b) for a, b in replays if a.vendor == vendor and device in (None, a.device)]
+        if own:
+            found[vendor, device] = _geomean(own)
+    return found
 
 
 def _keys(old: ir.HeuristicModule, new: ir.HeuristicModule) -> list[tuple[str, str | None]]:

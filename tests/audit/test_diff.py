@@ -152,7 +152,7 @@ def test_with_a_log_every_changed_scenario_is_listed_once_with_its_gain() -> Non
     gains = {b.scenario: (a.slowdown or 0) / (b.slowdown or 1) for a, b in moved}
     assert all(s.gain == pytest.approx(gains[s.scenario]) for s in listed)
     whole = math.exp(sum(math.log(g) for g in gains.values()) / len(before))
-    assert found.gains["nvidia"] == pytest.approx(whole)
+    assert found.gains["nvidia", None] == pytest.approx(whole)
 
 
 def test_scenarios_of_several_devices_name_theirs(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_gain_does_not_hide_choices_that_are_no_longer_valid() -> None:
     """BLOCK 32 is twice as fast in one scenario, and failed in the other that takes it now."""
     old, new = views.module(ir.Leaf(0, 4, 1.5)), views.module()
     found = diff(old, new, (views.costs(),))
-    assert found.gains["nvidia"] == pytest.approx(2 ** (1 / 3))
+    assert found.gains["nvidia", None] == pytest.approx(2 ** (1 / 3))
     told = "1.260x faster, but for 1 in which the new config is not valid\n"
     assert f"over all scenarios of the log {told}" in found.to_text()
     assert (
@@ -211,6 +211,24 @@ def test_a_gain_does_not_hide_choices_that_are_no_longer_valid() -> None:
     assert "1.260× as fast as the baseline, but for 1 in which the new config is not valid." in page
     assert "2.000× faster, but for 1 in which the new config is not valid" in page
     assert change_row(found.changes[0]).worse
+
+
+def test_a_device_with_a_selector_of_its_own_has_a_gain_of_its_own() -> None:
+    """Under each device stood the vendor's gain, over all devices. On A, where m is 1 and 2, 32 is twice and four
+    times as slow as 16; on B nothing changes in the first scenario, and in the other 32 failed."""
+    old, costs = views.module(), replace(views.costs(), device=("A", "A", "B", "B"))
+    slow, same = (replace(old.selectors[0], device=d, tree=ir.Leaf(1)) for d in "AB")
+    found = diff(old, replace(old, selectors=(*old.selectors, slow, same)), (costs,))
+    assert found.gains == {
+        ("nvidia", None): pytest.approx(1 / 2),
+        ("nvidia", "A"): pytest.approx(8**-0.5),
+        ("nvidia", "B"): pytest.approx(1.0),
+    }
+    assert found.to_dict()["gain"].keys() == {"nvidia", "nvidia / A", "nvidia / B"}
+    (head, *_) = (line for line in found.to_text().splitlines() if line.startswith("nvidia / A: "))
+    assert head.endswith("1 region with another config; over all scenarios of the log 2.828x slower")
+    text = Page(diff_page(found, False)).text
+    assert "nvidia / A: over all scenarios of the given log the new model is 0.354× as fast" in text
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -387,15 +387,18 @@ def change_row(change: Change) -> ChangeRow:
 
 
 def gain_lines(diff: Diff | None, trained: bool) -> tuple[str, ...]:
-    """A sentence for every vendor whose gain over the log is known. trained: the log is that of the new model."""
+    """A sentence for every vendor, and device that has a selector, whose gain over the log is known.
+
+    trained: the log is that of the new model.
+    """
     if diff is None:
         return ()
     found = []
-    for vendor, gain in diff.gains.items():
+    for of, gain in diff.gains.items():
         if gain is not None:
-            changed = [s for c in diff.changes if c.vendor == vendor for s in c.scenarios]
             speed = f"the new model{', which was trained on it,' * trained} is {gain:.3f}× as fast as the baseline"
-            found.append(f"{vendor}: over all scenarios of the given log {speed}{but_for(gain, changed)}.")
+            told = f"{speed}{but_for(gain, diff.moved(*of))}"
+            found.append(f"{printable(group_name(*of))}: over all scenarios of the given log {told}.")
     return tuple(found)
 
 
