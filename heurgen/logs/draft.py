@@ -23,6 +23,7 @@ from heurgen.logs.importers.common import column_type, described, only, safe_nam
 from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
 from heurgen.logs.numbers import ms_in
 from heurgen.logs.objective import is_unsaid, throughput_beside, unsaid
+from heurgen.logs.outcomes import rows_with
 from heurgen.logs.roles import POWER, Guess, guesses_of, whole_config
 from heurgen.logs.times import (
     check_aggregates,
@@ -329,9 +330,13 @@ def _of_winners(table: Cells, path: str, log: LogColumns, said: Said) -> LogColu
 
 
 def _failure_words(table: Cells, log: LogColumns) -> tuple[str, ...]:
-    """Texts of the time column that stand for a failure: 0, -1, nan and a few words ("OutOfResources")."""
+    """Texts of the time column that stand for a failure: 0, -1, nan and a few words ("OutOfResources"); a blank cell
+    where the status says success, as pandas writes NaN.
+    """
     texts = {t.strip().lower() for t in table.texts[log.time] if t.strip()}
     words = {t for t in texts if number(t) in (0.0, -1.0) or column_names.is_failure(t)}
+    if (rows_with(table, log.time, [""]) & rows_with(table, log.status, log.success)).any():
+        words.add("")
     return tuple(sorted(words)) if len(words) <= _MOST_WORDS else ()
 
 

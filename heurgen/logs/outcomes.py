@@ -17,7 +17,9 @@ from heurgen.logs.numbers import THOUSANDS, ms_in, numbers
 from heurgen.spec.kernel_spec import MAX_TIME, MIN_TIME, NUMBER, KernelSpec, number
 
 OK = "ok"
-_WORD = re.compile(r"-1|-?[A-Za-z][A-Za-z _-]{0,30}")
+# What may stand for a failure, as `heurgen init` guesses it.
+_WORD = re.compile(r"|(-1|0)(\.0)?|-?[A-Za-z][A-Za-z _-]{0,30}")
+_WHOLE = re.compile(r"(-?[0-9]+)(\.0)?")
 # Why a measurement without a time failed, where the log has no status column.
 BLANK_TIME = "blank time"
 # Stands for the time of a winner whose log gives none: the largest that may be read, so that no measured one is equal.
@@ -32,8 +34,8 @@ def successes(cells: Cells, spec: KernelSpec) -> Bools:
 
     A time that is a word of [log] failures is a failure whatever the status; a winner needs no time.
     """
-    timeless = _rows_with(cells, spec.log.time, [""])
-    good = _rows_with(cells, spec.log.status, spec.log.success)
+    timeless = rows_with(cells, spec.log.time, [""])
+    good = rows_with(cells, spec.log.status, spec.log.success)
     absent = (
         cells.codes[spec.log.status] == ABSENT if spec.log.status in cells.codes else np.ones(cells.n, bool)
     )
@@ -41,7 +43,7 @@ def successes(cells: Cells, spec: KernelSpec) -> Bools:
     return np.asarray(ok & ~_failure_words(cells, spec))
 
 
-def _rows_with(cells: Cells, column: str, words: Sequence[str]) -> Bools:
+def rows_with(cells: Cells, column: str, words: Sequence[str]) -> Bools:
     """The rows with one of these texts, whatever its case; False where the row's file lacks the column."""
     if not words or column not in cells.codes:
         return np.zeros(cells.n, dtype=np.bool_)
@@ -51,11 +53,14 @@ def _rows_with(cells: Cells, column: str, words: Sequence[str]) -> Bools:
 
 
 def _folded(words: Sequence[str]) -> set[str]:
-    return {w.strip().lower() for w in words}
+    """In lower case; -1 also as -1.0, and the other way: a frame's cells have no point, and the CSV of it has one."""
+    known = {w.strip().lower() for w in words}
+    whole = {found[1] for w in known if (found := _WHOLE.fullmatch(w))}
+    return known | whole | {f"{w}.0" for w in whole}
 
 
 def _failure_words(cells: Cells, spec: KernelSpec) -> Bools:
-    return _rows_with(cells, spec.log.time, spec.log.failures)
+    return rows_with(cells, spec.log.time, spec.log.failures)
 
 
 def known_time(time: float) -> float | None:
@@ -68,7 +73,7 @@ def statuses(cells: Cells, spec: KernelSpec) -> Coded:
     texts: list[Value] = [*cells.texts.get(spec.log.status, []), OK, BLANK_TIME]
     codes = cells.codes.get(spec.log.status, np.full(cells.n, ABSENT, dtype=np.int64))
     ok, n = successes(cells, spec), len(texts)
-    words = [w or BLANK_TIME for w in cells.texts[spec.log.time]]
+    words = [w.removesuffix(".0") or BLANK_TIME for w in cells.texts[spec.log.time]]
     by_word = n + cells.codes[spec.log.time]
     success = _folded(spec.log.success)
     said = [i for i, t in enumerate(texts) if str(t).strip().lower() in success]

@@ -41,6 +41,17 @@ def test_what_says_that_a_measurement_succeeded(
     assert log.n_measurements - log.n_failures == len(good)
 
 
+def test_a_blank_time_of_a_success_is_drafted_as_a_failure(tmp_path: Path) -> None:
+    """pandas writes NaN so: `validate` refused the log whose spec `init` had drafted."""
+    rows = [r | {"status": "ok" if i else "oom"} for i, r in enumerate(matmul())]
+    rows[0]["latency_ms"] = ""
+    assert "failures" not in drafted(write(tmp_path / "a.csv", rows))["log"]
+    rows[1]["latency_ms"] = ""
+    path = write(tmp_path / "b.csv", rows)
+    assert drafted(path)["log"]["failures"] == [""]
+    assert read_logs([path], parse_spec(draft_spec(path), "a draft")).n_failures == 2
+
+
 @pytest.mark.parametrize(
     ("name", "texts"),
     [

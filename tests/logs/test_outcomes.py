@@ -45,6 +45,15 @@ def test_failure_words(tmp_path: Path) -> None:
         assert words == ["ok", "oom", "NaN", "-1", BLANK_TIME, "inf", "ok"]
 
 
+@pytest.mark.parametrize("word", ["-1", "-1.0"])
+def test_a_whole_number_that_is_a_failure_needs_no_point(word: str, tmp_path: Path) -> None:
+    """A spec that read a frame, whose cells are "-1", refused the CSV that pandas wrote of it, with "-1.0"."""
+    log = f'failures = ["{word}"]'
+    frame, file = (timed(tmp_path, "time_ms", "1.5", w, log=log, status=True) for w in ("-1", "-1.0"))
+    assert [frame.status.values[c] for c in frame.status.codes] == ["ok", "-1"]
+    assert frame.content_hash == file.content_hash
+
+
 @pytest.mark.parametrize(
     ("success", "told"),
     [('["PASS"]', "PASS"), ('["PASS", "passed"]', "PASS or passed"), ('["PASS", ""]', "PASS or a blank one")],

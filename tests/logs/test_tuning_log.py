@@ -97,7 +97,7 @@ TIME = "expected a finite time above 0"
 
 def named(text: str) -> str:
     """What the hint adds for a word that could stand for a failure."""
-    words = ("nan", "NaN", "inf", "-inf", "abc", "-1")
+    words = ("", "nan", "NaN", "inf", "-inf", "abc", "-1", "0", "0.0")
     return f'; or name it in [log]: failures = ["{text}"]' if text in words else ""
 
 
