@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from heurgen.base.errors import quoted
 from heurgen.base.text import counted
 from heurgen.logs.cells import ABSENT, Cells, Codes
-from heurgen.logs.column_names import is_label, is_result, names_kernel, success_words
+from heurgen.logs.column_names import is_default, is_label, is_result, names_kernel, success_words
 from heurgen.logs.naming import plain
 from heurgen.logs.objective import piled_note
 from heurgen.logs.outcomes import OK, UNTIMED
@@ -145,7 +145,11 @@ def _ignored_notes(cells: Cells, spec: KernelSpec, scenario: Codes, cell: Codes)
     if not ignored:
         return []
     notes = [f"columns that the spec does not name are ignored: {', '.join(map(quoted, ignored))}"]
-    inputs = (name for name in ignored if not (is_result(plain(name)) or is_label(plain(name))))
+    inputs = (
+        name
+        for name in ignored
+        if not (is_result(plain(name)) or is_label(plain(name)) or is_default(name, cells.texts[name]))
+    )
     if varying := [quoted(name) for name in inputs if _varies(cells.codes[name], scenario)]:
         notes.append(
             f"ignored columns that vary inside a scenario: {', '.join(varying)} "

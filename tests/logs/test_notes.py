@@ -35,6 +35,14 @@ def test_ignored_columns_that_vary_are_named(tmp_path: Path) -> None:
     )
 
 
+def test_todays_default_varies_as_it_must(tmp_path: Path) -> None:
+    """`audit` reads the marks; a note said to name the column in the spec, which makes an answer a feature."""
+    log = read(tmp_path, row(default="true"), row(default=""), row(scenario="s2", default="yes"))
+    assert log.notes == ("columns that the spec does not name are ignored: 'default'",)
+    log = read(tmp_path, row(default="1.5"), row(default="2"))  # no marks
+    assert log.notes[1].startswith("ignored columns that vary inside a scenario: 'default' (")
+
+
 def test_results_and_labels_vary_as_they_must(tmp_path: Path) -> None:
     columns = {"run_id": "1", "env.timestamp": "1", "result.p99": "1", "tflops": "1", "error": "1"}
     log = read(tmp_path, row(**columns), row(BM="32", **dict.fromkeys(columns, "2")))
