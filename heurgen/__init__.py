@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from heurgen._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from heurgen.audit.advise import advise as advise
+    from heurgen.audit.diff import diff as diff
     from heurgen.audit.explain import Explanation as Explanation
     from heurgen.audit.explain import explain as explain
     from heurgen.audit.score import Score as Score
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
     from heurgen.trees.from_sklearn import from_sklearn as from_sklearn
 
 _HOME = {
+    "audit.advise": ("advise",),
+    "audit.diff": ("diff",),
     "audit.explain": ("Explanation", "explain"),
     "audit.score": ("Score", "score"),
     "base.figures": ("Summary",),

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import heurgen
 from heurgen import ir
 from heurgen.audit.diff import Change, ChangedScenario, Diff, but_for, diff
 from heurgen.audit.report.data import change_row
@@ -30,6 +31,10 @@ from tests.support.modules import two_vendors
 def changed(module: ir.HeuristicModule, vendor: str, **fields: object) -> ir.HeuristicModule:
     selectors = tuple(replace(s, **fields) if s.vendor == vendor else s for s in module.selectors)  # type: ignore[arg-type]
     return replace(module, selectors=selectors)
+
+
+def test_the_api_has_it() -> None:
+    assert heurgen.diff is diff
 
 
 def test_equal_models_differ_nowhere() -> None:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import heurgen
-from heurgen.audit.advise import advise
 from heurgen.base.errors import HeurgenError
 from heurgen.logs.cells import read_cells
 from heurgen.logs.frame import make
@@ -75,7 +74,7 @@ def test_results_are_frames(read: tuple[heurgen.TuningLog, heurgen.KernelSpec]) 
     report = evaluate(tables[1], folds=2)
     assert set(report.to_frame()["split"]) <= {"held_out", "beyond"}
     assert len(report.to_frame()) == len(report.rows) + len(report.extrapolation)
-    advised = advise(module, tables[1], spec, 3)
+    advised = heurgen.advise(module, tables[1], spec, 3)
     assert advised.to_frame()["rank"].is_monotonic_increasing
     assert isinstance(advised.to_frame(), pd.DataFrame)
 
