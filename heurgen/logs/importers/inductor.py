@@ -43,7 +43,8 @@ _SHAPES = {
 _OWN = ("time", "kernel_type", *_FLEX)
 # What a line begins behind, where a logger wrote it.
 _BEFORE = r"(?:^|[\]:]| - )"
-_TITLE = re.compile(_BEFORE + r"\s*AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
+# A logger writes it before the first line of a message alone ("INFO worker AUTOTUNE mm(...)").
+_TITLE = re.compile(r"(?:^|[\]:\s])AUTOTUNE ([A-Za-z_][A-Za-z0-9_.]*)\(([0-9x, ]*)\)\s*$")
 _STRIDES = re.compile(_BEFORE + r"\s*strides: ?([\[(].*)$")
 _DTYPES = re.compile(_BEFORE + r"\s*dtypes: ?([A-Za-z0-9_.]+(?:, ?[A-Za-z0-9_.]+)*)")
 _CHOICE = re.compile(

@@ -260,6 +260,13 @@ def test_what_launchers_and_loggers_write_before_each_line(tmp_path: Path, prefi
     ]
 
 
+def test_what_a_logger_writes_before_a_message_of_several_lines(tmp_path: Path) -> None:
+    """The tuning was left out, and told to be one of symbolic sizes."""
+    imported = import_logs("auto", [write(tmp_path, "stderr.txt", "INFO worker " + PRINTED)], H)
+    assert columns(imported, "M", "type") == [("64", "mm"), ("64", "triton")]
+    assert imported.notes == ("inductor files", "2 rows, 0 of them failures")
+
+
 @pytest.mark.parametrize(
     "prefixes",
     [
