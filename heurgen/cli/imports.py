@@ -75,6 +75,7 @@ def _import(
     """`outputs` are the log and the spec."""
     from dataclasses import replace
 
+    from heurgen.base.text import counted
     from heurgen.base.writing import check_outputs, check_parents, is_special, write_all
     from heurgen.logs.importers.collect import Options
     from heurgen.logs.importers.common import check_readable
@@ -98,7 +99,7 @@ def _import(
     if write_spec and kept:
         note([f"{write_spec} was there and is kept: no draft is written{_misfit(write_spec, output, log)}"])
     if not as_json:
-        say(f"wrote {printable(output)}: {rows} rows")
+        say(f"wrote {printable(output)}: {counted(rows, 'row')}")
         return
     drafted = imported.draft.to_dict(imported.columns)
     print_json(

@@ -48,6 +48,12 @@ def test_import_writes_no_log_that_its_own_spec_rejects(
     assert not Path("new.csv").exists()
 
 
+def test_one_row_is_no_rows(folder: Path) -> None:
+    name = "E=8,N=64,device_name=NVIDIA_H200.json"
+    Path(name).write_text('{"1": {"BLOCK_SIZE_M": 16}}')
+    assert run("import", "auto", name, "-o", "new.csv").stdout == "wrote new.csv: 1 row\n"
+
+
 def test_cells_that_a_spreadsheet_would_run_are_told(folder: Path) -> None:
     Path("cache.json").write_text(cache(key="('16', '=HYPERLINK(1)')"))
     words = ("cache.json", "-o", "new.csv", "--device", "@D", "--vendor", "nvidia")
