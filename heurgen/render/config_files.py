@@ -22,6 +22,8 @@ from heurgen.render.target import Request, one_selector
 MANIFEST = "heurgen.manifest.json"
 # What the tables of all these launchers run over.
 AXIS = "M"
+# The most categories that a hint lists.
+_LISTED = 8
 
 
 def situations(
@@ -70,9 +72,19 @@ def fixed_features(
         elif feature.name in read:
             raise UsageError(
                 f"the model's answer depends on {feature.name}, which a file must fix",
-                hint=f"say its value: --at {feature.name}=VALUE",
+                hint=f"say its value: --at {feature.name}=VALUE{_seen(feature)}",
             )
     return row
+
+
+def _seen(feature: ir.Feature) -> str:
+    """What a hint adds for a category: nobody guesses that weights without a dtype are "none" there."""
+    several = ", ..." if len(feature.values) > _LISTED else ""
+    return (
+        f"; training saw {', '.join(map(quoted, feature.values[:_LISTED]))}{several}"
+        if feature.values
+        else ""
+    )
 
 
 def _read(module: ir.HeuristicModule, selector: ir.Selector) -> frozenset[str]:

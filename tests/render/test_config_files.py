@@ -128,8 +128,8 @@ def test_a_category_that_refuses_others_must_be_fixed_though_no_test_reads_it() 
     """An empty one was taken, and refused as unknown when the model was asked."""
     with pytest.raises(UsageError) as caught:
         fixed({"K": "9"})
-    said = "the model's answer depends on dtype, which a file must fix (say its value: --at dtype=VALUE)"
-    assert str(caught.value) == said
+    said = "the model's answer depends on dtype, which a file must fix (say its value: --at dtype=VALUE; training saw "
+    assert str(caught.value) == f"{said}'bf16', 'fp8')"
 
 
 # --- axis and devices -------------------------------------------------------------------------------------
