@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from heurgen.base.errors import UsageError, quoted
+from heurgen.base.toml import Table
 from heurgen.tune.book import INTERPRETED_CONFIGS, Book
 from heurgen.tune.engines import Engine, Executor, LocalEngine, engine_named
 from heurgen.tune.protocol import Scenario
@@ -204,8 +205,8 @@ def scenarios_of(options: TuneOptions, target: Target) -> tuple[Scenario, ...]:
     if options.scenarios:
         return options.scenarios
     given = options.workload
-    workload = target.tunable.workload if given is None else read_workload(given)
-    scenarios = make_scenarios(workload, target.tunable.features, given)
+    workload = Table(target.tunable.workload) if given is None else read_workload(given)
+    scenarios = make_scenarios(workload.data, target.tunable.features, workload.source)
     if options.interpret and given is None:
         return tuple(sorted(scenarios, key=lambda s: (target.work(s), s.id))[:INTERPRETED_SCENARIOS])
     if options.interpret:

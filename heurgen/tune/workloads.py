@@ -49,7 +49,7 @@ from typing import Any
 
 from heurgen.base.errors import SpecError, quoted
 from heurgen.base.text import MAX_LABEL, is_label
-from heurgen.base.toml import read_toml
+from heurgen.base.toml import Part, Source, Table, read_toml
 from heurgen.ir import ColumnType
 from heurgen.tune.batches import (
     DISTRIBUTIONS,
@@ -68,6 +68,7 @@ MAX_DRAWN = 20_000_000
 MAX_TOKENS = 1 << 31
 # What a float64, and so a training column, still holds exactly.
 MAX_INT = 1 << 53
+_IN_CODE = Source()
 _LIMITS = ("max_query_tokens", "max_tokens", "max_pairs")
 _GRID_KEYS = ("name", "count", "where")
 _LENGTH_KEYS = ("num_seqs", "decode_share", "tokens", "distribution", "prefix_share", "query_tokens")
@@ -119,53 +120,65 @@ class _Reader:
     seed: int
 
 
-def read_workload(path: Path) -> Mapping[str, Any]:
-    """The mapping that a workload file holds.
+def read_workload(path: Path) -> Table:
+    """What a workload file holds, and where.
 
     Raises:
         SpecError: the file cannot be read, or is no TOML.
     """
-    return read_toml(path).data
+    return read_toml(path)
 
 
 def make_scenarios(
-    workload: Mapping[str, Any], features: Mapping[str, ColumnType], file: Path | None = None
+    workload: Mapping[str, Any], features: Mapping[str, ColumnType], source: Source = _IN_CODE
 ) -> tuple[Scenario, ...]:
     """The scenarios of a workload for a kernel with these features, in file order, equal ones once.
+
+    `source` is the file of a workload that was read.
 
     Raises:
         SpecError: an unknown or missing key, a value of the wrong type, or no scenario at all.
     """
-    try:
-        scenarios = _make(workload, features)
-    except SpecError as error:
-        raise SpecError(error.message, file=file, column=error.column, hint=error.hint) from error
-    if not scenarios:
-        raise SpecError("the workload holds no scenario", file=file, hint="loosen its limits")
-    return scenarios
-
-
-def _make(workload: Mapping[str, Any], features: Mapping[str, ColumnType]) -> tuple[Scenario, ...]:
-    for key in workload:
-        if key not in ("seed", "batch", "grid", "scenario"):
-            raise SpecError(
-                f"unknown key {quoted(key)}", hint="expected seed, [[batch]], [[grid]], [[scenario]]"
-            )
-    seed = workload.get("seed", 0)
-    if type(seed) is not int or abs(seed) > MAX_INT:
-        raise SpecError(f"seed must be a whole number, found {quoted(seed)}")
-    reader = _Reader(features, seed)
     made: dict[str, Scenario] = {}
-    for kind, read in (("batch", _batch), ("grid", _grid), ("scenario", _explicit)):
-        tables = workload.get(kind, [])
-        if not isinstance(tables, Sequence) or not all(isinstance(t, Mapping) for t in tables):
-            raise SpecError(f"expected [[{kind}]] tables, found {quoted(tables)}")
-        for table in tables:
-            for scenario in read(reader, table):
+    place: tuple[Part, ...] = ()
+    try:
+        reader = _Reader(features, _checked_seed(workload))
+        for kind, number, table in _tables(workload):
+            place = (kind, number)
+            for scenario in _READERS[kind](reader, table):
                 if made.setdefault(scenario.id, scenario) != scenario:
                     hint = "equal ones count once; give another id"
                     raise SpecError(f"two scenarios that differ have the id {quoted(scenario.id)}", hint=hint)
+    except SpecError as error:
+        place += () if error.column is None else (error.column,)
+        row = source.line_of(place)
+        raise SpecError(
+            error.message, file=source.file, row=row, column=error.column, hint=error.hint
+        ) from error
+    if not made:
+        raise SpecError("the workload holds no scenario", file=source.file, hint="loosen its limits")
     return tuple(made.values())
+
+
+def _checked_seed(workload: Mapping[str, Any]) -> int:
+    seed = workload.get("seed", 0)
+    if type(seed) is not int or abs(seed) > MAX_INT:
+        raise SpecError(f"seed must be a whole number, found {quoted(seed)}")
+    return seed
+
+
+def _tables(workload: Mapping[str, Any]) -> list[tuple[str, int, Mapping[str, Any]]]:
+    """The kind, the number among its kind, and the table itself."""
+    for key in workload:
+        if key != "seed" and key not in _READERS:
+            raise SpecError(
+                f"unknown key {quoted(key)}", hint="expected seed, [[batch]], [[grid]], [[scenario]]"
+            )
+    for kind in _READERS:
+        tables = workload.get(kind, [])
+        if not isinstance(tables, Sequence) or not all(isinstance(t, Mapping) for t in tables):
+            raise SpecError(f"expected [[{kind}]] tables, found {quoted(tables)}")
+    return [(kind, i, table) for kind in _READERS for i, table in enumerate(workload.get(kind, []))]
 
 
 def _batch(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
@@ -241,6 +254,10 @@ def _explicit(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:
     if not isinstance(configs, list | tuple) or not all(_is_config(c) for c in configs):
         raise SpecError(f"configs must be a list of tables of plain values, found {quoted(configs)}")
     yield Scenario(_name(table, "id", made.id), made.features, made.lengths, made.seed, tuple(configs))
+
+
+# The kinds of tables, in the order of their scenarios.
+_READERS = {"batch": _batch, "grid": _grid, "scenario": _explicit}
 
 
 def _made_up(features: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:

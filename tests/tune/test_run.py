@@ -231,7 +231,7 @@ def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path: Path, resume: b
 def test_a_workload_that_does_not_fit_the_kernel(tmp_path: Path) -> None:
     workload = tmp_path / "w.toml"
     workload.write_text("[[grid]]\nM = [8]\n")
-    with pytest.raises(SpecError, match=r"w.toml: a scenario lacks the feature 'N'"):
+    with pytest.raises(SpecError, match=r"w.toml:1: a scenario lacks the feature 'N'"):
         tuned(tmp_path / "log.csv", workload=workload)
     assert list(tmp_path.iterdir()) == [workload]
 

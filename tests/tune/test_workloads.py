@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from heurgen.base.errors import SpecError, quoted
+from heurgen.base.toml import Source
 from heurgen.ir import ColumnType
 from heurgen.tune.batches import attended_pairs, batch_features
 from heurgen.tune.workloads import LLAMA_3_8B, make_scenarios, read_workload
@@ -166,7 +167,7 @@ def test_explicit_scenarios(tmp_path: Path) -> None:
         """
     )
     wanted: dict[str, ColumnType] = {k: v for k, v in FEATURES.items() if "seqlen" in k or k == "num_seqs"}
-    one, two = make_scenarios(read_workload(path), wanted, path)
+    one, two = make_scenarios(read_workload(path).data, wanted)
     assert one.id == "mine"
     assert one.lengths == ((100, 1000), (58, 334), (1, 333), (1, 333))
     assert one.features["avg_seqlen_q"] == 40.0
@@ -309,5 +310,27 @@ def test_a_misspelt_limit_of_a_grid_is_no_feature(key: str, meant: str) -> None:
 )
 def test_bad_workloads(workload: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError) as caught:
-        make_scenarios(workload, FEATURES, Path("w.toml"))
+        make_scenarios(workload, FEATURES, Source("w.toml"))
     assert str(caught.value) == f"w.toml: {message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[[grid]]\nM = 1\n\n[[grid]]\nname = "b"\nM = [2, "x"]\n', 6),
+        ('[[grid]]\nM = 1\n\n[[grid]]\nM = 2\nwhere = ["M >"]\n', 4),
+        ('[[scenario]]\nid = "a"\nM = 1\n[[scenario]]\nid = "a"\nM = 2\n', 4),
+        ("[[scenario]]\nM = 1\n[[scenario]]\nN = 2\n", 3),
+        ('[[scenario]]\nM = 1\nconfigs = []\n[[scenario]]\nid = " "\nM = 2\n', 5),
+    ],
+)
+def test_an_error_names_the_line_of_the_key_or_else_of_its_table(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    """A workload that `heurgen advise` wrote has dozens of tables."""
+    path = tmp_path / "w.toml"
+    path.write_text(text)
+    workload = read_workload(path)
+    with pytest.raises(SpecError) as caught:
+        make_scenarios(workload.data, {"M": "int"}, workload.source)
+    assert (caught.value.file, caught.value.row) == (str(path), line)
