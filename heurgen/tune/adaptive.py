@@ -269,8 +269,10 @@ class AdaptivePlan:
         """How much was measured, and what is left to gain."""
         if self._matrix is None or self._planner is None:
             return "nothing was measured"
-        done = self._matrix.total - self._matrix.missing
-        share = f"{done} of the full matrix's {self._matrix.full_total} cells measured on {self._matrix.device.name}"
+        done, whole = self._matrix.total - self._matrix.missing, self._matrix.full_total
+        if done == whole:  # nothing is better than all of it, whatever was estimated on the way
+            return f"all of the full matrix's {whole} cells measured on {self._matrix.device.name}"
+        share = f"{done} of the full matrix's {whole} cells measured on {self._matrix.device.name}"
         if self._planner.estimate is None:
             return f"{share}; too few for an estimate of what more would bring"
         return (

@@ -209,6 +209,19 @@ def test_in_a_sweep_that_is_stopped_and_resumed(tmp_path: Path, monkeypatch: pyt
         tuned(tmp_path / "c.csv", target_slowdown=1.0)
 
 
+@pytest.mark.parametrize("sizes", [[8], [8, 64, 512]])
+def test_of_a_matrix_that_was_measured_whole_nothing_is_said_to_be_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    """Of one scenario the estimate is that of no data: a selector from all of it would be 403 times as good."""
+    small = {"grid": [{"M": sizes, "N": [64], "dtype": ["float16"]}]}
+    monkeypatch.setattr(fakes.tunable, "workload", small, raising=False)
+    summary = tuned(tmp_path / "log.csv", target_slowdown=1.05)
+    assert (
+        summary.notes[-1] == f"all of the full matrix's {summary.cells} cells measured on {fakes.DEVICE.name}"
+    )
+
+
 def test_a_finished_sweep_that_is_resumed_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
