@@ -40,7 +40,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -71,6 +71,12 @@ MAX_INT = 1 << 53
 _IN_CODE = Source()
 _LIMITS = ("max_query_tokens", "max_tokens", "max_pairs")
 _GRID_KEYS = ("name", "count", "where")
+# Keys of each kind of table that are no features, whatever the kernel calls its own.
+_OWN_KEYS = {
+    "batch": frozenset(("name", "count", "heads", *_LIMITS)),
+    "grid": frozenset(_GRID_KEYS),
+    "scenario": frozenset(("id", "lengths", "configs")),
+}
 _LENGTH_KEYS = ("num_seqs", "decode_share", "tokens", "distribution", "prefix_share", "query_tokens")
 
 # Llama-3-8B shapes (32 query heads, 8 KV heads of size 128), as in section 7 of "The Anatomy of a
@@ -145,6 +151,7 @@ def make_scenarios(
         reader = _Reader(features, _checked_seed(workload))
         for kind, number, table in _tables(workload):
             place = (kind, number)
+            _check_given(kind, features)
             for scenario in _READERS[kind](reader, table):
                 if made.setdefault(scenario.id, scenario) != scenario:
                     hint = "equal ones count once; give another id"
@@ -179,6 +186,16 @@ def _tables(workload: Mapping[str, Any]) -> list[tuple[str, int, Mapping[str, An
         if not isinstance(tables, Sequence) or not all(isinstance(t, Mapping) for t in tables):
             raise SpecError(f"expected [[{kind}]] tables, found {quoted(tables)}")
     return [(kind, i, table) for kind in _READERS for i, table in enumerate(workload.get(kind, []))]
+
+
+def _check_given(kind: str, features: Iterable[str]) -> None:
+    """SpecError for a feature with the name of a key: who gives it has given something else."""
+    if taken := sorted(_OWN_KEYS[kind].intersection(features)):
+        elsewhere = "give it in [[scenario]]" if taken[0] not in _OWN_KEYS["scenario"] else "rename it"
+        raise SpecError(
+            f"[[{kind}]] cannot give the feature {quoted(taken[0])}: it has a key of that name",
+            hint=elsewhere,
+        )
 
 
 def _batch(reader: _Reader, table: Mapping[str, Any]) -> Iterator[Scenario]:

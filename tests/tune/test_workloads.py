@@ -198,6 +198,23 @@ def test_a_misspelt_limit_of_a_grid_is_no_feature(key: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "hint"),
+    [
+        ("grid", "count", "give it in [[scenario]]"),
+        ("batch", "heads", "give it in [[scenario]]"),
+        ("scenario", "id", "rename it"),
+    ],
+)
+def test_a_feature_with_the_name_of_a_key_is_not_said_to_be_left_out(kind: str, name: str, hint: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        make_scenarios({kind: [{name: [1, 2]}]}, {name: "int"})
+    message = f"[[{kind}]] cannot give the feature '{name}': it has a key of that name ({hint})"
+    assert str(caught.value) == message
+    (made,) = make_scenarios({"scenario": [{"count": 3}]}, {"count": "int"})
+    assert made.features == {"count": 3}
+
+
+@pytest.mark.parametrize(
     ("workload", "message"),
     [
         ({"bath": []}, "unknown key 'bath' (expected seed, [[batch]], [[grid]], [[scenario]])"),

@@ -9,12 +9,24 @@ from typing import Any
 
 from heurgen.audit.advise import Advice
 from heurgen.base import toml
-from heurgen.base.errors import printable
+from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.base.text import is_label
+
+# Of a [[scenario]] of `heurgen.tune.workloads`.
+_OWN_KEYS = frozenset(("id", "lengths", "configs"))
 
 
 def to_workload(advice: Sequence[Advice], kernel: str, vendor: str) -> str:
-    """The TOML text: best scenario first, the reasons as comments. Parameters that do not apply are left out."""
+    """The TOML text: best scenario first, the reasons as comments. Parameters that do not apply are left out.
+
+    Raises:
+        UsageError: a feature has the name of a key of [[scenario]], which stands there once.
+    """
+    if taken := sorted(_OWN_KEYS & {name for item in advice for name in item.features}):
+        message = (
+            f"a workload cannot give the feature {quoted(taken[0])}: [[scenario]] has a key of that name"
+        )
+        raise UsageError(message, hint="rename it in the tunable and in the spec")
     lines = [
         f"# What to measure next for {printable(kernel)} on {vendor}, by `heurgen advise`: the best first.",
         "# heurgen tune TARGET --workload THIS.toml -o more.csv",

@@ -8,6 +8,7 @@ import pytest
 
 from heurgen.audit.advise import Advice, advise
 from heurgen.audit.advise.workload import to_workload
+from heurgen.base.errors import UsageError
 from heurgen.tune.workloads import make_scenarios
 from tests.audit.learner import h200, load
 
@@ -57,3 +58,14 @@ def test_measured_scenarios_of_equal_features_whose_ids_cannot_be_written_are_to
     found = [Advice({"M": 8}, ({"v": 1},), 1.0, (), name) for name in ("a\n1", "a\n2", "")]
     data = tomllib.loads(to_workload(found, "k", "amd"))
     assert len(make_scenarios(data, {"M": "int"})) == 3
+
+
+@pytest.mark.parametrize("name", ["id", "lengths", "configs"])
+def test_a_feature_that_a_scenario_has_a_key_for_is_no_broken_file(name: str) -> None:
+    """The key stood there twice, which is no TOML."""
+    with pytest.raises(UsageError) as caught:
+        to_workload([Advice({"M": 8, name: 1}, ({"v": 1},), 1.0, ())], "k", "amd")
+    assert str(caught.value) == (
+        f"a workload cannot give the feature '{name}': [[scenario]] has a key of that name"
+        " (rename it in the tunable and in the spec)"
+    )
