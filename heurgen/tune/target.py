@@ -54,19 +54,21 @@ class Target:
         ]
         return math.prod(max(1.0, abs(float(n))) for n in numbers)
 
+    # Configs are asked about as copies: the matrix has them once, and writes them into the log.
+
     def applies(self, config: Settings, scenario: Scenario) -> bool:
-        return not self._offers("applies") or self._asked("applies", bool, config, scenario)
+        return not self._offers("applies") or self._asked("applies", bool, dict(config), scenario)
 
     def launched(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> Settings:
         if not self._offers("launched"):
             return config
-        return self._asked("launched", _settings, config, scenario, device)
+        return self._asked("launched", _settings, dict(config), scenario, device)
 
     def fits(self, config: Settings, scenario: Scenario, device: DeviceInfo) -> str | None:
         if not self._offers("fits"):
             return None
         return self._asked(
-            "fits", lambda reason: None if reason is None else str(reason), config, scenario, device
+            "fits", lambda reason: None if reason is None else str(reason), dict(config), scenario, device
         )
 
     def _offers(self, part: str) -> bool:

@@ -123,6 +123,28 @@ def test_defaults() -> None:
         target.source_hash()
 
 
+def test_a_tunable_that_changes_the_config_it_is_asked_about_changes_no_row_of_the_log() -> None:
+    """`config["warps"] = ...; return config` wrote the settings over the space's config, and into all its rows."""
+
+    class Changing(SimpleNamespace):
+        def launched(self, config: Any, scenario: Scenario, device: DeviceInfo) -> Any:
+            config["A"] = 16
+            return config
+
+        def applies(self, config: Any, scenario: Scenario) -> bool:
+            return bool(config.pop("A"))
+
+        def fits(self, config: Any, scenario: Scenario, device: DeviceInfo) -> None:
+            config.clear()
+
+    target, scenario = Target("x:y", Changing(**SOUND)), Scenario("a", {"M": 1, "flag": True, "x": 0.5})
+    config = {"A": 1}
+    assert target.launched(config, scenario, DEVICE) == {"A": 16}
+    assert target.applies(config, scenario)
+    assert target.fits(config, scenario, DEVICE) is None
+    assert config == {"A": 1}
+
+
 def test_what_is_launched() -> None:
     def launched(config: Any, scenario: Scenario, device: DeviceInfo) -> Any:
         wanted = config and config["A"] * scenario.features["M"] * device.multiprocessors
