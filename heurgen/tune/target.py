@@ -172,7 +172,11 @@ def check_columns(features: Mapping[str, str], parameters: tuple[str, ...]) -> N
 
 def first_line(error: BaseException) -> str:
     """What an exception says, in one bounded line fit for a log: its type and its first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    try:
+        text = str(error)
+    except Exception:  # a stranger's exception may fail in saying what it is
+        text = ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return bounded(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
 
 

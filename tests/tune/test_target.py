@@ -172,6 +172,12 @@ def test_the_hash_follows_content_not_place(tmp_path: Path) -> None:
 def test_reasons_are_one_bounded_harmless_line() -> None:
     assert first_line(ValueError("\n\n  a\tb\nc")) == "ValueError: a\\tb"
     assert first_line(KeyError()) == "KeyError"
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+    assert first_line(Mute()) == "Mute"
     assert bounded("=HYPERLINK(1)") == "'=HYPERLINK(1)"
     assert bounded("a\u202eb\u00e9\r\n\x1b[31m") == "a\\u202eb\\xe9\\r\\n\\x1b[31m"
     assert len(bounded("x" * 10_000)) == MAX_REASON
