@@ -104,12 +104,13 @@ def tune(
     follows heurgen.tune.protocol.Tunable. All visible GPUs measure, each its own scenarios;
     CUDA_VISIBLE_DEVICES chooses among them.
     """
-    from heurgen.base.writing import check_outputs
+    from heurgen.base.writing import check_outputs, check_parents
     from heurgen.logs.card import card_path
     from heurgen.tune.progress import progress_bar
     from heurgen.tune.run import TuneOptions, run_tune
 
     check_outputs([output, card_path(Path(output))], [workload, space, verify, model])
+    check_parents([output])  # before the target is imported and a GPU is taken
     options = TuneOptions(
         target=target,
         output=Path(output),

@@ -29,6 +29,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[TuneOptions]:
     return found
 
 
+def test_a_folder_that_is_not_there_is_told_before_the_sweep_begins(
+    asked: list[TuneOptions], tmp_path: Path
+) -> None:
+    """It was when the target was imported and the GPUs were taken, and nothing said what to do."""
+    result = run("tune", "a.b:c", "-o", tmp_path / "no" / "x.csv")
+    assert result.exit_code == 2
+    assert "no/x.csv: cannot write: No such file or directory (create the folder first)" in result.stderr
+    assert not asked
+
+
 def test_options_reach_the_sweep(asked: list[TuneOptions]) -> None:
     words = (
         "--workload",
