@@ -29,7 +29,8 @@ TEST_SHARE = 0.3
 
 def scenarios_of(workload: Path, target: str) -> tuple[Scenario, ...]:
     """What a sweep of the workload measures, in the order of the file."""
-    return make_scenarios(read_workload(workload), load_target(target).tunable.features, workload)
+    given = read_workload(workload)
+    return make_scenarios(given.data, load_target(target).tunable.features, given.source)
 
 
 def test_ids(scenarios: Sequence[Scenario]) -> frozenset[str]:

@@ -163,7 +163,8 @@ def _space(path: Path) -> object:
 
 
 def _workload(path: Path) -> object:
-    return make_scenarios(read_workload(path), {}, path)
+    given = read_workload(path)
+    return make_scenarios(given.data, {}, given.source)
 
 
 def _expression(path: Path) -> object:

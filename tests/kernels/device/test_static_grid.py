@@ -263,7 +263,7 @@ def test_recorded_launches_share_no_counters(monkeypatch):
 
 
 def test_the_workload_that_ships_is_the_tunables():
-    assert read_workload(ROOT / "data/h200_static_grid.workload.toml") == {
+    assert read_workload(ROOT / "data/h200_static_grid.workload.toml").data == {
         "batch": [
             {k: v for k, v in table.items() if k != "multiprocessors"} | {"multiprocessors": 132}
             for table in tunable.workload["batch"]
