@@ -26,7 +26,11 @@ def main() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     if done.returncode:
         sys.exit(done.returncode)
-    record = {"triton": version("triton"), "code": {"kernels": code_hash()}, "configs": chosen()}
+    record = {
+        "triton": version("triton"),
+        "code": {"kernels": code_hash(part="kernels")},
+        "configs": chosen(),
+    }
     RECORD.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 

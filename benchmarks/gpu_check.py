@@ -43,11 +43,13 @@ SELECTORS = tuple(
 # A selector for a kernel of vLLM's, which no launch here asks.
 OTHERS = ("heuristics/vllm_unified_attention.py",)
 NOTHING_LEFT = 5  # of pytest: no test was collected
-# Of tests/kernels/test_gpu*.py. Nothing else imports Transformers' attention, which stands on all.
+# Of tests/kernels/test_gpu*.py, and what of the package they do not import: a server's doors, of which vLLM's runs in
+# serving.py alone.
 PARTS = {
     "kernels": ("", "_warp_specialized", "_fp8", "_matmul", "_matmul_fp8", "_llama"),
     "transformers": ("_transformers",),
 }
+NOT_RUN = {"kernels": ("servers/",), "transformers": ("servers/vllm/",)}
 # Seconds for the tests, which took 365 on one H200, on slow hosts 450 and once 560; the rest takes half a minute.
 LIMIT = 540
 BATCHES = {
@@ -60,14 +62,12 @@ BATCHES = {
 LLAMA = {"num_query_heads": 32, "num_kv_heads": 8, "head_size": 128, "page_size": 16, "dtype": "bfloat16"}
 
 
-def code_hash(package: Path = PACKAGE, part: str = "kernels") -> str:
-    """Of the syntax trees of all that a part's launches run: docstrings, comments and layout of a text do not count."""
+def code_hash(package: Path = PACKAGE, part: str = "") -> str:
+    """Of the syntax trees of all that launches run, or those of a part: no docstrings, comments, layout."""
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
-        if name.startswith("tools/") or name in OTHERS or name in SELECTORS:
-            continue
-        if part == "kernels" and name.startswith("servers/transformers/"):
+        if name.startswith(("tools/", *NOT_RUN.get(part, ()))) or name in OTHERS or name in SELECTORS:
             continue
         digest.update(f"{name}\n{_written(ast.parse(path.read_text(encoding='utf-8')))}\n".encode())
     return digest.hexdigest()

@@ -71,7 +71,7 @@ def test_the_hash_is_of_what_runs(package):
 
 def test_what_tests_of_products_launch_beside_the_selector_is_proved(package):
     name = "heuristics/matmul.py"
-    record = {"code": {"kernels": gpu_check.code_hash(package)}, "configs": gpu_check.launched()}
+    record = {"code": {"kernels": gpu_check.code_hash(package, "kernels")}, "configs": gpu_check.launched()}
     assert {*gpu_check.chosen()[name], *map(repr, FORMS)} == set(record["configs"][name])
     first = gpu_check.chosen(package)[name][0]
     form = next(form for form in map(repr, FORMS) if form not in gpu_check.chosen()[name])
@@ -83,7 +83,10 @@ def test_what_tests_of_products_launch_beside_the_selector_is_proved(package):
 
 
 def test_a_selector_may_choose_among_fewer_configs_than_were_proved(package):
-    record = {"code": {"kernels": gpu_check.code_hash(package)}, "configs": gpu_check.chosen(package)}
+    record = {
+        "code": {"kernels": gpu_check.code_hash(package, "kernels")},
+        "configs": gpu_check.chosen(package),
+    }
     assert gpu_check.unproved(record, package) == ""
     name = "heuristics/matmul.py"
     first, *others = record["configs"][name]
@@ -99,8 +102,11 @@ def test_a_part_is_proved_again_where_it_changed(package):
     parts = tuple(gpu_check.PARTS)
     before = {part: gpu_check.code_hash(package, part) for part in parts}
     changed(package, "servers/transformers/whole.py", "PAGE = 16", "PAGE = 32")
-    assert gpu_check.code_hash(package) == before["kernels"]
+    assert gpu_check.code_hash(package, "kernels") == before["kernels"]
     assert gpu_check.code_hash(package, "transformers") != before["transformers"]
+    after = [gpu_check.code_hash(package, part) for part in parts]
+    changed(package, "servers/vllm/backend.py", "REFUSALS = (", "REFUSALS = (KeyError, ")
+    assert after == [gpu_check.code_hash(package, part) for part in parts]
     ran = {"device": "a GPU", "versions": {}}
     tests = {part: {"whole_table": False} for part in parts}
     record = {**ran, "code": before, "tests": tests, "configs": gpu_check.launched()}
