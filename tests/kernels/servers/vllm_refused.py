@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from heurgen_kernels.servers.vllm import backend
 from triton.compiler.errors import CompilationError
+from triton.runtime.errors import PTXASError
 
-from tests.kernels.servers.vllm_batch import Batch
-from tests.kernels.servers.vllm_calls import DECODES, SAID, builder_of, impl_of, stock_calls
+from tests.kernels.servers.vllm_batch import Batch, error_of
+from tests.kernels.servers.vllm_calls import (
+    DECODES,
+    PROMPTS,
+    SAID,
+    builder_of,
+    impl_of,
+    inherited_writes,
+    stock_calls,
+)
 
 
 @contextmanager
@@ -50,22 +59,60 @@ def check_a_launch_that_is_refused_goes_to_vllms_kernels_with_one_line():
 
 def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
     """With one line, and without another attempt, which would take as long at every step."""
-    tried = []
+    for error, said in (
+        (
+            CompilationError("gl.renamed()", ast.parse("renamed()").body[0], "no attribute 'renamed'"),
+            "'renamed'",
+        ),
+        (PTXASError("ptxas fatal : register allocation failed"), "register allocation failed"),
+        (RuntimeError("PassManager::run failed"), "PassManager::run failed"),
+    ):
+        tried = []
 
-    def compile(*_, **__):
-        tried.append(1)
-        raise CompilationError(
-            "gl.renamed()", ast.parse("renamed()").body[0], "module has no attribute 'renamed'"
-        )
+        def compile(*_, error=error, tried=tried, **__):
+            tried.append(1)
+            raise error
+
+        batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+        with launching(compile) as calls:
+            batch.forward(impl, builder.build(0, batch.common))
+            assert batch.written()
+            impl.do_kv_cache_update = lambda *_: None  # vLLM's own from now on, which wants a GPU
+            batch.forward(impl, builder.build(0, batch.common))
+        assert (len(calls), len(tried), len(SAID)) == (2, 1, 1)
+        assert said in SAID[0]
+
+
+def check_new_tokens_that_ours_cannot_write_are_written_by_vllms_kernel():
+    def compile(*_):
+        raise PTXASError("ptxas fatal : register allocation failed")
+
+    batch, impl = Batch(PROMPTS), impl_of()
+    ours, backend.write_pages = backend.write_pages, compile
+    SAID.clear()
+    calls, restore = inherited_writes()
+    try:
+        batch.forward(impl, builder_of().build(0, batch.common))
+    finally:
+        backend.write_pages = ours
+        restore()
+    assert (len(calls), len(SAID)) == (1, 1)
+    assert [given.shape[0] for given in calls[0][2:4]] == [batch.tokens] * 2
+    assert error_of(batch.output, batch.reference()) < 2e-3
+    assert impl.stock is not None
+
+
+def check_what_a_gpu_says_is_no_refusal():
+    """Behind such an error nothing is computed any more, by vLLM's kernels either."""
+
+    def fail(*_, **__):
+        raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
 
     batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
-    with launching(compile) as calls:
+    with launching(fail) as calls, suppress(RuntimeError):
         batch.forward(impl, builder.build(0, batch.common))
-        assert batch.written()
-        impl.do_kv_cache_update = lambda *_: None  # vLLM's own from now on, which wants a GPU
-        batch.forward(impl, builder.build(0, batch.common))
-    assert (len(calls), len(tried), len(SAID)) == (2, 1, 1)
-    assert "module has no attribute 'renamed'" in SAID[0]
+        raise AssertionError("it went on")
+    assert (calls, SAID) == ([], [])
 
 
 def check_a_launch_that_has_no_memory_goes_to_vllms_kernels_with_one_line():

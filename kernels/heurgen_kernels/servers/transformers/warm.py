@@ -8,6 +8,7 @@ from functools import cache as cached
 from typing import Any
 
 import torch
+import triton
 
 from ...ahead.layouts import Layout
 from ...ahead.warm import warm_up
@@ -26,7 +27,7 @@ def before_others(
     cache: Transformers'; query [tokens, query heads, head size]; pages: K's and V's, as `paged_attention` is told them,
     in_place: the pool's own, beside which prompts bring new K and V. features: of `paged_attention`.
     """
-    if query.is_cuda and torch.cuda.is_current_stream_capturing():
+    if triton.knobs.runtime.interpret or (query.is_cuda and torch.cuda.is_current_stream_capturing()):
         return
     known = vars(cache).setdefault("heurgen_warm", set())
     if layer in known:

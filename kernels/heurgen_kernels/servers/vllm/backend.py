@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from triton.compiler.errors import CompilationError
-from triton.runtime.errors import OutOfResources
+from triton.runtime.errors import OutOfResources, PTXASError
 from vllm import envs
 from vllm.config import get_current_vllm_config_or_none
 from vllm.logger import init_logger
@@ -52,7 +52,9 @@ FP8 = ("fp8", "fp8_e4m3")
 # The feature `window`, keys that a token sees, of layers without one: more than any context has.
 ALL_KEYS = 1 << 30
 # Partial results and copies of fp8 pages are memory that vLLM did not measure, and its own kernels do not need.
-REFUSALS = (ValueError, OutOfResources, CompilationError, torch.OutOfMemoryError)
+REFUSALS = (ValueError, OutOfResources, CompilationError, PTXASError, torch.OutOfMemoryError)
+# What a pass of Triton's compiler that fails says, as a RuntimeError: those of CUDA, which end a server, are such, too.
+PASS_FAILED = "PassManager::run failed"
 
 
 class Pages(NamedTuple):
@@ -138,12 +140,10 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             attn_metadata.observe = None  # the batch's other layers ask the same
         try:
             self.launch(layer, query, kv_cache, attn_metadata, output, output_scale, config, told)
-        except REFUSALS as refusal:  # what was launched, if anything, is written anew
-            said = "" if isinstance(refusal, torch.OutOfMemoryError) else str(refusal).strip()
-            said = said or type(refusal).__name__
-            self._tell("a launch that ours refuse", f": {said.splitlines()[-1]}")
-            if isinstance(refusal, CompilationError):  # of a Triton to come: nor would the next step
-                self.stock = "kernels that this Triton does not compile"
+        except (*REFUSALS, RuntimeError) as refusal:  # what was launched, if anything, is written anew
+            if not (isinstance(refusal, REFUSALS) or not_compiled(refusal)):
+                raise
+            self._leave(refusal)
             if "slot_mapping" in told:
                 self.do_kv_cache_update(layer, key, value, kv_cache, attn_metadata.slot_mapping)
             return super().forward(
@@ -219,7 +219,13 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             return
         key, value, slots = self.seen.written(count, key, value, slot_mapping)
         scales = (layer._k_scale, layer._v_scale) if fp8 else ()
-        write_pages(key, value, pages.k, pages.v, slots, *scales)
+        try:
+            write_pages(key, value, pages.k, pages.v, slots, *scales)
+        except (CompilationError, PTXASError, RuntimeError) as refusal:
+            if not not_compiled(refusal):
+                raise
+            self._leave(refusal)
+            super().do_kv_cache_update(layer, key, value, kv_cache, slots)
 
     def pages(self, kv_cache: torch.Tensor) -> Pages:
         """Views of vLLM's one tensor for K and V.
@@ -238,11 +244,24 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
             found = vars(kv_cache)["heurgen_pages"] = Pages(stock, k, v)
         return found
 
+    def _leave(self, refusal: Exception) -> None:
+        """A launch to vLLM's kernels; all that follow, too, where a kernel does not compile by a Triton to come."""
+        said = "" if isinstance(refusal, torch.OutOfMemoryError) else str(refusal).strip()
+        said = said or type(refusal).__name__
+        self._tell("a launch that ours refuse", f": {said.splitlines()[-1]}")
+        if not_compiled(refusal):
+            self.stock = "kernels that this Triton does not compile"
+
     def _tell(self, reason: str, detail: str = "") -> None:
         """Each reason once, with the detail that it had first."""
         if reason not in self._told:
             self._told.add(reason)
             logger.info_once("heurgen leaves attention layers to vLLM's Triton kernels: %s", reason + detail)
+
+
+def not_compiled(error: Exception) -> bool:
+    """Whether it is Triton's, or ptxas', of a kernel that does not compile."""
+    return isinstance(error, (CompilationError, PTXASError)) or PASS_FAILED in str(error)
 
 
 PROFILING = "no metadata: vLLM measures memory"
