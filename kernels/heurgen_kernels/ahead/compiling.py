@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral
 from random import Random
@@ -63,9 +63,8 @@ def compile_ahead(calls: Sequence[Callable[[], Any]], processes: int | None) -> 
         make(calls)
     missing = not_on_disk(jobs)
     processes = len(os.sched_getaffinity(0)) if processes is None else processes
-    if processes > 1:
-        share(missing, processes)
-    with compiling():
+    shared = processes > 1 and share(missing, processes)
+    with compiling(), refused_once() if shared else nullcontext():
         wrong = make(calls)
     if wrong:
         raise wrong[0]
@@ -154,20 +153,51 @@ def collecting() -> Iterator[list[Job]]:
     """
     jobs: dict[Any, Job] = {}
 
-    def compile(kernel: Any, original: Any, key: Any, signature: Any, device: Any, constants: Any, options: Any,
-                attributes: Any, warmup: bool) -> None:  # fmt: skip
-        if not all(importable(value) for value in constants.values()):
-            return  # a caller's own chooser of a static grid: the launch compiles it
-        target = kernel.device_caches[device][2]
-        jobs[kernel.fn.__qualname__, key] = Job(
-            (kernel.module, kernel.fn.__qualname__), signature, {k: refer(v) for k, v in constants.items()},
-            attributes, dict(options.__dict__), (target.backend, target.arch, target.warp_size),
-        )  # fmt: skip
+    def compile(kernel: Any, original: Any, key: Any, *args: Any) -> None:
+        job = job_of(kernel, *args)
+        if job is not None:
+            jobs[kernel.fn.__qualname__, key] = job
 
     collected: list[Job] = []
     with compiling(), instead_of_compiling(compile):
         yield collected
     collected.extend(jobs.values())
+
+
+def job_of(
+    kernel: Any, signature: Any, device: Any, constants: Any, options: Any, attributes: Any, warmup: bool
+) -> Job | None:
+    """Of what Triton hands to `_do_compile`. None for what no other process finds, a caller's own chooser of a static
+    grid: the launch compiles it.
+    """
+    if not all(importable(value) for value in constants.values()):
+        return None
+    target = kernel.device_caches[device][2]
+    return Job(
+        (kernel.module, kernel.fn.__qualname__), signature, {k: refer(v) for k, v in constants.items()},
+        attributes, dict(options.__dict__), (target.backend, target.arch, target.warp_size),
+    )  # fmt: skip
+
+
+@contextmanager
+def refused_once() -> Iterator[None]:
+    """Inside, one launch of each kernel says why it does not compile; others that are not on disk, where processes have
+    tried them all, are not tried again. With a Triton that refuses a kernel they took minutes, one after the other.
+    """
+    refusals: dict[Any, Exception] = {}
+
+    def compile(kernel: Any, original: Any, key: Any, *args: Any) -> Any:
+        name = kernel.fn.__qualname__
+        if name in refusals and (job := job_of(kernel, *args)) and not_on_disk([job]):
+            raise refusals[name]
+        try:
+            return original(key, *args)
+        except Exception as refusal:
+            refusals[name] = refusal
+            raise
+
+    with instead_of_compiling(compile):
+        yield
 
 
 def not_on_disk(jobs: list[Job]) -> list[Job]:
@@ -200,15 +230,16 @@ def told(jobs: list[Job]) -> dict[str, str]:
     return {"TRITON_MOCK_PTX_VERSION": get_ptxas_version(jobs[0].target[1])}
 
 
-def share(jobs: list[Job], processes: int) -> None:
+def share(jobs: list[Job], processes: int) -> bool:
     """Compiles into Triton's cache on disk, in so many processes; what one fails at is left to whoever launches it.
+    Whether all were tried.
 
     The processes are of a program of their own (`worker.py`), which a server's daemonic workers may start too. They use
     no GPU. The order differs from caller to caller: the workers of a model on several GPUs, which all begin now, find
     much of it done.
     """
     if not jobs:
-        return
+        return True
     # imports from where this process does: `-m` alone would look for every module in the working directory first
     places = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path), "PYTHONSAFEPATH": "1"}
     environment = {**os.environ, **told(jobs), **places, "CUDA_VISIBLE_DEVICES": ""}
@@ -216,5 +247,8 @@ def share(jobs: list[Job], processes: int) -> None:
     ordered = sorted(mixed, key=lambda job: "combine" in job.kernel[1])  # short ones last: all end together
     given = pickle.dumps((ordered, min(processes, len(jobs))))
     worker = [sys.executable, "-m", "heurgen_kernels.ahead.worker"]
-    with suppress(OSError):  # where it cannot start
-        subprocess.run(worker, input=given, env=environment, stdout=subprocess.DEVNULL, check=False)
+    try:
+        ended = subprocess.run(worker, input=given, env=environment, stdout=subprocess.DEVNULL, check=False)
+    except OSError:  # it cannot start
+        return False
+    return ended.returncode == 0

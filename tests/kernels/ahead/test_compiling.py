@@ -82,7 +82,7 @@ def test_two_threads_replace_it_in_turn(kernels):
 @pytest.mark.parametrize("program", ["nowhere/python", "/bin/false"])
 def test_a_worker_that_does_not_start_or_ends_leaves_the_work_to_the_launch(monkeypatch, program):
     monkeypatch.setattr(sys, "executable", program)
-    compiling.share([JOB] * 3, 2)
+    assert not compiling.share([JOB] * 3, 2)
 
 
 def test_files_of_the_working_directory_are_no_modules_of_the_worker(monkeypatch, tmp_path):
@@ -91,8 +91,10 @@ def test_files_of_the_working_directory_are_no_modules_of_the_worker(monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     ended, real = [], subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *given, **more: ended.append(real(*given, **more)))
-    compiling.share([JOB], 1)
+    monkeypatch.setattr(
+        subprocess, "run", lambda *given, **more: ended.append(real(*given, **more)) or ended[0]
+    )
+    assert compiling.share([JOB], 1)
     assert [done.returncode for done in ended] == [0]
 
 
@@ -145,6 +147,54 @@ def made(kernels, monkeypatch):
     monkeypatch.setattr(compiling, "not_on_disk", lambda jobs: jobs)
     monkeypatch.setattr(compiling, "share", lambda jobs, processes: None)
     return []
+
+
+def test_what_processes_failed_at_is_tried_once_a_kernel(monkeypatch):
+    """With a Triton that refuses a kernel the launches compiled every kind of it again, one after the other."""
+    tried, on_disk = [], {"of the second", "second on disk"}
+
+    def kernel(name, works):
+        def compile(key, *_):
+            tried.append((name, key))
+            if not works:
+                raise Unfit(f"{name} {key}")
+            return key
+
+        return SimpleNamespace(fn=SimpleNamespace(__qualname__=name), _do_compile=compile)
+
+    first, second = kernel("first", False), kernel("second", True)
+    monkeypatch.setattr(compiling, "KERNELS", (first, second))
+    monkeypatch.setattr(compiling, "job_of", lambda kernel, job: job)
+    monkeypatch.setattr(compiling, "not_on_disk", lambda jobs: [job for job in jobs if job not in on_disk])
+    with compiling.refused_once():
+        for key, job in ((1, "a"), (2, "b"), (3, None), (4, "second on disk")):
+            with pytest.raises(Unfit, match="first 1" if key == 2 else f"first {key}"):
+                first._do_compile(key, job)
+        assert second._do_compile(1, "of the second") == 1
+    assert tried == [("first", 1), ("first", 3), ("first", 4), ("second", 1)]
+
+
+@pytest.mark.parametrize(("tried", "compiled"), [(True, [1, 3]), (False, [1, 2, 3])])
+def test_launches_compile_all_that_no_process_tried(monkeypatch, tried, compiled):
+    seen = []
+
+    def compile(key, *_):
+        seen.append(key)
+        raise Unfit
+
+    kernel = SimpleNamespace(fn=SimpleNamespace(__qualname__="kernel"), _do_compile=compile)
+    monkeypatch.setattr(compiling, "KERNELS", (kernel,))
+    monkeypatch.setattr(compiling, "job_of", lambda kernel, job: job)
+    monkeypatch.setattr(compiling, "not_on_disk", lambda jobs: jobs)
+    monkeypatch.setattr(compiling, "share", lambda jobs, processes: tried)
+    calls = [partial(compiling_of, kernel, number, job) for number, job in ((1, "a"), (2, "b"), (3, None))]
+    with pytest.raises(Unfit):
+        compiling.compile_ahead(calls, 2)
+    assert seen == compiled
+
+
+def compiling_of(kernel, key, job):
+    return kernel._do_compile(key, job)
 
 
 def call(made, number, error=None):

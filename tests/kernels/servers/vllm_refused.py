@@ -58,7 +58,7 @@ def check_a_launch_that_is_refused_goes_to_vllms_kernels_with_one_line():
 
 
 def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
-    """With one line, and without another attempt, which would take as long at every step."""
+    """With one line, and without another attempt, which would take as long at every step and layer of the kind."""
     for error, said in (
         (
             CompilationError("gl.renamed()", ast.parse("renamed()").body[0], "no attribute 'renamed'"),
@@ -73,14 +73,17 @@ def check_what_a_triton_to_come_does_not_compile_is_vllms_from_then_on():
             tried.append(1)
             raise error
 
-        batch, impl, builder = Batch(DECODES), impl_of(), builder_of()
+        batch, impl, other, builder = Batch(DECODES), impl_of(), impl_of(), builder_of()
+        windowed = impl_of(sliding_window=100)
         with launching(compile) as calls:
             batch.forward(impl, builder.build(0, batch.common))
             assert batch.written()
-            impl.do_kv_cache_update = lambda *_: None  # vLLM's own from now on, which wants a GPU
-            batch.forward(impl, builder.build(0, batch.common))
-        assert (len(calls), len(tried), len(SAID)) == (2, 1, 1)
+            for layer in (impl, other):
+                layer.do_kv_cache_update = lambda *_: None  # vLLM's own from now on, which wants a GPU
+                batch.forward(layer, builder.build(0, batch.common))
+        assert (len(calls), len(tried), len(SAID)) == (3, 1, 1)
         assert said in SAID[0]
+        assert windowed.stock is None
 
 
 def check_new_tokens_that_ours_cannot_write_are_written_by_vllms_kernel():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from triton.compiler.errors import CompilationError
@@ -99,6 +100,7 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         # long chunks' are read beside pages, unless tiles of keys would have to be smaller (host.nearest.FITTING)
         plain = self.sliding_window[0] < 0 and not self.logits_soft_cap and self.head_size <= 128
         self.reads_both = self.writes and plain
+        _layers.add(self)
 
     def forward(
         self,
@@ -245,18 +247,32 @@ class HeurgenAttentionImpl(TritonAttentionImpl):  # type: ignore[misc]
         return found
 
     def _leave(self, refusal: Exception) -> None:
-        """A launch to vLLM's kernels; all that follow, too, where a kernel does not compile by a Triton to come."""
+        """A launch to vLLM's kernels; where a kernel does not compile by a Triton to come, all that follow, too, and
+        those of the other layers of its kind, which would each try for seconds.
+        """
         said = "" if isinstance(refusal, torch.OutOfMemoryError) else str(refusal).strip()
         said = said or type(refusal).__name__
         self._tell("a launch that ours refuse", f": {said.splitlines()[-1]}")
         if not_compiled(refusal):
-            self.stock = "kernels that this Triton does not compile"
+            for layer in [one for one in _layers if one.stock is None and one.kind() == self.kind()]:
+                layer.stock = "kernels that this Triton does not compile"
+
+    def kind(self) -> tuple[Any, ...]:
+        """What layers that launch the same kernels have in common."""
+        return (
+            self.num_heads, self.num_kv_heads, self.head_size, self.kv_cache_dtype, self.sliding_window[0] < 0,
+            bool(self.logits_soft_cap), self.sinks is None, self.alibi_slopes is None, self.takes_new,
+        )  # fmt: skip
 
     def _tell(self, reason: str, detail: str = "") -> None:
         """Each reason once, with the detail that it had first."""
         if reason not in self._told:
             self._told.add(reason)
             logger.info_once("heurgen leaves attention layers to vLLM's Triton kernels: %s", reason + detail)
+
+
+# Those of this process: of several engines, and of a draft model, too.
+_layers: WeakSet[HeurgenAttentionImpl] = WeakSet()
 
 
 def not_compiled(error: Exception) -> bool:
