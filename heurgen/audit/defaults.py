@@ -17,12 +17,11 @@ from heurgen.audit.score import typed
 from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.figures import Summary, summarise
 from heurgen.ir import Value
-from heurgen.logs.cells import read_cells
 from heurgen.logs.column_names import DEFAULT, MARKS, is_default
 from heurgen.spec.kernel_spec import KernelSpec, cell_value
 
 if TYPE_CHECKING:
-    from heurgen.logs.cells import Codes
+    from heurgen.logs.cells import Cells, Codes
     from heurgen.logs.costs import CostTable, Ints
     from heurgen.logs.tuning_log import TuningLog
 
@@ -36,9 +35,12 @@ class Defaults:
 
 
 def read_defaults(
-    named: str | None, logs: Sequence[str], log: TuningLog, spec: KernelSpec, tables: Sequence[CostTable]
+    named: str | None, cells: Cells, log: TuningLog, spec: KernelSpec, tables: Sequence[CostTable]
 ) -> Defaults | None:
     """The defaults that `named` gives; without it those of the log's column `default`, None without one.
+
+    `cells` are what the log was read from, since no spec names the column. Not its files: the standard input and
+    pipes are read once.
 
     Raises:
         UsageError: a parameter is unknown, its value does not fit, or no config or more than one fits.
@@ -54,7 +56,6 @@ def read_defaults(
             column=named,
             hint="name a config: BLOCK_M=16,...",
         )
-    cells = read_cells(logs)
     name = DEFAULT if named is None else named
     used = {column.source for column in (*spec.features, *spec.parameters)}
     if named is None and (name in used or not is_default(name, cells.texts.get(name, ["?"]))):

@@ -26,7 +26,7 @@ from heurgen.cli.common import (
     spec_option,
     write,
 )
-from heurgen.cli.reading import read_any, read_log
+from heurgen.cli.reading import read_any, read_cells_too, read_log
 
 if TYPE_CHECKING:
     from heurgen.audit.defaults import Defaults
@@ -96,11 +96,11 @@ def audit(
     check_parents([html])
     limits = parse_limits(fail_above) if fail_above is not None else None
     module, old = read_any(model), None if baseline is None else read_any(baseline)
-    kernel, log, tables = read_log(logs, spec, (model, module), (baseline, old))
+    kernel, log, tables, cells = read_cells_too(logs, spec, (model, module), (baseline, old))
     result = score(module, tables)
     before = None if old is None else score(old, tables)
     note((*log.notes, *result.notes))
-    today = None if (html, defaults) == (None, None) else read_defaults(defaults, logs, log, kernel, tables)
+    today = None if (html, defaults) == (None, None) else read_defaults(defaults, cells, log, kernel, tables)
     if html is not None:
         _write_html(html, module, (log, tables), result, today, old, before)
     findings = _findings(result, limits, before)

@@ -232,9 +232,11 @@ def _read_stdin(reader: _Reader) -> None:
 
 
 def _begins(path: str, magic: bytes) -> bool:
+    if not os.path.isfile(path):
+        return False  # a pipe loses what it held when it is closed
     try:
         with open(path, "rb") as stream:
-            return os.path.isfile(path) and stream.read(len(magic)) == magic
+            return stream.read(len(magic)) == magic
     except (OSError, ValueError):
         return False  # reading it says why
 

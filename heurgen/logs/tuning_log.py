@@ -125,11 +125,11 @@ def read_logs(sources: Source | Sequence[Source], spec: KernelSpec | None = None
         raise UsageError(said, hint="read_spec takes a file")
     cells = read_cells(listed(sources))
     if spec is not None:
-        return _typed(cells, spec)
+        return typed_log(cells, spec)
     from heurgen.logs.draft import drafted_spec
 
     spec, doubts = drafted_spec(cells)
-    log = _typed(cells, spec)
+    log = typed_log(cells, spec)
     roles = (("features", spec.features), ("parameters", spec.parameters))
     said = "; ".join(f"{role}: {', '.join(c.name for c in columns)}" for role, columns in roles)
     return replace(log, notes=(f"no spec given, guessed: {said}", *doubts, *log.notes))
@@ -137,10 +137,11 @@ def read_logs(sources: Source | Sequence[Source], spec: KernelSpec | None = None
 
 def parse_log(name: str, text: str, spec: KernelSpec) -> TuningLog:
     """`read_logs`, for CSV text that is in no file; `name` stands for its path in errors."""
-    return _typed(parse_cells([(name, text)]), spec)
+    return typed_log(parse_cells([(name, text)]), spec)
 
 
-def _typed(cells: Cells, spec: KernelSpec) -> TuningLog:
+def typed_log(cells: Cells, spec: KernelSpec) -> TuningLog:
+    """`read_logs`, of cells that are read: for who needs columns beside those of the spec too."""
     cells = arranged(cells, spec)
     for file in cells.files:
         _check_header(cells, file, spec)

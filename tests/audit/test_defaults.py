@@ -12,6 +12,7 @@ import pytest
 from heurgen.audit.defaults import read_defaults
 from heurgen.base.errors import HeurgenError
 from heurgen.ir.schema import to_json
+from heurgen.logs.cells import read_cells
 from heurgen.logs.costs import cost_tables
 from heurgen.logs.tuning_log import read_logs
 from heurgen.spec.kernel_spec import read_spec
@@ -31,8 +32,8 @@ def test_defaults_by_config_by_column_and_by_themselves(tmp_path: Path) -> None:
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
     tables = cost_tables(read, kernel)
-    by_column = read_defaults(None, [str(log)], read, kernel, tables)
-    by_config = read_defaults("BLOCK_M=64,num_warps=4", [str(log)], read, kernel, tables)
+    by_column = read_defaults(None, read_cells([log]), read, kernel, tables)
+    by_config = read_defaults("BLOCK_M=64,num_warps=4", read_cells([log]), read, kernel, tables)
     assert by_column is not None
     assert by_config is not None
     assert by_column.columns["nvidia"].tolist() == by_config.columns["nvidia"].tolist()
@@ -67,14 +68,14 @@ def test_a_parameter_of_one_vendor_says_nothing_about_the_others(tmp_path: Path)
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
     tables = cost_tables(read, kernel)
-    found = read_defaults("BLOCK=32,waves=2", [str(log)], read, kernel, tables)
+    found = read_defaults("BLOCK=32,waves=2", read_cells([log]), read, kernel, tables)
     assert found is not None
     assert {t.vendor: t.configs[found.columns[t.vendor][0]] for t in tables} == {
         "amd": (32, 2, None),
         "nvidia": (32, None, None),
     }
     with pytest.raises(HeurgenError, match="fits no config"):  # a value that no vendor's configs have
-        read_defaults("BLOCK=32,waves=2,none=1", [str(log)], read, kernel, tables)
+        read_defaults("BLOCK=32,waves=2,none=1", read_cells([log]), read, kernel, tables)
 
 
 @pytest.mark.parametrize("as_parameter", [True, False])
@@ -93,10 +94,10 @@ def test_another_column_of_that_name_is_no_default(tmp_path: Path, as_parameter:
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
     tables = cost_tables(read, kernel)
-    assert read_defaults(None, [str(log)], read, kernel, tables) is None
+    assert read_defaults(None, read_cells([log]), read, kernel, tables) is None
     if not as_parameter:
         with pytest.raises(HeurgenError, match="found 'x', expected true or false"):
-            read_defaults("default", [str(log)], read, kernel, tables)
+            read_defaults("default", read_cells([log]), read, kernel, tables)
 
 
 def test_a_default_that_was_measured_nowhere_is_an_error_without_a_page_too(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_bad_defaults_are_refused(tmp_path: Path, text: str, message: str) -> No
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
     with pytest.raises(HeurgenError) as error:
-        read_defaults(text, [str(log)], read, kernel, cost_tables(read, kernel))
+        read_defaults(text, read_cells([log]), read, kernel, cost_tables(read, kernel))
     assert str(error.value) == message
 
 
@@ -150,7 +151,7 @@ def test_two_defaults_of_a_scenario_are_told_by_their_line(tmp_path: Path) -> No
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
     with pytest.raises(HeurgenError, match=r"log\.csv:3: this scenario has two different defaults"):
-        read_defaults("default", [str(log)], read, kernel, cost_tables(read, kernel))
+        read_defaults("default", read_cells([log]), read, kernel, cost_tables(read, kernel))
 
 
 def test_a_table_with_a_column_a_config_has_no_column_of_defaults(tmp_path: Path) -> None:
@@ -165,9 +166,9 @@ def test_a_table_with_a_column_a_config_has_no_column_of_defaults(tmp_path: Path
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
     tables = cost_tables(read, kernel)
-    assert read_defaults(None, [str(log)], read, kernel, tables) is None
+    assert read_defaults(None, read_cells([log]), read, kernel, tables) is None
     with pytest.raises(HeurgenError, match="a table with a column a config has no column of defaults"):
-        read_defaults("default", [str(log)], read, kernel, tables)
-    named = read_defaults("B=32", [str(log)], read, kernel, tables)
+        read_defaults("default", read_cells([log]), read, kernel, tables)
+    named = read_defaults("B=32", read_cells([log]), read, kernel, tables)
     assert named is not None
     assert named.columns["nvidia"].tolist() == [1, 1, 1]

@@ -15,6 +15,7 @@ from heurgen.audit.diff import diff
 from heurgen.audit.report import render_html
 from heurgen.audit.report.data import Given
 from heurgen.audit.score import score
+from heurgen.logs.cells import read_cells
 from tests.audit.learner import LOG, load, module_of
 
 REQUIRED = bool(os.environ.get("HEURGEN_REQUIRE_BROWSER"))
@@ -70,7 +71,7 @@ def report_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         score(new, tables),
         log,
         (),
-        read_defaults(default, [str(LOG)], log, spec, tables),
+        read_defaults(default, read_cells([LOG]), log, spec, tables),
         old,
         score(old, tables),
         diff(old, new, tables),

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from heurgen.cli import main
 from tests.audit.pages import Page
 from tests.support import logs
 from tests.support.commands import run
@@ -102,6 +104,15 @@ def test_audit_prints_slowdowns(made: Path, artifact: str) -> None:
         assert summary["invalid_share"] == 0
         assert 0 <= summary["within_1_1"] <= 1
     assert data["n_scenarios"] == 48
+
+
+def test_the_standard_input_is_read_once(made: Path, tmp_path: Path) -> None:
+    """The page asks the log for a column of defaults too, and a second reading finds a pipe empty."""
+    page = tmp_path / "page.html"
+    words = ["audit", made / "model.json", "-", "--spec", made / "kernel.toml", "--html", page]
+    text = (made / "log.csv").read_bytes()
+    found = CliRunner().invoke(main, [str(w) for w in words], input=text, catch_exceptions=False)
+    assert (found.exit_code, page.exists()) == (0, True), found.output
 
 
 def test_a_model_and_its_module_score_the_same(made: Path) -> None:

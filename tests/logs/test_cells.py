@@ -6,16 +6,19 @@ import builtins
 import csv
 import gzip
 import io
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heurgen.base.errors import LogError
+from heurgen.logs import cells
 from heurgen.logs.cells import ABSENT, Cells, read_cells
 
 GOOD = b"a,b\n1,x\n2,y\n"
@@ -226,3 +229,13 @@ def test_a_hostile_file_takes_little_memory(tmp_path: Path, kind: str) -> None:
         "is larger than 64 MiB" if kind == "gzip bomb" else "the line is longer than 1048576 bytes"
     )
     assert int(mebibytes) < 200
+
+
+def test_a_pipe_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens a pipe to look at its first bytes closes it on its writer: rows were lost, or waited for."""
+    monkeypatch.setattr(
+        cells, "open", lambda *_: pytest.fail("the pipe is opened to look at it"), raising=False
+    )
+    os.mkfifo(tmp_path / "log.csv")
+    Thread(target=(tmp_path / "log.csv").write_text, args=("a,b\n" + "1,2\n" * 9,), daemon=True).start()
+    assert read_cells([tmp_path / "log.csv"]).n == 9
