@@ -341,6 +341,12 @@ def _check_options(importer: Importer, options: Options) -> None:
         if getattr(options, name) != getattr(default, name) and name not in importer.takes:
             takes = ", ".join(map(option_name, importer.takes))
             raise UsageError(f"{importer.kind} takes no {option_name(name)}", hint=f"it takes {takes}")
+    for field, names in (("keys", options.keys), ("features", options.features)):
+        # Of two values of one name the first would be lost, and scenarios that differ in it become one.
+        if twice := [n for i, n in enumerate(names) if n in names[:i]]:
+            raise UsageError(
+                f"{option_name(field)} names {quoted(twice[0])} twice", hint="name each value apart"
+            )
 
 
 def option_name(field: str) -> str:

@@ -37,6 +37,23 @@ def test_options_of_another_kind_are_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (Options(keys=("M", "N", "M")), "--keys names 'M' twice (name each value apart)"),
+        (Options(features=("width", "width")), "--feature names 'width' twice (name each value apart)"),
+    ],
+)
+def test_a_name_for_two_values_is_refused(tmp_path: Path, options: Options, said: str) -> None:
+    """One of the two was lost, and scenarios that differ in it became one."""
+    (tmp_path / "k.autotune.json").write_text("{}")
+    with pytest.raises(HeurgenError) as error:
+        import_logs(
+            "triton" if options.keys else "kernel-tuner", [str(tmp_path / "k.autotune.json")], options
+        )
+    assert str(error.value) == said
+
+
 def test_auto_says_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / MOE).write_text('{"1": {"B": 1}}')
