@@ -42,9 +42,10 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def to_text(self) -> str:
+    def to_text(self, several: bool = False) -> str:
+        """`several`: the log is of several devices, which a device's own finding has in its title."""
         lines = [f"{printable(self.group)}: {self._headline()}"]
-        lines += offender_lines(self.scenarios)[:SHOWN]
+        lines += offender_lines(self.scenarios[:SHOWN], several and " / " not in self.group)
         if len(self.scenarios) > SHOWN:
             lines.append(f"  and {len(self.scenarios) - SHOWN} more")
         return "\n".join(lines)
@@ -89,9 +90,14 @@ class Offender:
         return printable(f"{now}{before}  {name}{where}{choice}")
 
 
-def offender_lines(found: Sequence[Offender]) -> list[str]:
-    """A line for each, which names the device where they are of several."""
-    several = len({(one.vendor, one.device) for one in found}) > 1
+def of_several(score: Score) -> bool:
+    """Whether the log is of several devices: a scenario that all of them measured is then named with its own, also
+    where the named ones are all of one device."""
+    return len({(choice.vendor, choice.device) for choice in score.choices}) > 1
+
+
+def offender_lines(found: Sequence[Offender], several: bool) -> list[str]:
+    """A line for each, with its device where there are several."""
     return [f"  {one.to_text()}{f' ({printable(one.device)})' if several else ''}" for one in found]
 
 

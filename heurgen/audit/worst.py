@@ -36,8 +36,9 @@ def _is_gap(one: Offender) -> bool:
     return one.slowdown is None and one.status != "failed"
 
 
-def to_text(found: list[Offender], trained: bool) -> str:
-    return "\n".join([f"worst{', held out' if trained else ''}", *offender_lines(found)])
+def to_text(found: list[Offender], trained: bool, several: bool) -> str:
+    """`several`: the log is of several devices."""
+    return "\n".join([f"worst{', held out' if trained else ''}", *offender_lines(found, several)])
 
 
 def _held_out(module: ir.HeuristicModule, score: Score) -> list[Choice]:

@@ -167,6 +167,7 @@ def _print_audit(
     as_json: bool,
 ) -> None:
     """`trained`: the log is the training log; `today` is how the defaults that the model replaces do, by vendor."""
+    from heurgen.audit.gate import of_several
     from heurgen.audit.recorded import held_out_by_name, training_data
     from heurgen.audit.score import to_text
     from heurgen.audit.worst import to_text as worst_text
@@ -186,10 +187,11 @@ def _print_audit(
         print_json(data)
         return
     say(to_text(result, trained, held, today))
+    several = of_several(result)
     if slowest:
-        say(f"\n{worst_text(slowest, trained)}")
+        say(f"\n{worst_text(slowest, trained, several)}")
     for finding in findings or ():
-        say(f"\n{finding.to_text()}")
+        say(f"\n{finding.to_text(several)}")
 
 
 @click.command(epilog=examples("heurgen show model.json --vendor nvidia --parameter BLOCK_M"))

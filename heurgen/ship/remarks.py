@@ -80,6 +80,7 @@ def to_dict(selector: Selector, table: CostTable) -> dict[str, Any]:
 def _worst_data(selector: Selector, table: CostTable, item: recorded.HeldOut) -> dict[str, Any]:
     return {
         "scenario": table.scenario[item.row] or None,
+        "device": table.device[item.row],
         "features": table.features_of(item.row),
         "chosen": dict(zip(selector.parameters, item.chosen, strict=True)),
         "slowdown": item.slowdown,
@@ -281,13 +282,15 @@ def _shortlist(selector: Selector) -> list[str]:
 
 
 def _scenario(selector: Selector, table: CostTable, row: int) -> str:
-    """A scenario by its id and the features that the tree tests first; where it has no id by all, which name it."""
+    """A scenario by its id and the features that the tree tests first; where it has no id by all, which name it. By its
+    device too where the table has several, which mostly measured it all."""
     values = table.features_of(row)
     tested = (node.feature for node in ir.nodes(selector.tree) if not isinstance(node, ir.Leaf))
     names = dict.fromkeys(name for name in (*tested, *values) if name in values)
     told = [f"{name} {printable(values[name])}" for name in names]
     known = table.scenario[row]
-    return f"scenario {printable(known)} ({', '.join(told[:3])})" if known else ", ".join(told)
+    on = f" on {printable(table.device[row])}" if len(set(table.device)) > 1 else ""
+    return f"scenario {printable(known)} ({', '.join(told[:3])}){on}" if known else f"{', '.join(told)}{on}"
 
 
 def beyond(selector: Selector) -> str | None:

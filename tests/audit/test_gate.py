@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from heurgen import ir
-from heurgen.audit.gate import SHOWN, check_limits, parse_limits, regressions
+from heurgen.audit.gate import SHOWN, check_limits, of_several, parse_limits, regressions
 from heurgen.audit.score import Choice, Score, figures, score
 from heurgen.base.errors import UsageError
 from heurgen.ir.schema import to_json
@@ -111,11 +111,18 @@ def test_of_many_offenders_the_worst_are_named_and_the_rest_counted() -> None:
 
 
 def test_offenders_of_several_devices_name_theirs() -> None:
-    """Of a vendor's finding, scenarios of equal features had equal lines."""
+    """Of a vendor's finding, scenarios of equal features had equal lines; where all were of one device, nothing said
+    of which."""
     both = score_of(*(choice(1.4, device=device) for device in ("H200", "A100")))
-    found = {f.group: f.to_text().splitlines()[1:] for f in check_limits(both, {"max": 1.1})[0]}
+    found = {
+        f.group: f.to_text(of_several(both)).splitlines()[1:] for f in check_limits(both, {"max": 1.1})[0]
+    }
     assert [line.rpartition(" won")[2] for line in found["nvidia"]] == [" (H200)", " (A100)"]
     assert [line.rpartition(" won")[2] for line in found["nvidia / A100"]] == [""]
+    one = score_of(choice(1.4, device="H200"), choice(1.0, 1, device="A100"))
+    (finding,), _ = check_limits(one, {"max": 1.1})
+    assert finding.to_text(of_several(one)).endswith(" won (H200)")
+    assert not of_several(score_of(choice(1.4), choice(1.0, 1)))
 
 
 def test_a_good_device_does_not_hide_a_bad_one() -> None:

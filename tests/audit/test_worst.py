@@ -27,7 +27,7 @@ def test_a_logs_worst_choices_come_by_name_with_what_was_right() -> None:
     found = worst(module(selector()), score, False)
     assert [one.slowdown for one in found] == [None, 1.8, 1.7, 1.6, 1.5]
     assert len(found) == SHOWN
-    assert to_text(found[:2], False).splitlines() == [
+    assert to_text(found[:2], False, False).splitlines() == [
         "worst",
         "  invalid (failed)  scenario s20: m=20; chose BLOCK_M=16 where BLOCK_M=64 won",
         "  1.800x  scenario s8: m=8; chose BLOCK_M=16 where BLOCK_M=64 won",
@@ -59,7 +59,7 @@ def test_of_the_training_log_they_are_those_of_launches_held_out() -> None:
     ]
     score = score_of(*(choice(1.1, i) for i in range(3)))
     found = worst(module(selector(3, record)), score, True)
-    assert to_text(found, True).splitlines() == [
+    assert to_text(found, True, False).splitlines() == [
         "worst, held out",
         "  invalid (while held out)  scenario s1: m=1; chose BLOCK_M=8 where BLOCK_M=64 won",
         "  2.500x  scenario s2: m=2; chose BLOCK_M=32 where BLOCK_M=64 won",
@@ -75,4 +75,4 @@ def test_records_of_selectors_of_devices_count_their_own_scenarios() -> None:
     (found,) = worst(module(*parts), score_of(*both), True)
     assert (found.scenario, found.device, found.slowdown) == ("s2", "A", 2.0)
     several = worst(module(*parts), score_of(*both), False)
-    assert to_text(several, False).splitlines()[1].endswith("won (A)")
+    assert to_text(several, False, True).splitlines()[1].endswith("won (A)")

@@ -140,6 +140,12 @@ def test_the_held_out_line_has_what_is_known_and_names_the_worst() -> None:
     ]
     told = held_out(selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}), TABLE)
     assert told == ["  held out: geomean 1.0500; worst: scenario 2 (x 7, y 1): invalid"]
+    # All devices mostly measured it.
+    told = held_out(
+        selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}),
+        replace(TABLE, device=("A", "A", "B")),
+    )
+    assert told == ["  held out: geomean 1.0500; worst: scenario 2 (x 7, y 1) on B: invalid"]
     # Without an id all features name it, however many: two scenarios may agree in the first ones.
     columns = tuple(TableColumn(name, "int") for name in "abcd")
     wide = replace(
