@@ -10,6 +10,7 @@ one may hold no launch that can occur.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,8 @@ class Diff:
     """All that changes, first the regions of most scenarios of the log, then those of the fewest tests. `gains` holds
     old time / new time, with a log: of a vendor over all its scenarios, of a device that has a selector over its own.
 
-    `interface`: what changes for a program that calls the model, a line each.
+    `interface`: what changes for a program that calls the model, a line each. `several`: vendors of which the log
+    has several devices, so that a scenario of the vendor's tree is named with its own.
     """
 
     changes: tuple[Change, ...]
@@ -107,6 +109,7 @@ class Diff:
     with_log: bool
     gains: Mapping[tuple[str, str | None], float | None]
     interface: tuple[str, ...] = ()
+    several: frozenset[str] = frozenset()
 
     def moved(self, vendor: str, device: str | None) -> list[ChangedScenario]:
         """The scenarios of a vendor, or of one of its devices, that get another config."""
@@ -135,9 +138,8 @@ class Diff:
                 head += but_for(self.gains[of], self.moved(*of))
             lines.append(head)
             known = [c for c in group if c.scenarios] if self.with_log else group
-            several = len({s.device for c in known for s in c.scenarios}) > 1
             for change in known[:LISTED]:
-                lines += self._lines(change, several)
+                lines += self._lines(change, change.device is None and change.vendor in self.several)
             if len(known) > LISTED:
                 lines.append(f"  {counted(len(known) - LISTED, 'more region')}: --json has them")
             if len(known) < len(group):
@@ -183,6 +185,7 @@ def diff(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Iterable[Cost
         replays is not None,
         {} if replays is None else _gains(replays, keys),
         interface_changes(old, new),
+        _of_several(replays or ()),
     )
 
 
@@ -194,6 +197,12 @@ def _replays(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Sequence[
     before = {(c.vendor, c.row): c for c in score(old, tables).choices}
     after = score(new, tables).choices
     return tuple((before[c.vendor, c.row], c) for c in after if (c.vendor, c.row) in before)
+
+
+def _of_several(replays: Replays) -> frozenset[str]:
+    """The vendors of several devices."""
+    devices = Counter(vendor for vendor, _ in {(choice.vendor, choice.device) for _, choice in replays})
+    return frozenset(vendor for vendor, n in devices.items() if n > 1)
 
 
 def _gains(

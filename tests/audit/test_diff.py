@@ -176,6 +176,19 @@ def test_scenarios_of_several_devices_name_theirs(tmp_path: Path) -> None:
     assert {n.rpartition(" (")[2] for n in told} == {"NVIDIA B200)", "NVIDIA H200)"}
 
 
+def test_a_change_on_one_device_of_several_says_on_which() -> None:
+    """All that moved was on B, and nothing said so."""
+    old, new, costs = (
+        views.module(),
+        views.module(ir.Leaf(0, 4)),
+        replace(views.costs(), device=("A", "A", "B", "B")),
+    )
+    lines = [n for n in diff(old, new, (costs,)).to_text().splitlines() if n.startswith("      ")]
+    assert [n.endswith(" (B)") for n in lines] == [True, True]
+    alone = diff(old, new, (replace(costs, device=("B",) * 4),)).to_text()
+    assert "(B)" not in alone
+
+
 def test_regions_without_a_scenario_of_the_log_are_counted(tmp_path: Path) -> None:
     spec, log, tables = load()
     old, new = module_of(spec, log, tables, 2), module_of(spec, log, tables, 4)
