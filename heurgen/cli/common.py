@@ -264,6 +264,21 @@ def output_option(metavar: str) -> Callable[[Command], Command]:
     return click.option("-o", "--output", required=True, metavar=metavar, help="File to write.")
 
 
+def _log_name(_: click.Context, __: click.Parameter, path: str) -> str:
+    """Every reader takes a file of that name for Parquet, so that a log written there could not be read again."""
+    if path.endswith(".parquet") and not os.path.isdir(path):
+        hint = f"name it {printable(path.removesuffix('.parquet'))}.csv"
+        raise UsageError("cannot write: a log is CSV, and the name says Parquet", file=path, hint=hint)
+    return path
+
+
+def log_output_option(metavar: str) -> Callable[[Command], Command]:
+    """`output_option` of a log."""
+    return click.option(
+        "-o", "--output", required=True, metavar=metavar, callback=_log_name, help="File to write."
+    )
+
+
 def _checked_capability(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     if text is None or _CAPABILITY.fullmatch(text):
         return text

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from heurgen.base.errors import HeurgenError, printable
-from heurgen.cli.common import examples, files_data, json_option, note, output_option, print_json, say
+from heurgen.cli.common import examples, files_data, json_option, log_output_option, note, print_json, say
 
 # Field of `importers.collect.Options` -> its option. The kinds say which of them they take.
 _OPTIONS: dict[str, Any] = {
@@ -58,7 +58,7 @@ def _command(kind: str, title: str, takes: tuple[str, ...], example: str) -> cli
 
     command = json_option(run)
     command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(command)
-    command = output_option("LOG.csv")(command)
+    command = log_output_option("LOG.csv")(command)
     command = click.option("--write-spec", metavar="SPEC.toml", help="Write a spec for the log too.")(command)
     for name in takes:
         command = _OPTIONS[name](command)

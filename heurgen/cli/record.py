@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from heurgen.base.errors import printable
-from heurgen.cli.common import examples, files_data, json_option, note, output_option, print_json, say
+from heurgen.cli.common import examples, files_data, json_option, log_output_option, note, print_json, say
 
 if TYPE_CHECKING:
     from heurgen.tune.recording.run import Recorded
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@output_option("LOG.csv")
+@log_output_option("LOG.csv")
 @json_option
 def record(command: tuple[str, ...], output: str, as_json: bool) -> None:
     """Run a program and log every @triton.autotune sweep in it, with a spec beside the log.

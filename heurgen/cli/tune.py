@@ -18,10 +18,10 @@ from heurgen.cli.common import (
     examples,
     finish,
     json_option,
+    log_output_option,
     logs_argument,
     no_results,
     note,
-    output_option,
     path_argument,
     print_json,
     say,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
 )
 @path_argument("TARGET")
-@output_option("LOG.csv")
+@log_output_option("LOG.csv")
 @click.option("--workload", metavar="FILE.toml", help="Scenarios; default: the target's own.")
 @click.option("--space", metavar="FILE.toml", help="Parameter space; default: the target's own.")
 @click.option(
@@ -186,7 +186,7 @@ def _shard(text: str) -> tuple[int, int]:
     )
 )
 @logs_argument
-@output_option("MERGED.csv")
+@log_output_option("MERGED.csv")
 @json_option
 def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
     """One log of several sweeps of a kernel, with a card for each device.

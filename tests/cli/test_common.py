@@ -203,3 +203,24 @@ def test_a_bar_shows_any_name_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with progress("training [/x]\x1b[2J.json") as tell:
         tell(1, 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("import", "auto", "cache.json"),
+        ("merge", "log.csv"),
+        ("tune", "examples.matmul:tunable", "--interpret"),
+        ("record", "--", "true"),
+    ],
+)
+def test_a_log_is_not_written_under_a_name_that_no_reader_takes_it_by(
+    folder: Path, words: tuple[str, ...]
+) -> None:
+    """It was written as CSV, after hours of a sweep too, and refused as broken Parquet by whatever read it."""
+    at = words.index("--") if "--" in words else len(words)
+    found = run(*words[:at], "-o", "own.parquet", *words[at:])
+    assert (found.exit_code, (folder / "own.parquet").exists()) == (2, False)
+    assert found.stderr.splitlines()[0] == (
+        "error: own.parquet: cannot write: a log is CSV, and the name says Parquet (name it own.csv)"
+    )
