@@ -52,6 +52,7 @@ def advise(
 ) -> None:
     """The next scenarios, and configs, worth measuring: a workload for `heurgen tune --workload`."""
     from heurgen.audit.advise import advise as run
+    from heurgen.audit.advise.candidates import kept_relations
     from heurgen.audit.advise.traffic import read_traffic
     from heurgen.audit.advise.workload import to_workload
     from heurgen.base.writing import check_outputs, check_parents, write_atomic
@@ -71,6 +72,9 @@ def advise(
                 "best, nor could an unmeasured config win"
             ]
         )
+    if kept := kept_relations(table).kept:
+        told = ", ".join(r.to_text() for r in kept)
+        note([f"launches that were not measured keep what holds in every scenario of the log: {told}"])
     text = to_workload(found, module.kernel, table.vendor)
     if output is not None:
         write_atomic(output, text)

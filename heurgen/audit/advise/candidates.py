@@ -2,25 +2,27 @@
 
 A launch is more than a point in a box: its features hang together (an average is no larger than a maximum).
 Candidates are therefore points between two measured scenarios, feature by feature (geometric means where a
-feature spans orders of magnitude), and steps beyond the outermost ones; real traffic needs no such guess.
+feature spans orders of magnitude), with what all scenarios have in common (`relations`); real traffic needs no such
+guess.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heurgen import ir
-from heurgen.audit.advise.scale import FeatureScale
+from heurgen.audit.advise.relations import Relations, relations
+from heurgen.audit.advise.scale import FeatureScale, base_columns
 from heurgen.logs.groups import device_columns
 
 if TYPE_CHECKING:
     from heurgen.logs.costs import CostTable, Floats
-    from heurgen.spec.kernel_spec import KernelSpec
+    from heurgen.spec.kernel_spec import Column, KernelSpec
 
 _PAIRED = 5
 # Pairs across a threshold: this many nearest pairs for each.
@@ -56,9 +58,17 @@ def between(
     for a, near in enumerate(space.neighbours(points, points, _PAIRED)[0].tolist()):
         for b in near:
             pairs.setdefault((min(a, b), max(a, b)), "between measured scenarios")
+    kept = kept_relations(table)
+    made = ((_middle(table, spec, space, kept, a, b), why) for (a, b), why in sorted(pairs.items()))
+    return [Proposal(middle, why) for middle, why in made if middle is not None]
+
+
+def kept_relations(table: CostTable) -> Relations:
+    """What every scenario of a table keeps, and so every candidate."""
+    base = base_columns(table)
+    X = table.X[:, : len(base)]
     devices = np.unique(table.device, return_inverse=True)[1]
-    whole = {space.columns[i].name for i in device_columns(table.X[:, : len(space.columns)], devices)}
-    return [Proposal(_middle(table, spec, space, whole, a, b), why) for (a, b), why in sorted(pairs.items())]
+    return relations(base, X, {base[i].name for i in device_columns(X, devices)})
 
 
 def _splits(tree: ir.Node, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ir.Split, list[int]]]:
@@ -96,28 +106,34 @@ def _across(
 
 
 def _middle(
-    table: CostTable, spec: KernelSpec, space: FeatureScale, whole: Container[str], a: int, b: int
-) -> dict[str, Any]:
+    table: CostTable, spec: KernelSpec, space: FeatureScale, kept: Relations, a: int, b: int
+) -> dict[str, Any] | None:
     """The launch half way between two scenarios; what cannot be halved is taken from the first.
 
-    So are the `whole` features, those of the device: there is no GPU of 120 multiprocessors to measure on.
+    So are features of the device: there is no GPU of 120 multiprocessors to measure on. None where nothing half way
+    has what all scenarios have in common.
     """
     first: dict[str, Any] = table.features_of(a)
     second: dict[str, Any] = table.features_of(b)
     made: dict[str, Any] = {}
+    given = {f.name: f for f in spec.features}
     for i, column in enumerate(space.columns):
         x, y = first[column.name], second[column.name]
-        if column.type in ("category", "bool") or column.name in whole:
+        if column.type in ("category", "bool") or column.name in kept.taken:
             made[column.name] = x
             continue
-        middle = math.sqrt(x) * math.sqrt(y) if space.log[i] else x / 2 + y / 2
-        feature = next(f for f in spec.features if f.name == column.name)
-        if feature.min is not None:
-            middle = max(middle, feature.min)
-        if feature.max is not None:
-            middle = min(middle, feature.max)
+        middle = _within(given[column.name], math.sqrt(x) * math.sqrt(y) if space.log[i] else x / 2 + y / 2)
         made[column.name] = round(middle) if column.type == "int" else _rounded(middle)
-    return made
+    found = kept.applied(made)
+    if found is None or any(_within(given[n], v) != v for n, v in found.items()):
+        return None
+    return {n: _rounded(v) if isinstance(v, float) else v for n, v in found.items()}
+
+
+def _within(feature: Column, value: Any) -> Any:
+    if feature.min is not None:
+        value = max(value, feature.min)
+    return value if feature.max is None else min(value, feature.max)
 
 
 def _rounded(x: float) -> float:
