@@ -32,6 +32,7 @@ _MAX_PAIRS = 1_000_000
 # Regions that the text shows of a vendor, and scenarios of a region: a screen. A model of 800 leaves differs from the
 # one before it in 35,000 regions.
 LISTED = 20
+WINNERS_ONLY = "the log holds winners only: what a change gains or costs is unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class ChangedScenario:
     new: float | None
     gain: float | None
 
-    def to_text(self) -> str:
+    def to_text(self, slowdowns: bool = True) -> str:
         where = " ".join(f"{k}={v}" for k, v in self.features.items())
         name = f"{self.scenario}: " if self.scenario else ""
-        return f"{ratio(self.old)} -> {ratio(self.new)}  {printable(name + where)}"
+        told = f"{ratio(self.old)} -> {ratio(self.new)}  " if slowdowns else ""
+        return f"{told}{printable(name + where)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -99,8 +101,9 @@ class Diff:
     """All that changes, first the regions of most scenarios of the log, then those of the fewest tests. `gains` holds
     old time / new time, with a log: of a vendor over all its scenarios, of a device that has a selector over its own.
 
-    `interface`: what changes for a program that calls the model, a line each. `several`: vendors of which the log
-    has several devices, so that a scenario of the vendor's tree is named with its own.
+    `interface`: what changes for a program that calls the model, a line each. Of the log `several` has the vendors of
+    several devices, whose scenarios are named with their own, and `winners_only` those of winners alone, of which no
+    other config's slowdown is known.
     """
 
     changes: tuple[Change, ...]
@@ -110,6 +113,7 @@ class Diff:
     gains: Mapping[tuple[str, str | None], float | None]
     interface: tuple[str, ...] = ()
     several: frozenset[str] = frozenset()
+    winners_only: tuple[str, ...] = ()
 
     def moved(self, vendor: str, device: str | None) -> list[ChangedScenario]:
         """The scenarios of a vendor, or of one of its devices, that get another config."""
@@ -133,7 +137,9 @@ class Diff:
             return "\n".join([*lines, "no region changes config"])
         for of, group in _grouped(self.changes).items():
             head = f"{printable(group_name(*of))}: {counted(len(group), 'region')} with another config"
-            if of in self.gains:
+            if of in self.gains and of[0] in self.winners_only:
+                head += f"; {WINNERS_ONLY}"
+            elif of in self.gains:
                 head += f"; over all scenarios of the log {_gain_text(self.gains[of])}"
                 head += but_for(self.gains[of], self.moved(*of))
             lines.append(head)
@@ -152,10 +158,11 @@ class Diff:
         lines = [f"  {printable(' and '.join(change.region) or 'every launch')}", f"    {printable(arrows)}"]
         if not self.with_log:
             return lines
-        gain = f"{_gain_text(change.gain)}{but_for(change.gain, change.scenarios)}"
-        lines.append(f"    {counted(len(change.scenarios), 'scenario')}, {gain}")
+        known = change.vendor not in self.winners_only
+        gain = f", {_gain_text(change.gain)}{but_for(change.gain, change.scenarios)}" if known else ""
+        lines.append(f"    {counted(len(change.scenarios), 'scenario')}{gain}")
         lines += [
-            f"      {s.to_text()}{f' ({printable(s.device)})' if several else ''}"
+            f"      {s.to_text(known)}{f' ({printable(s.device)})' if several else ''}"
             for s in change.scenarios[:LISTED]
         ]
         if len(change.scenarios) > LISTED:
@@ -186,6 +193,7 @@ def diff(old: ir.HeuristicModule, new: ir.HeuristicModule, tables: Iterable[Cost
         {} if replays is None else _gains(replays, keys),
         interface_changes(old, new),
         _of_several(replays or ()),
+        tuple(t.vendor for t in listed or () if t.device_name is None and not t.costs_known),
     )
 
 

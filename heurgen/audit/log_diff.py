@@ -36,7 +36,7 @@ class LogDiff:
     """`changes` are those beyond the new log's noise, worst first; `ties` other winners within it.
 
     `loss` is the geometric mean over all common scenarios of what the old winner loses in the new log, where it
-    has a time; None where it has none anywhere, or where the new log holds winners only.
+    has a time; None where it has none anywhere, or where the new log holds winners only (`winners_only`).
     """
 
     scenarios: int
@@ -44,6 +44,7 @@ class LogDiff:
     ties: int
     loss: float | None
     timings: tuple[str, str]
+    winners_only: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -57,16 +58,20 @@ class LogDiff:
             if self.loss is None
             else f"; with the old winners {self.loss:.4f}x of the best on average{but}"
         )
-        lines.append(
-            f"{counted(self.scenarios, 'scenario')} in both logs: the winner changes in {len(self.changes)}, "
-            f"and within the noise in {self.ties}{loss}"
+        head = (
+            f"{counted(self.scenarios, 'scenario')} in both logs: the winner changes in {len(self.changes)}"
         )
+        if self.winners_only:
+            lines.append(f"{head}; the new log holds winners only: what the old ones lose there is unknown")
+        else:
+            lines.append(f"{head}, and within the noise in {self.ties}{loss}")
         for change in self.changes[:_SHOWN]:
             where = " ".join(f"{k}={v}" for k, v in change.features.items())
             names = [k for k in change.new if change.old.get(k) != change.new[k]]
             arrows = ", ".join(f"{k} {change.old.get(k)} -> {change.new[k]}" for k in names)
-            lost = "has no time" if change.loss is None else f"{change.loss:.3f}x"
-            lines.append(f"  {lost}  {printable(change.device)}: {printable(where)}: {printable(arrows)}")
+            lost = "has no time  " if change.loss is None else f"{change.loss:.3f}x  "
+            lost = "" if self.winners_only else lost
+            lines.append(f"  {lost}{printable(change.device)}: {printable(where)}: {printable(arrows)}")
         if len(self.changes) > _SHOWN:
             lines.append(f"  and {len(self.changes) - _SHOWN} more; --json has all")
         return "\n".join(lines)
@@ -119,7 +124,8 @@ def diff_logs(
         raise LogError("the logs share no scenario of one device with equal features")
     changes.sort(key=lambda c: (-(c.loss or math.inf), c.vendor, c.device, c.scenario))
     mean = math.exp(math.fsum(losses) / len(losses)) if losses else None
-    return LogDiff(common, tuple(changes), ties, mean, timings)
+    winners_only = not any(t.costs_known for t in new)
+    return LogDiff(common, tuple(changes), ties, mean, timings, winners_only)
 
 
 def _place(table: CostTable, row: int) -> tuple[object, ...]:

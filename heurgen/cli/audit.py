@@ -296,7 +296,8 @@ def diff(
         _, log, tables = read_log(logs, spec, (old, before), (new, after))
         trained = is_training_log(after, log)
         note(log.notes)
-        note([f"{new} was trained on this log: what it gains there flatters"] * trained)
+        gains = trained and any(t.costs_known for t in tables)
+        note([f"{new} was trained on this log: what it gains there flatters"] * gains)
     found = run(before, after, tables)
     if html is not None:
         from heurgen.audit.report.tables import diff_page

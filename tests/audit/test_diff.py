@@ -269,3 +269,18 @@ def test_the_command(tmp_path: Path) -> None:
     bad = CliRunner().invoke(main, [*words, str(LOG)])
     assert bad.exit_code == 2
     assert bad.stderr.splitlines()[0] == "error: logs and --spec go together (give both, or neither)"
+
+
+def test_of_winners_alone_it_is_said_once_that_no_gain_is_known() -> None:
+    table = replace(views.costs(), costs_known=False)
+    new = views.module(ir.Split("m", 1, ir.Leaf(0, 1), ir.Leaf(1, 3)))
+    found = diff(views.module(), new, [table])
+    assert found.to_text().splitlines() == [
+        "nvidia: 1 region with another config; the log holds winners only: what a change gains or costs is unknown",
+        "  1 < m <= 4",
+        "    BLOCK 16 -> 32",
+        "    1 scenario",
+        "      1: m=2 dtype=b",
+    ]
+    assert "nvidia: the log holds winners only: what a change gains or costs is unknown." in diff_page(found)
+    assert "unknown" not in diff(views.module(), new, [views.costs()]).to_text().splitlines()[0]

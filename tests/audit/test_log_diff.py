@@ -103,6 +103,7 @@ def test_winners_alone_tell_no_loss(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["diff", old, new, "--spec", str(spec)])
     assert result.exit_code == 0, result.output
     assert result.stdout == (
-        "2 scenarios in both logs: the winner changes in 1, and within the noise in 0\n"
-        "  has no time  H200: n=2: BM 16 -> 32\n"
+        "2 scenarios in both logs: the winner changes in 1; the new log holds winners only: what the old ones lose "
+        "there is unknown\n"
+        "  H200: n=2: BM 16 -> 32\n"
     )

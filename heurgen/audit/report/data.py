@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from heurgen import ir
 from heurgen.audit import recorded
-from heurgen.audit.diff import Change, Diff, but_for
+from heurgen.audit.diff import WINNERS_ONLY, Change, Diff, but_for
 from heurgen.audit.evidence import View, config_uses, views
 from heurgen.audit.explain import explain
 from heurgen.audit.regions import flags_of
@@ -387,7 +387,7 @@ def change_row(change: Change) -> ChangeRow:
 
 
 def gain_lines(diff: Diff | None, trained: bool) -> tuple[str, ...]:
-    """A sentence for every vendor, and device that has a selector, whose gain over the log is known.
+    """A sentence for every vendor, and device that has a selector, whose gain over the log is known, or cannot be.
 
     trained: the log is that of the new model.
     """
@@ -399,6 +399,8 @@ def gain_lines(diff: Diff | None, trained: bool) -> tuple[str, ...]:
             speed = f"the new model{', which was trained on it,' * trained} is {gain:.3f}× as fast as the baseline"
             told = f"{speed}{but_for(gain, diff.moved(*of))}"
             found.append(f"{printable(group_name(*of))}: over all scenarios of the given log {told}.")
+        elif of[0] in diff.winners_only:
+            found.append(f"{printable(group_name(*of))}: {WINNERS_ONLY}.")
     return tuple(found)
 
 
