@@ -20,6 +20,7 @@ from heurgen.audit.interface import interface_changes
 from heurgen.audit.regions import flags_of, leaf_regions, region_texts
 from heurgen.audit.score import Choice, group_name, leaf_counts, numbered_leaf, score
 from heurgen.base.errors import ModelError, printable, quoted
+from heurgen.base.outline import outline
 from heurgen.base.text import counted, ratio
 from heurgen.ir import passes
 
@@ -74,6 +75,8 @@ class Change:
     new: Mapping[str, ir.Value]
     scenarios: tuple[ChangedScenario, ...]
 
+    __repr__ = outline
+
     @property
     def gain(self) -> float | None:
         return _geomean([s.gain for s in self.scenarios])
@@ -114,6 +117,8 @@ class Diff:
     interface: tuple[str, ...] = ()
     several: frozenset[str] = frozenset()
     winners_only: tuple[str, ...] = ()
+
+    __repr__ = outline
 
     def moved(self, vendor: str, device: str | None) -> list[ChangedScenario]:
         """The scenarios of a vendor, or of one of its devices, that get another config."""

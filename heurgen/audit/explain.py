@@ -13,6 +13,7 @@ from heurgen.audit.recorded import expected, held_out, held_out_text, unknown_de
 from heurgen.audit.regions import flags_of
 from heurgen.base.errors import UsageError, literal, printable, quoted
 from heurgen.base.figures import Summary
+from heurgen.base.outline import outline
 from heurgen.base.text import counted, number_text, rounded, slowdown_text
 
 # Fewer training scenarios than this in a leaf say little.
@@ -96,6 +97,8 @@ class Explanation:
     shortlist: tuple[dict[str, ir.Value], ...]
     held_out: Summary | None
     unknown_device: Summary | None  # where the device was not measured
+
+    __repr__ = outline
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; a number that JSON lacks (NaN, infinities) becomes its name."""

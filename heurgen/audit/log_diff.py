@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from heurgen.base.errors import LogError, printable
+from heurgen.base.outline import outline
 from heurgen.base.text import counted
 from heurgen.ir import Value
 from heurgen.logs.costs import CostTable
@@ -45,6 +46,8 @@ class LogDiff:
     loss: float | None
     timings: tuple[str, str]
     winners_only: bool = False
+
+    __repr__ = outline
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from heurgen import ir
 from heurgen.base.errors import LogError, ModelError, quoted
 from heurgen.base.figures import Summary, summarise
+from heurgen.base.outline import outline
 from heurgen.base.text import counted, summary_tables
 from heurgen.logs import frame
 
@@ -66,6 +67,8 @@ class Score:
     groups: dict[str, Summary]
     choices: tuple[Choice, ...]
     notes: tuple[str, ...] = ()
+
+    __repr__ = outline
 
     def to_frame(self) -> DataFrame:
         """A row a scenario: where and what it is, the chosen and the best config, `status`, `slowdown` (NaN: none)."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from heurgen.base.errors import ModelError, quoted
+from heurgen.base.outline import outline
 from heurgen.ir import expr
 from heurgen.ir.categories import Unknown, check_categories, check_distinct, check_lengths, known
 from heurgen.ir.nodes import MAX_DEPTH, Leaf, Membership, Node, Split, depth, find_leaf, leaves, nodes
@@ -171,6 +172,8 @@ class HeuristicModule:
     derived: tuple[Derived, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
+
+    __repr__ = outline
 
     def __post_init__(self) -> None:
         check_name(self.kernel, "kernel")

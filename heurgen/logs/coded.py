@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heurgen.base.outline import outline
 from heurgen.ir import Value
 from heurgen.logs.cells import ABSENT, Codes
 
@@ -18,6 +19,8 @@ class Coded:
 
     values: tuple[Value, ...]
     codes: Codes
+
+    __repr__ = outline
 
 
 def sorted_codes(values: list[Value], codes: Codes) -> Coded:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heurgen.base.errors import LogError, UsageError, quoted
+from heurgen.base.outline import outline
 from heurgen.ir import ColumnType, Config, Value, expr
 from heurgen.logs import frame
 from heurgen.logs.coded import Coded, combine
@@ -81,6 +82,8 @@ class CostTable:
     device_name: str | None = None
     grouped: tuple[str, ...] = ()
     pruned: bool = False
+
+    __repr__ = outline
 
     @property
     def n_scenarios(self) -> int:

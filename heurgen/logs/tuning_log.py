@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.base.outline import outline
 from heurgen.base.text import did_you_mean
 from heurgen.ir import MAX_TEXT, Value
 from heurgen.logs import frame
@@ -68,6 +69,8 @@ class TuningLog:
     content_hash: str
     spec: KernelSpec
     cells: Cells
+
+    __repr__ = outline
 
     def to_frame(self) -> DataFrame:
         """A row a measurement: vendor, device, scenario, features, parameters, status, time_ms (NaN: failed,

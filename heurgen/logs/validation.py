@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heurgen.base.errors import printable
+from heurgen.base.outline import outline
 from heurgen.base.text import counted, table
 from heurgen.ir import Value
 from heurgen.logs.costs import CostTable
@@ -127,6 +128,8 @@ class Validation:
     winners_only: tuple[str, ...]
     stand_out: tuple[StandOut, ...]
     notes: tuple[str, ...]
+
+    __repr__ = outline
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data with stable keys; every number is finite."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from heurgen.base.errors import HeurgenError, UsageError, quoted
+from heurgen.base.outline import outline
 from heurgen.base.text import did_you_mean
 from heurgen.base.toml import Table, parse_toml, read_toml
 from heurgen.ir import (
@@ -95,6 +96,8 @@ class KernelSpec:
     derived: tuple[DerivedColumn, ...] = ()
     log: LogColumns = field(default_factory=LogColumns)
     group: tuple[str, ...] = ()
+
+    __repr__ = outline
 
     def parameters_of(self, vendor: str) -> tuple[Column, ...]:
         """The parameters that exist for a vendor, in spec order."""

@@ -12,6 +12,7 @@ import numpy as np
 from heurgen import ir
 from heurgen.base.errors import UsageError
 from heurgen.base.figures import summarise
+from heurgen.base.outline import outline
 from heurgen.base.text import SUMMARY_HEADER, WINNER_HEADER, counted, summary_cells, table, winner_cells
 from heurgen.logs import frame
 from heurgen.logs.costs import CostTable
@@ -62,6 +63,8 @@ class Report:
     rows: tuple[Row, ...]
     dominant: str | None
     extrapolation: tuple[Row, ...]
+
+    __repr__ = outline
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from heurgen.base.errors import UsageError
+from heurgen.base.outline import outline
 from heurgen.ir import expr
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.logs.groups import FEW
@@ -57,6 +58,8 @@ class Suggestions:
     vendor: str
     ranked: tuple[Suggestion, ...]
     beside: tuple[str, ...] = ()
+
+    __repr__ = outline
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

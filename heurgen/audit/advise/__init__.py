@@ -60,6 +60,9 @@ class Advice:
 class Advised(list[Advice]):
     """Scenarios to measure, best first, as a list that is a frame where it is wanted."""
 
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'scenario')} to measure>"
+
     def to_frame(self) -> DataFrame:
         """A row a scenario and config to measure; one with blank parameters where any config will do."""
         return frame.from_records(
