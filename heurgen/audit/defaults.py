@@ -64,7 +64,8 @@ def read_defaults(
         raise LogError(
             "no log has this column of defaults",
             column=named,
-            hint="name a column that is true where today's default is measured, or a config: BLOCK_M=16,...",
+            hint=f"{_marking(cells)}; name one that is true where today's default is measured, "
+            "or a config: BLOCK_M=16,...",
         )
     texts = cells.texts[name]
     for code, text in enumerate(texts):
@@ -73,6 +74,12 @@ def read_defaults(
             raise LogError(f"found {quoted(text)}, expected true or false", file=path, row=line, column=name)
     marked = np.array([MARKS[t] for t in texts] + [False])[cells.codes[name]]
     return Defaults(f"column {name}", _of_rows(np.flatnonzero(marked), log, spec, tables))
+
+
+def _marking(cells: Cells) -> str:
+    """The columns that could mark a default."""
+    found = [name for name, texts in cells.texts.items() if set(texts) - {""} <= MARKS.keys() and any(texts)]
+    return f"columns of true and false: {', '.join(found) or 'none'}"
 
 
 def summaries(defaults: Defaults, tables: Sequence[CostTable]) -> dict[str, Summary]:

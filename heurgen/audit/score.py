@@ -88,10 +88,17 @@ class Score:
         )
 
 
-def to_text(score: Score, trained: bool, held: Mapping[str, Summary], today: Mapping[str, Summary]) -> str:
+def to_text(
+    score: Score,
+    trained: bool,
+    held: Mapping[str, Summary],
+    today: Mapping[str, Summary],
+    generated: bool = False,
+) -> str:
     """The figures on a log. trained: it is the training log, where they flatter, and the held-out ones come first.
 
-    held: those, by group; today: how the defaults that the model replaces do, by vendor.
+    held: those, by group; today: how the defaults that the model replaces do, by vendor; generated: it is a generated
+    module, which carries no held-out figures.
     """
     n_known = sum(c.status != "unknown" for c in score.choices)
     part = 0 < n_known < len(score.choices)  # where a vendor's log holds winners alone
@@ -99,7 +106,9 @@ def to_text(score: Score, trained: bool, held: Mapping[str, Summary], today: Map
     rows |= {f"today's defaults, {vendor}": found for vendor, found in today.items()}
     if not trained:
         return summary_tables("slowdown", rows)
-    first = summary_tables("slowdown, held out", held) if held else "held out: no figure was recorded"
+    why = "a generated module carries no figure; audit the model (.json) that it was made from"
+    none = f"held out: {why if generated else 'no figure was recorded'}"
+    first = summary_tables("slowdown, held out", held) if held else none
     return f"{first}\n\n{summary_tables('slowdown, training log', rows)}"
 
 

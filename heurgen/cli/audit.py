@@ -168,7 +168,7 @@ def _print_audit(
 ) -> None:
     """`trained`: the log is the training log; `today` is how the defaults that the model replaces do, by vendor."""
     from heurgen.audit.gate import of_several
-    from heurgen.audit.recorded import held_out_by_name, training_data
+    from heurgen.audit.recorded import held_out_by_name, is_counted, training_data
     from heurgen.audit.score import to_text
     from heurgen.audit.worst import to_text as worst_text
     from heurgen.audit.worst import worst
@@ -186,7 +186,8 @@ def _print_audit(
             data["gate"] = {"passed": not findings, "findings": [f.to_dict() for f in findings]}
         print_json(data)
         return
-    say(to_text(result, trained, held, today))
+    generated = not any(is_counted(s.tree) for s in module.selectors)
+    say(to_text(result, trained, held, today, generated))
     several = of_several(result)
     if slowest:
         say(f"\n{worst_text(slowest, trained, several)}")

@@ -130,8 +130,8 @@ def test_defaults_are_shown_beside_vendors_of_the_model_alone(tmp_path: Path) ->
         ("BLOCK=64", "--default: 'BLOCK=64' sets no parameter (expected name=value with BLOCK_M, num_warps, "
          "waves_per_eu, or the name of a column of the log)"),
         ("BLOCK_M=65,num_warps=4", "--default 'BLOCK_M=65,num_warps=4' fits no config that the logs measured"),
-        ("shipped", "column 'shipped': no log has this column of defaults (name a column that is true where today's "
-         "default is measured, or a config: BLOCK_M=16,...)"),
+        ("shipped", "column 'shipped': no log has this column of defaults (columns of true and false: none; name one "
+         "that is true where today's default is measured, or a config: BLOCK_M=16,...)"),
     ],
 )  # fmt: skip
 def test_bad_defaults_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -141,6 +141,17 @@ def test_bad_defaults_are_refused(tmp_path: Path, text: str, message: str) -> No
     with pytest.raises(HeurgenError) as error:
         read_defaults(text, read_cells([log]), read, kernel, cost_tables(read, kernel))
     assert str(error.value) == message
+
+
+def test_columns_that_could_mark_the_defaults_are_named(tmp_path: Path) -> None:
+    rows = [[*r, "true" if i % 5 else "false", str(i % 2)] for i, r in enumerate(logs.rows(24, ["nvidia"]))]
+    log, spec = tmp_path / "log.csv", tmp_path / "kernel.toml"
+    log.write_text(logs.text(rows, [*logs.HEADER, "shipped", "flag"]))
+    spec.write_text(logs.SPEC)
+    kernel = read_spec(spec)
+    read = read_logs([log], kernel)
+    with pytest.raises(HeurgenError, match="columns of true and false: shipped, flag; name one"):
+        read_defaults("shiped", [str(log)], read, kernel, cost_tables(read, kernel))
 
 
 def test_two_defaults_of_a_scenario_are_told_by_their_line(tmp_path: Path) -> None:

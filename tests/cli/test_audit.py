@@ -67,7 +67,7 @@ def test_held_out_figures_lead_where_the_log_is_the_training_log(made: Path, tmp
     assert [line.split()[0] for line in of_model.stdout.splitlines()[1:3]] == ["amd", "nvidia"]
     of_module = run("audit", made / "module.py", made / "log.csv", "--spec", spec)  # does not carry any
     assert headers(of_module.stdout) == [
-        "held out: no figure was recorded",
+        "held out: a generated module carries no figure; audit the model (.json) that it was made from",
         "slowdown, training log" + FIGURES,
     ]
 
