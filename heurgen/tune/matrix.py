@@ -53,6 +53,7 @@ class Matrix:
         plan: Plan | None = None,
     ) -> None:
         self._target, self._method, self._plan = target, method, plan
+        self.tunable = target.tunable.name
         self.space, self.device, self.lanes, self.busy = space, device, 0, 0
         self.conditions = Conditions()
         self.everything = sorted(scenarios, key=lambda s: spread_key(s.id))

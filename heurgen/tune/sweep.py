@@ -29,7 +29,7 @@ from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
 from heurgen.tune.resume import Journal, why
 from heurgen.tune.samples import Measurement, Samples
 from heurgen.tune.target import bounded
-from heurgen.tune.timing import Failure, Method, chunks, measure
+from heurgen.tune.timing import Failure, Method, chunks, measure, taken
 
 State: TypeAlias = Literal["finished", "out of time", "interrupted"]
 
@@ -353,7 +353,7 @@ class Sweep:
             try:
                 for outcome in lane.sample(configs):
                     launched += 1
-                    yield outcome
+                    yield taken(outcome, matrix.tunable)
             except LaneLost as error:
                 self._lost(matrix, scenario, tally, configs[launched], error)
                 raise

@@ -6,8 +6,10 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, TypeAlias, TypeVar
 
+from heurgen.base.errors import UsageError, quoted
 from heurgen.tune.protocol import Settings
 
 T = TypeVar("T")
@@ -98,6 +100,23 @@ def measure(
             keep(i, found)
             add(i, found)
     return [failed[i] if i in failed else statistics.median(taken[i]) for i in range(len(configs))]
+
+
+def taken(outcome: object, tunable: str) -> float | Failure:
+    """What a session's `sample` gave, which may be a stranger's.
+
+    Raises:
+        UsageError: it is no number.
+    """
+    if isinstance(outcome, Failure):
+        return outcome
+    if not isinstance(outcome, Real) or isinstance(outcome, bool):
+        raise UsageError(
+            f"sample of the session of {quoted(tunable)} gave {quoted(outcome)} ({type(outcome).__name__}), expected "
+            "the milliseconds of one launch, a float",
+            hint="heurgen.tune.engines.Session says what a session answers",
+        )
+    return float(outcome)
 
 
 def _wanted(taken: list[float], turn: int, best: float, method: Method) -> bool:

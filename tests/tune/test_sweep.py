@@ -55,6 +55,17 @@ def test_a_full_matrix(tmp_path: Path) -> None:
     assert {r["device"] for r in rows} == {"Fake, GPU"}
 
 
+def test_a_session_that_gives_no_time_ends_the_sweep_in_a_line(tmp_path: Path) -> None:
+    class Silent(FakeExecutor):
+        def sample(self, configs: Sequence[Settings]) -> Iterable[float | Failure]:
+            return (None for _ in super().sample(configs))  # type: ignore[misc]
+
+    with pytest.raises(
+        UsageError, match=r"^sample of the session of 'fake_matmul' gave 'None' \(NoneType\), expected"
+    ):
+        tuned(tmp_path / "log.csv", Silent())
+
+
 def test_times_are_true_and_the_best_are_repeated(tmp_path: Path) -> None:
     executor = FakeExecutor(noise=0.0)
     tuned(tmp_path / "log.csv", executor)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heurgen.base.errors import UsageError
 from heurgen.tune.protocol import Settings
-from heurgen.tune.timing import Failure, Method, best_few, chunks, measure
+from heurgen.tune.timing import Failure, Method, best_few, chunks, measure, taken
 
 
 class Launcher:
@@ -64,6 +68,23 @@ def test_failures_stay_failures() -> None:
         Failure("error", "the timer gave 0.0 ms"),
     ]
     assert sum(p.count("a") for p in launcher.passes) == 1
+
+
+@pytest.mark.parametrize("outcome", [1.5, np.float32(1.5), np.float64(1.5)])
+def test_a_number_of_any_kind_is_a_time(outcome: object) -> None:
+    found = taken(outcome, "k")
+    assert (found, type(found)) == (1.5, float)
+    assert taken(2, "k") == 2.0
+    assert taken(Failure("error", "x"), "k") == Failure("error", "x")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"), [(None, "NoneType"), ("1.5", "str"), (True, "bool"), ([1.5], "list")]
+)
+def test_what_is_no_time_is_told_with_its_tunable(outcome: object, kind: str) -> None:
+    told = f"sample of the session of 'k' gave '{outcome}' ({kind}), expected the milliseconds of one launch, a float"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        taken(outcome, "k")
 
 
 def test_best_few() -> None:
