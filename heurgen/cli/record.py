@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from heurgen.base.errors import printable
+from heurgen.base.text import counted
 from heurgen.cli.common import examples, files_data, json_option, log_output_option, note, print_json, say
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def record(command: tuple[str, ...], output: str, as_json: bool) -> None:
     if as_json:
         print_json(_data(done, written))
     for kernel, files in () if as_json else done.files.items():
-        say(f"wrote {printable(files[0])}: {len(done.logs[kernel].rows)} rows, spec: {printable(files[1])}")
+        say(
+            f"wrote {printable(files[0])}: {counted(len(done.logs[kernel].rows), 'row')}, spec: {printable(files[1])}"
+        )
     if done.status:
         note([f"the program ended with status {done.status}"])
         sys.exit(done.status if done.status > 0 else 128 - done.status)

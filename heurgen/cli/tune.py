@@ -152,8 +152,9 @@ def _tell(done: SweepSummary, as_json: bool) -> None:
     device = " + ".join(done.devices) or "no GPU"
     device = device if done.gpus <= 1 else f"{done.gpus} x {device}"
     say(
-        f"{done.state}: {done.rows} measurements of {done.scenarios} scenarios x {done.configs} configs on "
-        f"{device} in {done.seconds:.0f} s, {done.missing} of {done.cells} cells still missing"
+        f"{done.state}: {counted(done.rows, 'measurement')} of {counted(done.scenarios, 'scenario')} x "
+        f"{counted(done.configs, 'config')} on "
+        f"{device} in {done.seconds:.0f} s, {done.missing} of {counted(done.cells, 'cell')} still missing"
     )
     if done.cards:  # a new log in which no device took part is not kept
         say(f"{printable(done.log)}, card: {', '.join(map(printable, done.cards))}")
@@ -210,7 +211,9 @@ def merge(logs: tuple[str, ...], output: str, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(done), "log": str(done.log), "cards": [str(c) for c in done.cards]})
         return
-    say(f"wrote {printable(done.log)}: {done.rows} measurements of {done.scenarios} scenarios")
+    say(
+        f"wrote {printable(done.log)}: {counted(done.rows, 'measurement')} of {counted(done.scenarios, 'scenario')}"
+    )
     if done.copies:
         note([f"{counted(done.copies, 'line')} stood in more than one log"])
 

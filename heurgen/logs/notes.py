@@ -51,7 +51,7 @@ def notes(
         found += _several_winners(columns.time, scenario, config)
     if len(dropped_rows):
         path, line = cells.place(int(dropped_rows.min()))
-        share = f"{len(dropped_rows)} of {int(scenario.max()) + 1} scenarios dropped"
+        share = f"{len(dropped_rows)} of {counted(int(scenario.max()) + 1, 'scenario')} dropped"
         found.append(f"{share}: no config succeeded (the first is on line {line} of {path})")
         if silent := _silent(columns, scenario, dropped_rows):
             found.append(

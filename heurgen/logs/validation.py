@@ -328,7 +328,7 @@ def _conflict_of(table: CostTable, n: int, pair: list[int], winners: NDArray[np.
 
 def report(found: Validation) -> str:
     """The report as plain text, without a line end at its end. Strings from the log are made printable."""
-    lines = [f"{found.kernel}: {found.measurements} measurements, {found.failures} of them failures"]
+    lines = [f"{found.kernel}: {counted(found.measurements, 'measurement')}, {found.failures} of them failed"]
     lines += _table_lines([*found.vendors, *found.devices])
     lines += _spread_lines(found)
     lines += [

@@ -16,6 +16,7 @@ from typing import Any
 from heurgen import ir
 from heurgen.base.errors import EmitError, UsageError, quoted
 from heurgen.base.gpus import capability_of
+from heurgen.base.text import counted
 from heurgen.render import config_files
 from heurgen.render.axis import Stretch, steps
 from heurgen.render.target import Rendered, Request, one_selector
@@ -78,7 +79,7 @@ def _check(found: Sequence[Stretch], path: str) -> None:
 
 def _said(wrong: Sequence[Sequence[int | None]]) -> str:
     ranges = [f"{a}" if a == b else f"{a} to {b}" if b is not None else f"{a} on" for a, b in wrong]
-    more = f" and {len(ranges) - 4} more ranges" if len(ranges) > 4 else ""
+    more = f" and {counted(len(ranges) - 4, 'more range')}" if len(ranges) > 4 else ""
     return f"its buckets of M do not fit the model at M = {', '.join(ranges[:4])}{more}"
 
 

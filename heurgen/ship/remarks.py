@@ -194,7 +194,7 @@ def flaky(selector: Selector) -> list[str]:
         return []
     least = "at least " if selector.n_scenarios > failures.TOGETHER else ""  # of more only some are looked at
     return [
-        f"  {least}{count} cells failed by chance, as it looks: no region with one has that config. "
+        f"  {least}{counted(count, 'cell')} failed by chance, as it looks: no region with one has that config. "
         "Measure them again"
     ]
 

@@ -102,7 +102,8 @@ def evaluate(
     n_groups = int(table.group.max()) + 1
     if folds < 2 or repeats < 1 or n_groups < folds:
         raise UsageError(
-            f"{n_groups} groups of scenarios cannot be put into {folds} folds, {repeats} time(s)",
+            f"{counted(n_groups, 'group')} of scenarios cannot be put into {counted(folds, 'fold')}, "
+            f"{counted(repeats, 'time')}",
             hint="scenarios of one shape form a group (docs/spec.md); use at least 2 folds, and no more than groups",
         )
     methods = _methods()

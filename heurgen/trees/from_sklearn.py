@@ -7,6 +7,7 @@ from typing import Any
 
 from heurgen._version import __version__
 from heurgen.base.errors import ModelError, quoted
+from heurgen.base.text import counted
 from heurgen.ir import (
     MAX_DEPTH,
     SCHEMA_VERSION,
@@ -56,7 +57,9 @@ def from_sklearn(
         parameters = (parameters,)
     names = tuple(parameters) if parameters is not None else _default_names(len(outputs[0]))
     if len(names) != len(outputs[0]):
-        raise ModelError(f"{len(names)} parameter names for {len(outputs[0])} outputs")
+        raise ModelError(
+            f"{counted(len(names), 'parameter name')} for an estimator of {counted(len(outputs[0]), 'output')}"
+        )
     configs = tuple(dict.fromkeys(_typed(c) for c in outputs))
     index = {config: i for i, config in enumerate(configs)}
     leaf_config = [index[_typed(config)] for config in outputs]
@@ -116,7 +119,9 @@ def _features(estimator: Any, features: Sequence[Feature | str] | None, n: int) 
     if features is None:
         features = fitted or [f"x{i}" for i in range(n)]
     if len(features) != n:
-        raise ModelError(f"{len(features)} features for the {n} columns that the estimator was fitted on")
+        raise ModelError(
+            f"{counted(len(features), 'feature')} for the {counted(n, 'column')} that the estimator was fitted on"
+        )
     made = tuple(f if isinstance(f, Feature) else Feature(f, "float") for f in features)
     for feature in made:
         if feature.type == "category":

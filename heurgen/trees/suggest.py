@@ -12,6 +12,7 @@ import numpy as np
 
 from heurgen.base.errors import UsageError
 from heurgen.base.outline import outline
+from heurgen.base.text import counted
 from heurgen.ir import expr
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.logs.groups import FEW
@@ -90,8 +91,9 @@ def suggest_derived(table: CostTable) -> Suggestions:
     if not table.costs_known:
         raise UsageError("derived features cannot be compared on a log of winners: it has no costs")
     if int(table.group.max()) + 1 < 2 * FOLDS:
+        n = int(table.group.max()) + 1
         raise UsageError(
-            f"{int(table.group.max()) + 1} groups of scenarios are too few to compare derived features",
+            f"{counted(n, 'group')} of scenarios {'is' if n == 1 else 'are'} too few to compare derived features",
             hint=f"at least {2 * FOLDS}",
         )
     with one_thread():

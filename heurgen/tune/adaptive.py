@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from heurgen.audit.advise.rank import next_scenarios
 from heurgen.audit.advise.scale import scale_over
+from heurgen.base.text import counted
 from heurgen.ir import ColumnType
 from heurgen.logs.costs import Floats, Ints, TableColumn
 from heurgen.trees import quick
@@ -271,8 +272,8 @@ class AdaptivePlan:
             return "nothing was measured"
         done, whole = self._matrix.total - self._matrix.missing, self._matrix.full_total
         if done == whole:  # nothing is better than all of it, whatever was estimated on the way
-            return f"all of the full matrix's {whole} cells measured on {self._matrix.device.name}"
-        share = f"{done} of the full matrix's {whole} cells measured on {self._matrix.device.name}"
+            return f"all of the full matrix's {counted(whole, 'cell')} measured on {self._matrix.device.name}"
+        share = f"{done} of the full matrix's {counted(whole, 'cell')} measured on {self._matrix.device.name}"
         if self._planner.estimate is None:
             return f"{share}; too few for an estimate of what more would bring"
         return (

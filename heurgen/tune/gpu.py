@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from heurgen.base.errors import UsageError
+from heurgen.base.text import counted
 from heurgen.logs.card import INTERPRETER
 from heurgen.tune.conditions import Reading, nvml_reader
 from heurgen.tune.graphs import GraphTimer
@@ -209,7 +210,7 @@ def difference(tunable: Any, output: Any, expected: Any) -> str | None:
     if isinstance(output, list | tuple):
         if not isinstance(expected, list | tuple) or len(output) != len(expected):
             found = len(expected) if isinstance(expected, list | tuple) else type(expected).__name__
-            return f"launch returned {len(output)} outputs, reference {found}"
+            return f"launch returned {counted(len(output), 'output')}, reference {found}"
         pairs = zip(output, expected, strict=True)
         return next((d for d in (difference(tunable, o, e) for o, e in pairs) if d is not None), None)
     for function, value in (("launch", output), ("reference", expected)):

@@ -18,6 +18,7 @@ from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, quoted
 from heurgen.base.reading import read_text
+from heurgen.base.text import counted
 from heurgen.base.writing import is_special, write_all
 from heurgen.logs.card import FIRST, LAST
 from heurgen.tune.cards import COUNTED, Card, card_text, cards_of, path_for
@@ -123,7 +124,9 @@ def _rows(
     found: Counter[tuple[str, ...]] = Counter()
     for line, record in enumerate(records, start=2):
         if len(record) != len(header):
-            raise LogError(f"found {len(record)} cells, expected {len(header)}", file=log, row=line)
+            raise LogError(
+                f"found {counted(len(record), 'cell')}, expected {len(header)}", file=log, row=line
+            )
         row = tuple(record[i] for i in place)
         found[row] += 1
         values, path, first = features.setdefault(row[:3], (tuple(row[i] for i in given), log, line))

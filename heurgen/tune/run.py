@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from heurgen.base.errors import UsageError, quoted
+from heurgen.base.text import counted
 from heurgen.base.toml import Table
 from heurgen.tune.book import INTERPRETED_CONFIGS, Book
 from heurgen.tune.engines import Engine, Executor, LocalEngine, engine_named
@@ -226,5 +227,7 @@ def shard_of(scenarios: Sequence[Scenario], shard: tuple[int, int]) -> tuple[Sce
     order = sorted(scenarios, key=lambda s: spread_key(s.id))
     mine = {s.id for s in order[k - 1 :: n]}
     if not mine:
-        raise UsageError(f"shard {k}/{n} of {len(order)} scenarios holds none", hint="make fewer shards")
+        raise UsageError(
+            f"shard {k}/{n} of {counted(len(order), 'scenario')} holds none", hint="make fewer shards"
+        )
     return tuple(s for s in scenarios if s.id in mine)

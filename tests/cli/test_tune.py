@@ -62,12 +62,20 @@ def test_options_reach_the_sweep(asked: list[TuneOptions]) -> None:
     assert asked[1] == TuneOptions(target="paged_attention", output=Path("x.csv"))
 
 
-def test_a_sweep_is_told_in_two_lines(asked: list[TuneOptions]) -> None:
+def test_a_sweep_is_told_in_two_lines(asked: list[TuneOptions], monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("tune", "paged_attention", "-o", "x.csv")
     assert result.stdout.splitlines() == [
         "finished: 10 measurements of 3 scenarios x 4 configs on NVIDIA H200 in 61 s, 2 of 12 cells still missing",
         "log.csv, card: log.card.toml",
     ]
+    one = replace(DONE, rows=1, scenarios=1, configs=1, cells=1, missing=0)
+    monkeypatch.setattr("heurgen.tune.run.run_tune", lambda options, _: one)
+    assert run("tune", "paged_attention", "-o", "x.csv").stdout.startswith(
+        "finished: 1 measurement of 1 scenario x 1 config on NVIDIA H200 in 61 s, 0 of 1 cell still missing\n"
+    )
+
+
+def test_a_sweep_is_told_as_data(asked: list[TuneOptions]) -> None:
     data = json.loads(run("tune", "paged_attention", "-o", "x.csv", "--json").stdout)
     assert (data["log"], data["cards"], data["missing"]) == ("log.csv", ["log.card.toml"], 2)
 

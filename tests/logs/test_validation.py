@@ -174,7 +174,7 @@ def test_text(tmp_path: Path) -> None:
 
 
 TEXT = """\
-k: 14 measurements, 4 of them failures
+k: 14 measurements, 4 of them failed
              scenarios  dropped  configs  measurements  failures    missing  repeated  near ties  noise
 amd                  1        0        1             1         0   0 (0.0%)         0          0   5.0%
 nvidia               5        1        3            13         4  5 (33.3%)         1          1   5.0%

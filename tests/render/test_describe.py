@@ -51,7 +51,7 @@ def test_the_header() -> None:
         ({"n_measurements": "many"}, ""),
         ({"n_measurements": 0}, ""),
         ({"n_measurements": True}, ""),
-        ({"n_measurements": 1}, " from 1 measurements"),
+        ({"n_measurements": 1}, " from 1 measurement"),
         ({"n_measurements": 1234567}, " from 1 234 567 measurements"),
         ({"devices": "H200"}, ""),
         ({"devices": []}, ""),

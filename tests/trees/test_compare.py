@@ -86,7 +86,7 @@ def test_winners_have_unknown_slowdowns() -> None:
 def test_too_few_groups_for_the_folds() -> None:
     with pytest.raises(UsageError) as caught:
         evaluate(surface(4, 3, 2), folds=5)
-    assert str(caught.value).startswith("4 groups of scenarios cannot be put into 5 folds, 1 time(s) (")
+    assert str(caught.value).startswith("4 groups of scenarios cannot be put into 5 folds, 1 time (")
 
 
 def test_every_group_is_held_out_once_and_together() -> None:

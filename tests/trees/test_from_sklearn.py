@@ -150,7 +150,7 @@ def test_refuses_a_category_and_a_wrong_number_of_features() -> None:
     estimator = DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(ModelError, match="is a category, but the estimator saw a number"):
         heurgen.from_sklearn(estimator, features=[Feature("dtype", "category", values=("a",))])
-    with pytest.raises(ModelError, match="2 features for the 1 columns"):
+    with pytest.raises(ModelError, match="2 features for the 1 column "):
         heurgen.from_sklearn(estimator, features=["a", "b"])
 
 

@@ -47,7 +47,7 @@ def log_facts(log: TuningLog, same: bool) -> tuple[tuple[str, str], ...]:
     more = f", and {lost} in which no config succeeded" if lost else ""
     return (
         ("content hash", f"sha256 {log.content_hash}" + (" (the training log)" if same else "")),
-        ("measurements", f"{log.n_measurements}, {log.n_failures} of them failures"),
+        ("measurements", f"{log.n_measurements}, {log.n_failures} of them failed"),
         ("scenarios", f"{log.n_scenarios - lost}{more}"),
         ("configs", str(log.n_configs)),
         ("devices", ", ".join(printable(d) for d in log.devices)),

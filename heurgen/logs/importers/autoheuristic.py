@@ -106,7 +106,7 @@ def import_autoheuristic(
     table = _table(columns, (vendors, devices, by_file), features, names, parameters, choices)
     rows = _sorted_rows(table)
     failed = sum(row[-2] == "error" for row in rows)
-    notes += [*renamed, f"{counted(len(rows), 'row')}, {failed} of them failures"]
+    notes += [*renamed, f"{counted(len(rows), 'row')}, {failed} of them failed"]
     draft = _draft(headers[0].name, columns, devices, features, names, parameters, choices, len(rows))
     return Imported(table.names, rows, draft, tuple(notes))
 

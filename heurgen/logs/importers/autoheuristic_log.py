@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, TextIO
 
 from heurgen.base.errors import LogError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.common import BOOLS, FLOAT
 from heurgen.logs.importers.foreign import Foreign
 from heurgen.spec.kernel_spec import is_time
@@ -157,7 +158,9 @@ def _read_rows(header: Header, file: Foreign, text: TextIO, columns: dict[str, C
     known = [len(t) for t in targets]
     for rows in _chunks(header, reader):
         if any(len(row) != width for row in rows):
-            raise _first_bad(header, file, lambda row: len(row) != width, None, f"expected {width} cells")
+            raise _first_bad(
+                header, file, lambda row: len(row) != width, None, f"expected {counted(width, 'cell')}"
+            )
         for target, cells in zip(targets, zip(*rows, strict=True), strict=True):
             target.rows.extend(map(target.__getitem__, cells))
     for name, target, n in zip(header.columns, targets, known, strict=True):
@@ -211,6 +214,6 @@ def _first_bad(
     text.readline()
     reader = csv.reader(text, strict=True)
     row = next(row for row in reader if row and bad(row))
-    found = f"{len(row)} cells" if column is None else quoted(row[header.columns.index(column)])
+    found = counted(len(row), "cell") if column is None else quoted(row[header.columns.index(column)])
     line = reader.line_num + 2
     return LogError(f"found {found}, {expected}", file=header.file, row=line, column=column)

@@ -191,7 +191,7 @@ def _assembled(collected: Collected, options: Options) -> Imported:
         notes += [WINNERS_ONLY, *extra]
     draft = _draft(collected, options, scenarios, configs, named, (features, parameters), len(table))
     failed = sum(statuses[k] != "ok" for _, _, k, _ in collected.rows())
-    notes.append(f"{counted(len(table), 'row')}, {failed} of them failures")
+    notes.append(f"{counted(len(table), 'row')}, {failed} of them failed")
     return Imported(tuple(columns), table, draft, (*collected.notes, *notes))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.base.errors import UsageError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.common import check_text
 from heurgen.logs.importers.foreign import Foreign, a, parse_json
 from heurgen.spec.kernel_spec import MAX_EXACT_INT, is_time, vendor_problem
@@ -169,7 +170,8 @@ def _winners(source: Foreign, data: dict[str, Any], names: list[str]) -> tuple[t
             n_dtypes = len(values) - len(names)
         elif len(values) != len(names) + n_dtypes:
             raise source.error(
-                f"the key {quoted(key)} has {len(values)} values, and keys before it {len(names) + n_dtypes}",
+                f"the key {quoted(key)} has {counted(len(values), 'value')}, and keys before it "
+                f"{len(names) + n_dtypes}",
                 at=key,
             )
         if key not in data["timings"]:
@@ -190,7 +192,8 @@ def _key_values(source: Foreign, key: str, names: list[str]) -> tuple[str, ...]:
     extra = texts[len(names) :]
     if len(texts) < len(names) or not all(map(_DTYPE.fullmatch, extra)):
         raise source.error(
-            f"the key {quoted(key)} has {len(texts)} values, expected {len(names)} as in 'keys', then dtypes",
+            f"the key {quoted(key)} has {counted(len(texts), 'value')}, expected {len(names)} as in 'keys', then "
+            "dtypes",
             at=key,
         )
     for name, text in zip(names, texts, strict=False):

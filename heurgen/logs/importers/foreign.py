@@ -21,6 +21,7 @@ from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.reading import decoded, read_bytes, unpacked
+from heurgen.base.text import counted
 
 # Decompressed bytes of one file: more than twice the largest log known (MIOpen's for gfx90a, 97 MB).
 MAX_BYTES = 2**28
@@ -272,7 +273,7 @@ def csv_rows(
                 missing = len(header) - len(row)
                 blank = not any(map(str.strip, row))
                 if not blank and missing and not (missing == spare and reader.line_num != torn):
-                    raise file.error(f"found {len(row)} cells, expected {len(header)}", row=line)
+                    raise file.error(f"found {counted(len(row), 'cell')}, expected {len(header)}", row=line)
                 if not blank:
                     cells = row + [""] * missing
                     yield line, cells if len(named) == len(header) else [cells[i] for i in named]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heurgen.base.errors import quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.foreign import Foreign, cell, csv_number, lines, time_of
@@ -115,7 +116,7 @@ def _header(file: Foreign, row: int, text: str) -> list[str]:
 def _cells(file: Foreign, row: int, text: str, header: Sequence[str]) -> list[str]:
     cells = [c.strip() for c in text.split(",")]
     if len(cells) != len(header):
-        raise file.error(f"found {len(cells)} cells, expected {len(header)}", row=row)
+        raise file.error(f"found {counted(len(cells), 'cell')}, expected {len(header)}", row=row)
     return cells
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heurgen.base.errors import quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device
@@ -96,7 +97,7 @@ def _tuning(file: Foreign, row: int, text: str, header: Sequence[str]) -> _Tunin
     """The problem stands before the index, less what was achieved."""
     cells = [c.strip() for c in text.split(",")]
     if len(cells) != len(header):
-        raise file.error(f"found {len(cells)} cells, expected {len(header)}", row=row)
+        raise file.error(f"found {counted(len(cells), 'cell')}, expected {len(header)}", row=row)
     said = dict(zip(header, cells, strict=True))
     for name in (n for n in (_INDEX, _UNITS) if n in said):
         if not re.fullmatch(r"[0-9]{1,15}", said[name]):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heurgen.base.errors import quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, setting, time_of
@@ -57,9 +58,9 @@ def _line(
     sizes = a(file, data.get("problem_size"), list, f"line {row}: problem_size")
     features = options.features or tuple(f"problem_size_{i}" for i in range(len(sizes)))
     if len(values) != len(names):
-        raise file.error(f"config has {len(values)} values, expected {len(names)}", row=row)
+        raise file.error(f"config has {counted(len(values), 'value')}, expected {len(names)}", row=row)
     if len(sizes) != len(features):
-        message = f"problem_size has {len(sizes)} numbers, and --feature names {len(features)}"
+        message = f"problem_size has {counted(len(sizes), 'number')}, and --feature names {len(features)}"
         raise file.error(message, row=row, hint="--feature once for each number, in order")
     environment = a(file, data.get("environment", {}), dict, f"line {row}: environment")
     told = cell(file, environment.get("device_name"), f"line {row}: device_name") or None

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
+from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_in
@@ -276,7 +277,7 @@ def _problem(file: Foreign, size: Any, options: Options) -> dict[str, str]:
     names = options.features or tuple(f"problem_size_{i}" for i in range(len(texts)))
     if len(names) != len(texts):
         raise file.error(
-            f"problem_size has {len(texts)} numbers, and --feature names {len(names)}",
+            f"problem_size has {counted(len(texts), 'number')}, and --feature names {len(names)}",
             at="problem_size",
             path="problem_size",
             hint="--feature once for each number, in order",

@@ -127,7 +127,9 @@ def _read(file: Foreign) -> Tuning:
     for i, entry in enumerate(a(file, data["configs_timings"], list, "configs_timings")):
         path = f"configs_timings[{i}]"
         if len(a(file, entry, list, path)) != 2:
-            raise file.error(f"found {len(entry)} entries, expected a config and its timings", path=path)
+            raise file.error(
+                f"found {counted(len(entry), 'value')}, expected a config and its timings", path=path
+            )
         kwargs, own = _config(file, entry[0], path)
         fields.update(own)
         timings[tuple({**kwargs, **own}.items())] = _timing(file, entry[1], path)

@@ -113,7 +113,7 @@ def _nested(
         if any(isinstance(v, dict) for v in entry.values()):
             yield from _nested(file, entry, here, level + 1)
         elif len(here) < len(_LORA_LEVELS) - 1:
-            raise file.error(f"{quoted('.'.join(here))} ends after {len(here)} levels", at=key)
+            raise file.error(f"{quoted('.'.join(here))} ends after {counted(len(here), 'level')}", at=key)
         else:
             sizes = [str(int(k)) for k in here]
             yield dict(zip(_LORA_LEVELS, sizes, strict=False)), _config(file, entry, ".".join(here))

@@ -27,7 +27,7 @@ def test_the_log() -> None:
     found = dict(log_facts(log, True))
     assert found["content hash"] == f"sha256 {log.content_hash} (the training log)"
     assert dict(log_facts(log, False))["content hash"] == f"sha256 {log.content_hash}"
-    assert found["measurements"] == f"12312, {log.n_failures} of them failures"
+    assert found["measurements"] == f"12312, {log.n_failures} of them failed"
     assert (found["scenarios"], found["devices"]) == ("70", "NVIDIA H200")
 
 

@@ -91,7 +91,7 @@ def test_a_small_log(write_heuristic: WriteHeuristic) -> None:
     assert imported.notes == (
         "device from the metadata: sm_90 232448 B (name it with --device)",
         "renamed features: 'k/(m*n)' is k_over_m_times_n",
-        "4 rows, 1 of them failures",
+        "4 rows, 1 of them failed",
     )
     assert imported.spec_text() == (
         "# Drafted by heurgen import autoheuristic from 4 rows of mixed_mm on sm_90 232448 B\n"

@@ -31,7 +31,7 @@ def test_rows_in_one_order_and_names_made_safe() -> None:
         "nvidia,H200,10,8,bf16,16,4,,OOM\\x1b,\n"
         "nvidia,H200,10,8,bf16,64,4,,ok,1.5\n"
     )
-    assert imported.notes == ("renamed: 'BLOCK-M' is BLOCK_M", "3 rows, 1 of them failures")
+    assert imported.notes == ("renamed: 'BLOCK-M' is BLOCK_M", "3 rows, 1 of them failed")
     assert reread(imported).n_scenarios == 2
     spec = parse_spec(imported.spec_text())
     assert [f.name for f in spec.features] == ["m", "dtype"]

@@ -51,7 +51,7 @@ def test_every_solution_is_taken_once(tmp_path: Path) -> None:
     assert imported.columns[:10] == ("vendor", "device", *HEADER.split(",")[:8])
     assert imported.columns[10:] == ("solution_index", "status", "time_ms")
     assert [f.name for f in parse_spec(imported.spec_text()).features] == ["m"]
-    assert imported.notes[-1] == "4 rows, 1 of them failures"
+    assert imported.notes[-1] == "4 rows, 1 of them failed"
 
 
 def test_an_index_in_a_column_of_its_own(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ triton_mm_12  0.0297 ms  100.0%
             ("mm", "", "", "", "", "0.0312"),
             ("triton", "False", "64", "3", "4", "0.0297"),
         ]
-        assert imported.notes == ("inductor files", "2 rows, 0 of them failures")
+        assert imported.notes == ("inductor files", "2 rows, 0 of them failed")
     last = head + wrapped.partition("\n\n")[0]
     assert columns(import_logs("auto", [write(tmp_path, "stderr.txt", last)], H), "num_warps") == [("4",)]
 
@@ -264,7 +264,7 @@ def test_what_a_logger_writes_before_a_message_of_several_lines(tmp_path: Path) 
     """The tuning was left out, and told to be one of symbolic sizes."""
     imported = import_logs("auto", [write(tmp_path, "stderr.txt", "INFO worker " + PRINTED)], H)
     assert columns(imported, "M", "type") == [("64", "mm"), ("64", "triton")]
-    assert imported.notes == ("inductor files", "2 rows, 0 of them failures")
+    assert imported.notes == ("inductor files", "2 rows, 0 of them failed")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ WRONG: Wrong = {
         ("a.wisdom", H, '{"tunable_parameters": ["t"], "objective": "x"}\n', "FILE:1: the objective is 'x', expected 'time'"),
         ("a.wisdom", H, wisdom("{"), "FILE:2: is no JSON: Expecting property name enclosed in double quotes, at character 2"),
         ("a.wisdom", H, wisdom('{"config": [1, 2], "problem_size": [8], "time": 1}'), "FILE:2: config has 2 values, expected 1"),
-        ("a.wisdom", Options(device="H200", features=("a", "b")), wisdom(), "FILE:2: problem_size has 1 numbers, and --feature "
+        ("a.wisdom", Options(device="H200", features=("a", "b")), wisdom(), "FILE:2: problem_size has 1 number, and --feature "
          "names 2 (--feature once for each number, in order)"),
         ("a.wisdom", H, wisdom('{"config": [1], "problem_size": [8], "time": "x"}'), "FILE: column 'line 2: time': found 'x', "
          "expected a finite time above 0, or Infinity"),

@@ -54,7 +54,7 @@ WRONG: Wrong = {
         ("c.json", H, tuner(cache={"16": {"b": 16, "time": "CompilationFailedConfig"}}), "every measurement of kernel-tuner failed: "
          "'CompilationFailedConfig'"),
         ("c.json", H, tuner(cache=[]), "FILE: column 'cache': found a list, expected an object"),
-        ("c.json", Options(features=("a", "b")), tuner(), "FILE:1: column 'problem_size': problem_size has 1 numbers, and --feature "
+        ("c.json", Options(features=("a", "b")), tuner(), "FILE:1: column 'problem_size': problem_size has 1 number, and --feature "
          "names 2 (--feature once for each number, in order)"),
         ("c.json", Options(), tuner(device_name="Alien 3000"), "FILE: the vendor of the device 'Alien 3000' is unknown "
          "(say which: --vendor nvidia)"),
@@ -268,7 +268,7 @@ def test_what_stands_for_the_time_of_a_failure(tmp_path: Path, time: float | Non
     cache = {"16": {"b": 16, "time": 1.5}, "32": {"b": 32, "time": time}}
     imported = import_logs("auto", [write(tmp_path, "c.json", tuner(cache=cache))], Options())
     assert columns(imported, "b", "status", "time_ms") == [("16", "ok", "1.5"), ("32", "invalid", "")]
-    assert imported.notes[-1] == "2 rows, 1 of them failures"
+    assert imported.notes[-1] == "2 rows, 1 of them failed"
     if time != 1e20:
         results = timed(1.5, time)  # type: ignore[arg-type]
         imported = import_logs("auto", [write(tmp_path, "k_A100_T4.json", results)], Options())

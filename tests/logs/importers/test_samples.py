@@ -65,7 +65,7 @@ def test_what_record_wrote_is_a_log_by_its_own_draft() -> None:
     ]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
-    assert "kernel: 294 measurements, 0 of them failures" in done.output
+    assert "kernel: 294 measurements, 0 of them failed" in done.output
     with gzip.open(SAMPLES / "record/recorded.csv.gz", "rt", newline="") as file:
         rows = list(csv.DictReader(file))
     configs = defaultdict(list)

@@ -46,7 +46,7 @@ WRONG: Wrong = {
         ("k.autotune.json", KEYS, '{"key": 1, "configs_timings": []}', "FILE: column 'key': found a number, expected a list"),
         ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": []}', "FILE: column 'configs_timings': no config was timed"),
         ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": 3}', "FILE: column 'configs_timings': found a number, expected a list"),
-        ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": [[1]]}', "FILE: column 'configs_timings[0]': found 1 entries, "
+        ("k.autotune.json", KEYS, '{"key": [8, 16], "configs_timings": [[1]]}', "FILE: column 'configs_timings[0]': found 1 value, "
          "expected a config and its timings"),
         ("k.autotune.json", KEYS, triton(key=[8, 16, {"x": 1}]), "FILE:1: column 'key[2]': found \"{'x': 1}\", expected a number or text"),
         ("k.autotune.json", replace(KEYS, kernel="other"), triton(), "no file is of the kernel 'other' (found: k)"),
@@ -102,7 +102,7 @@ def test_a_config_without_a_time_failed(tmp_path: Path, time: float | None) -> N
     file = write(tmp_path, "k.autotune.json", json.dumps({"key": [8], "configs_timings": timings}))
     imported = import_logs("auto", [file], replace(KEYS, keys=("n",)))
     assert columns(imported, "B", "status", "time_ms") == [("1", "ok", "0.5"), ("2", "invalid", "")]
-    assert imported.notes[-1] == "2 rows, 1 of them failures"
+    assert imported.notes[-1] == "2 rows, 1 of them failed"
 
 
 def test_newer_files_of_a_triton_cache_win(tmp_path: Path) -> None:
