@@ -98,10 +98,11 @@ def emit(
     from heurgen.ir.schema import read_model
     from heurgen.render import registry
     from heurgen.render.config_files import left_behind
-    from heurgen.render.target import Request
+    from heurgen.render.target import Request, check_module_name
     from heurgen.ship.project import COMMAND, is_built
 
     check_outputs([output], [model], folders=True)
+    check_module_name(output)
     request = Request(
         command=COMMAND if is_built(output) else Request().command,
         vendor=vendor,

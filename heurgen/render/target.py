@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from heurgen import ir
 from heurgen.base.errors import EmitError, UsageError, quoted
@@ -36,6 +38,17 @@ class Rendered:
 
     files: Mapping[str, str]
     notes: tuple[str, ...] = ()
+
+
+def check_module_name(path: str | Path) -> None:
+    """Raise EmitError where no program could import what is written there: `class.py`."""
+    name = Path(path)
+    if name.suffix == ".py" and keyword.iskeyword(name.stem):
+        raise EmitError(
+            f"no program can import a module of this name: {quoted(name.stem)} is a Python keyword",
+            file=path,
+            hint=f"name another file, such as {name.stem}_heuristics.py",
+        )
 
 
 def one_file(text: str) -> Rendered:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heurgen.base.errors import HeurgenError, SpecError, UsageError
+from heurgen.base.errors import EmitError, HeurgenError, SpecError, UsageError
 from heurgen.base.toml import Table, read_toml
 from heurgen.base.writing import check_outputs, is_special
 from heurgen.logs.importers.declared import Declared, read_declared
+from heurgen.render.target import check_module_name
 from heurgen.ship.proofs import lock_path
 
 if TYPE_CHECKING:
@@ -140,6 +141,10 @@ def _output(entry: Table, key: str, folder: Path) -> Path:
     path = folder / _path(entry, key)
     if is_special(path):
         raise entry.wrong(key, "a file, no device or pipe")
+    try:
+        check_module_name(path)
+    except EmitError as error:
+        raise entry.error(error.message, key, error.hint) from error
     return path
 
 

@@ -146,6 +146,18 @@ def test_what_is_no_capability_chooses_nothing(folder: Path, command: tuple[str,
     assert not (folder / "out").exists()
 
 
+def test_a_module_that_nobody_can_import_is_refused(folder: Path) -> None:
+    result = run("emit", "model.json", "-o", "class.py")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(
+        "error: class.py: no program can import a module of this name: 'class' is a Python keyword (name another file, "
+        "such as class_heuristics.py)\n"
+    )
+    assert not (folder / "class.py").exists()
+    assert run("emit", "model.json", "-o", "class.hpp", "--target", "cpp").exit_code == 0
+    assert run("emit", "model.json", "-o", "match.py").exit_code == 0
+
+
 def test_an_output_that_is_the_model(folder: Path) -> None:
     before = (folder / "model.json").read_bytes()
     result = run("emit", "model.json", "-o", "./model.json", "--target", "json")

@@ -81,6 +81,11 @@ from tests.ship.test_project import PROJECT
             PROJECT.replace("out/module.py", "/dev/stdout"),
             ":5: column 'heuristic 1.module': found '/dev/stdout', expected a file, no device or pipe",
         ),
+        (
+            PROJECT.replace("out/module.py", "out/lambda.py"),
+            ":5: column 'heuristic 1.module': no program can import a module of this name: 'lambda' is a Python "
+            "keyword",
+        ),
         ("[[heuristic]\n", ":1: this is no TOML"),
         (
             PROJECT + 'target = "c"\n',
