@@ -212,7 +212,7 @@ def explain(
     """Walk one launch through the tree.
 
     Raises:
-        ModelError: the vendor is unknown, or a category that its feature refuses.
+        ModelError: the vendor is unknown, a feature is no number, or a category that its feature refuses.
         UsageError: a feature is missing or unknown.
     """
     _check_names(module, features)

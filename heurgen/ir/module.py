@@ -226,12 +226,22 @@ class HeuristicModule:
 # --- the interpreter --------------------------------------------------------------------------------------
 
 
+# What no number can be read from. Others may be numbers of a kind that nobody knows here, such as a tensor of one.
+_NO_NUMBERS = (str, bytes, type(None), list, tuple, dict, set)
+
+
 def with_derived(module: HeuristicModule, features: Mapping[str, Any]) -> dict[str, Any]:
     """The features, bool ones as bool (generated code tests their truth), and every derived feature.
 
     Raises:
-        ModelError: a category is unknown, and its feature refuses such.
+        ModelError: a category is unknown, and its feature refuses such; or a text stands where a number belongs.
     """
+    for f in module.features:
+        if f.type in ("int", "float") and isinstance(features.get(f.name, 0), _NO_NUMBERS):
+            value = features[f.name]
+            raise ModelError(
+                f"{f.name} is {quoted(value)} ({type(value).__name__}), expected a number ({f.type})"
+            )
     flags = {f.name for f in module.features if f.type == "bool"}
     row = {name: bool(value) if name in flags else value for name, value in features.items()}
     for f in module.features:
@@ -261,7 +271,7 @@ def select(
     """The interpreter: the config that the generated `select` returns, as a dict.
 
     Raises:
-        ModelError: the vendor is unknown, a feature is not given, or a category that its feature refuses.
+        ModelError: the vendor is unknown, a feature is not given or no number, or a category that its feature refuses.
     """
     selector = module.selector(vendor, device, capability)
     leaf = find_leaf(selector.tree, _whole_row(module, features))
@@ -280,7 +290,7 @@ def shortlist(
     One config where the model was trained without shortlists.
 
     Raises:
-        ModelError: the vendor is unknown, a feature is not given, or a category that its feature refuses.
+        ModelError: the vendor is unknown, a feature is not given or no number, or a category that its feature refuses.
     """
     selector = module.selector(vendor, device, capability)
     leaf = find_leaf(selector.tree, _whole_row(module, features))

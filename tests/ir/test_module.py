@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import heurgen
 from heurgen import ir
 from heurgen.base.errors import HeurgenError, ModelError
 from heurgen.ir import (
@@ -44,6 +45,16 @@ def test_a_feature_that_is_not_given_is_told_whatever_the_leaf_tests(ask: Any) -
         ask(two_vendors(), "nvidia", given)
     hint = "the features are num_seqs, avg_seqlen_k, dtype, causal"
     assert str(caught.value) == f"no value of the feature 'causal' ({hint})"
+
+
+@pytest.mark.parametrize("ask", [ir.select, ir.shortlist, heurgen.explain])
+@pytest.mark.parametrize(
+    ("value", "told"), [("4", "'4' (str)"), (None, "'None' (NoneType)"), ([4], "'[4]' (list)")]
+)
+def test_what_is_no_number_is_told(ask: Any, value: Any, told: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        ask(two_vendors(), "nvidia", launch(num_seqs=value))
+    assert str(caught.value) == f"num_seqs is {told}, expected a number (int)"
 
 
 @pytest.mark.parametrize(
