@@ -174,6 +174,11 @@ def from_json(text: str | bytes) -> HeuristicModule:
     except (UnicodeDecodeError, ValueError) as error:
         raise ModelError(f"is no JSON of a model: {error}") from error
     _check_nesting(data)
+    if isinstance(data, dict) and data.get("format") == "heurgen-flat":  # its first keys are those of a model
+        raise ModelError(
+            "is a flat table, as `heurgen emit --target json` writes, expected a model",
+            hint="give the model that it was made from, the JSON of `heurgen train`",
+        )
     _check_checksum(data)
     return from_dict(data)
 

@@ -14,6 +14,7 @@ from heurgen import ir
 from heurgen.base.errors import ModelError
 from heurgen.base.writing import write_atomic
 from heurgen.ir import schema
+from heurgen.render.flat import render_flat
 from tests.support.modules import two_vendors
 
 
@@ -175,3 +176,12 @@ def test_three_hundred_digits_are_the_most() -> None:
     tree["threshold"] = 10**300
     with pytest.raises(ModelError, match=r"^is no JSON of a model: a number of 301 digits is out of range$"):
         schema.from_json(json.dumps(data))
+
+
+def test_a_flat_table_is_told_from_a_model() -> None:
+    with pytest.raises(ModelError) as caught:
+        schema.from_json(render_flat(two_vendors()))
+    assert str(caught.value) == (
+        "is a flat table, as `heurgen emit --target json` writes, expected a model (give the model that it was made "
+        "from, the JSON of `heurgen train`)"
+    )
