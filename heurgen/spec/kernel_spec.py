@@ -231,7 +231,7 @@ def spec_from(top: Table) -> KernelSpec:
         features=_columns(top.table("features"), "feature"),
         parameters=_columns(top.table("parameters"), "parameter"),
         derived=tuple(_derived(derived, name) for name in derived),
-        log=read_log_columns(top.table("log"), MAX_EXACT_INT),
+        log=read_log_columns(top.table("log")),
         group=top.texts("group", (), expected="a list of features"),
     )
     vendor = dict(spec.log.constants).get("vendor")

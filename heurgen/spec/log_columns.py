@@ -44,11 +44,15 @@ BY_NAME = {"from": "device"}
 WideColumn = tuple[str, tuple[tuple[str, str], ...]]
 
 
+# Whoever writes 2 means two percent; times that are off by all of themselves tell nothing.
+MAX_NOISE = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class LogColumns:
     """Names of the bookkeeping columns, and what else reading needs to know.
 
-    noise         relative noise where a log has no repeats
+    noise         relative noise where a log has no repeats, 0 to MAX_NOISE: 0.02 is two percent
     unit          of the time column; None: what its name says ("time_us"), else ms
     objective     "max": the time column holds a throughput, and 1 / it is read as a time
     success       texts of the status column, whatever their case, that say a measurement succeeded ("" is a blank cell)
@@ -135,7 +139,7 @@ def is_flop_count(name: str) -> bool:
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def read_log_columns(table: Table, max_noise: float) -> LogColumns:
+def read_log_columns(table: Table) -> LogColumns:
     """The `[log]` table of a spec.
 
     Raises:
@@ -159,10 +163,10 @@ def read_log_columns(table: Table, max_noise: float) -> LogColumns:
         names[key] = table.text(key, getattr(default, key), expected=expected)
         if not names[key]:
             raise table.wrong(key, expected)
-    expected = "a finite number that is not negative, such as 0.02"
+    expected = "a share from 0 to 1: 0.02 is two percent"
     found = LogColumns(
         **names,
-        noise=float(table.number("noise", default.noise, low=0, high=max_noise, expected=expected)),
+        noise=float(table.number("noise", default.noise, low=0, high=MAX_NOISE, expected=expected)),
         unit=_one_of(table, "unit", tuple(MS), None),
         objective=_one_of(table, "objective", ("min", "max"), "min"),
         success=table.texts("success", default.success, expected='a list of texts such as ["ok", "passed"]'),

@@ -8,7 +8,7 @@ from heurgen.spec.kernel_spec import parse_spec
 from heurgen.spec.log_columns import LogColumns, is_throughput, names_time, unit_of
 from tests.spec.examples import log, refused
 
-NOISE = "expected a finite number that is not negative, such as 0.02"
+NOISE = "expected a share from 0 to 1: 0.02 is two percent"
 AS_TIME = "is a throughput by its name, and would be read as a time"
 TURN = 'write objective = "max" in [log], or name the column of the time'
 A_TIME = 'objective = "max" is for a throughput; name its column with time = ...'
@@ -63,6 +63,7 @@ def test_cells_of_a_wide_table_are_texts_as_a_log_would_hold_them() -> None:
         ("noise = -1", f"'log.noise': found -1, {NOISE}"),
         ("noise = nan", f"'log.noise': found nan, {NOISE}"),
         ('noise = "2%"', f"'log.noise': found '2%', {NOISE}"),
+        ("noise = 2", f"'log.noise': found 2, {NOISE}"),
         ("noise = 1e300", f"'log.noise': found 1e+300, {NOISE}"),
         ('unit = "min"', "'log.unit': found 'min', expected one of s, ms, us, ns"),
         ("unit = 1", "'log.unit': found 1, expected one of s, ms, us, ns"),

@@ -22,6 +22,7 @@ from heurgen.logs.importers.common import (
 from heurgen.logs.importers.devices import check_one_place, device_and_vendor
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.kernel_spec import LogColumns
+from heurgen.spec.log_columns import MAX_NOISE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -301,7 +302,7 @@ def _draft(
         raise LogError("the files name no feature", hint="add one: --const NAME=VALUE")
     devices = ", ".join(sorted({s[1] for s in scenarios}))
     noise = sorted(collected.noises)[len(collected.noises) // 2] if collected.noises else None
-    log = LogColumns() if noise is None else replace(LogColumns(), noise=round(noise, 6))
+    log = LogColumns() if noise is None else replace(LogColumns(), noise=round(min(noise, MAX_NOISE), 6))
     return Draft(
         name=safe_name(options.kernel or collected.kernel),
         features=(*entries, *constants),
