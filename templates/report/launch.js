@@ -76,12 +76,13 @@ heurgen.views.forEach(function (view) {
   function testText(node) {
     var name = page.columns[node[0]].name;
     if (page.columns[node[0]].type === "bool") { return name + " is false"; }
-    if (node[1] === "<=") { return name + " ≤ " + shown(node[2]); }
+    if (node[1] === "<=") { return name + " ≤ " + shown(node[2], page.columns[node[0]].figures); }
     return heurgen.shortened(heurgen.plain(name + " " + node[1] + " {" + node[2].join(", ") + "}"), 120);
   }
 
-  function shown(x) {
-    return typeof x !== "number" || Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(6)));
+  // To six figures; to more where those of two thresholds would be the same.
+  function shown(x, figures) {
+    return typeof x !== "number" || Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(figures || 6)));
   }
 
   function outside() {

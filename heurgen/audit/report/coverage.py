@@ -14,7 +14,7 @@ from heurgen import ir
 from heurgen.audit.evidence import View, column_values, leaf_evidence
 from heurgen.audit.regions import leaf_regions
 from heurgen.audit.report.scales import category_scale, number_scale, people, placed, roomy, shortened
-from heurgen.audit.report.words import conditions, pretty
+from heurgen.audit.report.words import conditions, pretty, told_apart
 from heurgen.base.errors import literal
 from heurgen.base.text import counted, number_text
 
@@ -178,10 +178,10 @@ def _category_holes(
 def _thin_leaves(view: View, flags: tuple[str, ...]) -> list[str]:
     """Leaves in which this log has no scenario, or one alone."""
     regions = [region for _, region in leaf_regions(view.selector.tree)]
-    told = []
+    told, digits = [], told_apart(view.selector.tree)
     for own, region in zip(leaf_evidence(view), regions, strict=True):
         if own.n <= 1:
-            where = " and ".join(conditions(region, flags)) or "every launch"
+            where = " and ".join(conditions(region, flags, digits)) or "every launch"
             told.append(
                 f"{counted(own.n, 'scenario') if own.n else 'no scenario'} in leaf {own.index + 1}: {where}"
             )

@@ -32,6 +32,7 @@ from heurgen.audit.report.headline import (
 )
 from heurgen.audit.report.lead import Lead, lead, overall
 from heurgen.audit.report.words import (
+    LEAST_FIGURES,
     UNKNOWN,
     config_pairs,
     config_tag,
@@ -40,6 +41,7 @@ from heurgen.audit.report.words import (
     pretty,
     share,
     times,
+    told_apart,
     value_text,
 )
 from heurgen.audit.score import Choice, Score, figures, group_name
@@ -326,7 +328,9 @@ def _worst(module: ir.HeuristicModule, view: View) -> list[Worst]:
 def _worst_row(module: ir.HeuristicModule, view: View, rank: int, choice: Choice) -> Worst:
     names = view.selector.parameters
     found = explain(module, choice.vendor, choice.features, choice.device)
-    path = tuple(f"{pretty(s.test)}: {'yes' if s.held else 'no'}" for s in found.steps)
+    digits = told_apart(module.selector(choice.vendor, choice.device).tree)
+    told = [pretty(s.test, digits.get(s.test.partition(" ")[0], LEAST_FIGURES)) for s in found.steps]
+    path = tuple(f"{text}: {'yes' if s.held else 'no'}" for text, s in zip(told, found.steps, strict=True))
     return Worst(
         scenario=printable(choice.scenario) or str(rank),
         features=pairs_text(choice.features),

@@ -19,12 +19,14 @@ from heurgen.audit.recorded import is_counted
 from heurgen.audit.regions import edge_text, leaf_regions
 from heurgen.audit.report.scales import room_of, shortened
 from heurgen.audit.report.words import (
+    LEAST_FIGURES,
     conditions,
     config_pairs,
     config_tag,
     differing,
     pretty,
     times,
+    told_apart,
     value_text,
 )
 from heurgen.audit.score import leaf_counts
@@ -116,7 +118,7 @@ def _count(node: ir.Node) -> int:
 def _collect(tree: ir.Node, flags: Sequence[str], limit: int) -> _Draft:
     """Rows in the order of reading, with depth, condition and training count."""
     draft, folds, counts = _Draft(), frontier(tree, limit), leaf_counts(tree)
-    leaf_number = 0
+    leaf_number, digits = 0, told_apart(tree)
 
     def visit(node: ir.Node, level: int, text: str, parent: int | None) -> int:
         nonlocal leaf_number
@@ -131,8 +133,12 @@ def _collect(tree: ir.Node, flags: Sequence[str], limit: int) -> _Draft:
             leaf_number += counts[id(node)]
             row["span"] = f"{first} {leaf_number - 1}"
             return int(row["n"])
-        left = visit(node.left, level + 1, pretty(edge_text(node, True, flags)), index)
-        right = visit(node.right, level + 1, pretty(edge_text(node, False, flags)), index)
+        told = [
+            pretty(edge_text(node, side, flags), digits.get(node.feature, LEAST_FIGURES))
+            for side in (True, False)
+        ]
+        left = visit(node.left, level + 1, told[0], index)
+        right = visit(node.right, level + 1, told[1], index)
         row["n"], row["span"] = left + right, f"{first} {leaf_number - 1}"
         return left + right
 
@@ -144,7 +150,9 @@ def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
     """The tree that ships, with what the log says of each leaf."""
     selector = view.selector
     notes = leaf_notes(view)
-    regions = [" and ".join(conditions(r, flags)) or "every launch" for _, r in leaf_regions(selector.tree)]
+    digits = told_apart(selector.tree)
+    told = (conditions(region, flags, digits) for _, region in leaf_regions(selector.tree))
+    regions = [" and ".join(texts) or "every launch" for texts in told]
     varying, constant = _varying(selector)
     known = is_counted(selector.tree)
     names = [

@@ -24,7 +24,7 @@ from heurgen.audit.report.diagrams import leaf_notes
 from heurgen.audit.report.heat import heat
 from heurgen.audit.report.parameters import parameter_trees
 from heurgen.audit.report.scales import Scale, compact, shortened
-from heurgen.audit.report.words import value_text
+from heurgen.audit.report.words import LEAST_FIGURES, told_apart, value_text
 from heurgen.audit.score import typed
 from heurgen.base.errors import printable
 from heurgen.base.text import rounded
@@ -56,8 +56,12 @@ def explorer(
 def answering(module: ir.HeuristicModule, selector: ir.Selector) -> dict[str, Any]:
     """What it takes to answer a launch: columns (features, then derived ones), configs and the tree."""
     names = [c.name for c in module.columns]
+    digits = {name: n for name, n in told_apart(selector.tree).items() if n > LEAST_FIGURES}
     return {
-        "columns": [_column(module, selector, name) for name in names],
+        "columns": [
+            _column(module, selector, name) | ({"figures": digits[name]} if name in digits else {})
+            for name in names
+        ],
         "features": len(module.features),
         "parameters": list(selector.parameters),
         "configs": [[value_text(v) for v in c] for c in selector.configs],

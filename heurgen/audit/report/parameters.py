@@ -14,7 +14,7 @@ from heurgen.audit.evidence import View
 from heurgen.audit.recorded import is_counted
 from heurgen.audit.regions import edge_text
 from heurgen.audit.report.scales import shortened
-from heurgen.audit.report.words import pretty, value_text
+from heurgen.audit.report.words import LEAST_FIGURES, pretty, told_apart, value_text
 from heurgen.audit.score import leaf_counts, numbered_leaf
 from heurgen.ir import passes
 
@@ -36,14 +36,18 @@ def parameter_trees(view: View, flags: Sequence[str]) -> list[dict[str, Any]]:
 def _tree(
     tree: ir.Node, values: Sequence[str], members: Mapping[int, list[int]], flags: Sequence[str]
 ) -> Any:
-    number, known = count(), is_counted(tree)
+    number, known, digits = count(), is_counted(tree), told_apart(tree)
 
     def visit(node: ir.Node) -> list[Any]:
         if isinstance(node, ir.Leaf):
             slow = None if node.slowdown is None else round(node.slowdown, 3)
             n = node.n_scenarios if known else None
             return [values[node.config], n, slow, members.get(next(number), [])]
-        texts = [shortened(pretty(edge_text(node, side, flags)), 200) for side in (True, False)]
+        told = [
+            pretty(edge_text(node, side, flags), digits.get(node.feature, LEAST_FIGURES))
+            for side in (True, False)
+        ]
+        texts = [shortened(text, 200) for text in told]
         left = visit(node.left)
         return [*texts, left, visit(node.right)]
 

@@ -11,6 +11,8 @@ from heurgen.base.errors import printable
 from heurgen.base.text import slowdown_text
 
 UNKNOWN = "–"
+# Of a threshold on the page; and what tells any two floats apart.
+LEAST_FIGURES, _ALL = 6, 17
 
 
 def times(value: float | None) -> str:
@@ -51,17 +53,34 @@ def differing(names: tuple[str, ...], config: ir.Config, other: ir.Config) -> st
     return " ".join(f"{n}={short(b)}" for n, a, b in pairs if (type(a), a) != (type(b), b))
 
 
-def conditions(region: Region, flags: tuple[str, ...]) -> list[str]:
-    return [pretty(text) for text in region_texts(region, flags)]
+def told_apart(tree: ir.Node) -> dict[str, int]:
+    """Of each float that a tree asks for, the figures that tell its thresholds apart: LEAST_FIGURES, or more where two
+    are near each other.
+    """
+    cuts: dict[str, set[float]] = {}
+    for node in ir.nodes(tree):
+        if isinstance(node, ir.Split) and isinstance(node.threshold, float):
+            cuts.setdefault(node.feature, set()).add(node.threshold)
+    return {
+        name: next(
+            (n for n in range(LEAST_FIGURES, _ALL) if len({f"{c:.{n}g}" for c in own}) == len(own)), _ALL
+        )
+        for name, own in cuts.items()
+    }
+
+
+def conditions(region: Region, flags: tuple[str, ...], digits: Mapping[str, int]) -> list[str]:
+    texts = zip(region, region_texts(region, flags), strict=True)
+    return [pretty(text, digits.get(name, LEAST_FIGURES)) for name, text in texts]
 
 
 # A number after a comparison with more places than anyone reads: 7.999999999999999, 0.010521349.
 _LONG_NUMBER = re.compile(r"(?<=[<>=] )-?\d*\.\d{6,}(?:e[-+]?\d+)?")
 
 
-def pretty(text: str) -> str:
-    """A condition for a reader: numbers to six figures, texts not longer than anyone reads."""
-    rounded = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.6g}", text)
+def pretty(text: str, digits: int = LEAST_FIGURES) -> str:
+    """A condition for a reader: numbers to so many figures, texts not longer than anyone reads."""
+    rounded = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.{digits}g}", text)
     return shorten(printable(rounded).replace("<=", "≤"), 160)
 
 

@@ -78,3 +78,16 @@ def test_scenarios_and_heat_say_what_the_log_says() -> None:
             cost = float(view.costs[r, c])
             wanted = 7 if math.isnan(cost) else 6 if math.isinf(cost) else level_of(math.exp(cost))
             assert codes[texts[pairs]] == wanted
+
+
+def test_the_script_knows_how_many_figures_tell_thresholds_apart() -> None:
+    module, view = one_view()
+    near = ir.Split(
+        "avg_seqlen_q",
+        1.0000001,
+        ir.Leaf(0, 1),
+        ir.Split("avg_seqlen_q", 1.0000003, ir.Leaf(1, 1), ir.Leaf(0, 1)),
+    )
+    columns = answering(module, replace(view.selector, tree=near))["columns"]
+    assert {c["name"]: c["figures"] for c in columns if "figures" in c} == {"avg_seqlen_q": 8}
+    assert not any("figures" in c for c in answering(module, view.selector)["columns"])

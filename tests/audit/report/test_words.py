@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from heurgen.audit.regions import Bounds
+from heurgen import ir
+from heurgen.audit.regions import Bounds, leaf_regions
 from heurgen.audit.report.words import (
     conditions,
     config_pairs,
@@ -16,6 +19,7 @@ from heurgen.audit.report.words import (
     short,
     shorten,
     times,
+    told_apart,
     value_text,
 )
 
@@ -54,4 +58,16 @@ def test_conditions_for_a_reader(text: str, said: str) -> None:
 
 def test_regions_in_words() -> None:
     region = {"m": Bounds(high=8.0), "flag": Bounds(high=0)}
-    assert conditions(region, ("flag",)) == ["m ≤ 8", "flag is false"]
+    assert conditions(region, ("flag",), {}) == ["m ≤ 8", "flag is false"]
+
+
+def test_two_thresholds_near_each_other_are_told_apart() -> None:
+    near = ir.Split("x", 0.1234561, ir.Leaf(0, 1), ir.Split("x", 0.1234564, ir.Leaf(1, 1), ir.Leaf(0, 1)))
+    tree = ir.Split("y", 0.33333333333, near, ir.Leaf(0, 1))
+    assert told_apart(tree) == {"x": 7, "y": 6}
+    told = [conditions(region, (), told_apart(tree)) for _, region in leaf_regions(tree)]
+    assert [texts[1] for texts in told[:3]] == ["x ≤ 0.1234561", "0.1234561 < x ≤ 0.1234564", "x > 0.1234564"]
+    assert told[3] == ["y > 0.333333"]
+    assert told_apart(ir.Split("x", 0.1, ir.Split("x", math.nextafter(0.1, 0), near, near), near))["x"] == 16
+    whole = ir.Split("n", 1000001, ir.Leaf(0, 1), ir.Split("n", 1000002, ir.Leaf(1, 1), ir.Leaf(0, 1)))
+    assert told_apart(whole) == {}  # ints are never rounded
