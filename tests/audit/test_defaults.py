@@ -151,7 +151,7 @@ def test_columns_that_could_mark_the_defaults_are_named(tmp_path: Path) -> None:
     kernel = read_spec(spec)
     read = read_logs([log], kernel)
     with pytest.raises(HeurgenError, match="columns of true and false: shipped, flag; name one"):
-        read_defaults("shiped", [str(log)], read, kernel, cost_tables(read, kernel))
+        read_defaults("shiped", read_cells([log]), read, kernel, cost_tables(read, kernel))
 
 
 def test_two_defaults_of_a_scenario_are_told_by_their_line(tmp_path: Path) -> None:
