@@ -34,21 +34,26 @@ _PRODUCTS = {
     "10.3": ("B300", "GB300"),
     "12.0": ("5050", "5060", "5070", "5080", "5090"),
     "12.1": ("GB10",),
+    "gfx906": ("MI50", "MI60"),
     "gfx908": ("MI100",),
-    "gfx90a": ("MI210", "MI250", "MI250X"),
-    "gfx942": ("MI300A", "MI300X", "MI308X", "MI325X"),
-    "gfx950": ("MI350X", "MI355X"),
-    "gfx1100": ("W7800", "W7900"),
+    "gfx90a": ("MI200", "MI210", "MI250", "MI250X"),
+    "gfx942": ("MI300", "MI300A", "MI300X", "MI308X", "MI325X"),
+    "gfx950": ("MI350", "MI350P", "MI350X", "MI355X"),
+    "gfx1100": ("W7800", "W7900", "7900"),
+    "gfx1200": ("9060",),
+    "gfx1201": ("9070", "R9700"),
 }
+# A target of LLVM's wherever it stands as a word; MIOpen's files write the compute units behind it ("gfx942130").
+_TARGET = re.compile(r"(?<![a-z0-9])(gfx(?:1[0-9]{3}|[2-9][0-9][0-9a-f]))(?:[0-9a-f]{2,3})?(?![a-z0-9])")
 # Workstation cards share their numbers with older ones ("Quadro RTX 6000", "RTX 6000 Ada", "RTX PRO 6000 Blackwell").
 _RTX = {"ADA": "8.9", "BLACKWELL": "12.0"}
 _CAPABILITY = {product: capability for capability, products in _PRODUCTS.items() for product in products}
 
 
 def capability_of(device: str) -> str | None:
-    """`9.0` of "NVIDIA H100 80GB HBM3", `gfx942` of "gfx942:sramecc+" or "AMD Instinct MI300X"; None where unknown."""
-    if found := re.match(r"gfx[0-9a-f]+", device):
-        return found[0]
+    """`9.0` of "NVIDIA H100 80GB HBM3", `gfx942` of "AMD gfx942, 304 CUs" or "AMD Instinct MI300X"; else None."""
+    if targets := set(_TARGET.findall(device.lower())):
+        return targets.pop() if len(targets) == 1 else None
     words = re.split(r"[^A-Za-z0-9]+", device.upper())
     known = {_CAPABILITY[word] for word in words if word in _CAPABILITY}
     if not known and "RTX" in words:
