@@ -134,18 +134,30 @@ def _config(step: Stretch, request: Request) -> dict[str, ir.Value]:
 
 
 def _answering(module: ir.HeuristicModule, request: Request, at: Mapping[str, str]) -> dict[str, ir.Selector]:
-    """Architecture -> the selector that answers for it. One that is said (`at`, or a feature of one value) is alone."""
+    """Architecture -> the selector that answers for it. One that is said (`at`, or a feature of one value) is alone.
+
+    Where devices of one architecture have trees that differ, it is what `select` takes for that capability: their
+    vendor's is of other architectures too.
+    """
     name = request.names.get("arch", "arch")
     known = (config_files.constant(f) for f in module.features if f.name == name)
     said = at.get("arch", at.get(name)) or next(known, None)
     if not said:
-        found = config_files.answering(module, request, architecture)
-        return {arch: selector for arch, (_, selector) in found.items()}
+        found = {a: s for a, (_, s) in config_files.answering(module, request, architecture).items()}
+        return {arch: _of_arch(module, request, arch, selector) for arch, selector in found.items()}
     arch = _safe(str(said), r"gfx[0-9a-f]+", "arch")
     chosen = one_selector(module, request)
     alike = () if request.device else tuple(d for d in chosen.devices if capability_of(d) == arch)
     own = [module.selector(chosen.vendor, device, request.capability) for device in alike]
-    return {arch: own[0] if own and all(s is own[0] for s in own) else chosen}
+    alone = own[0] if own and all(s is own[0] for s in own) else chosen
+    return {arch: _of_arch(module, request, arch, alone)}
+
+
+def _of_arch(module: ir.HeuristicModule, request: Request, arch: str, found: ir.Selector) -> ir.Selector:
+    """The selector, or in place of a vendor's the one that answers for unknown devices of the architecture."""
+    if found.device is not None:
+        return found
+    return module.selector(found.vendor, request.device, request.capability or arch)
 
 
 def architecture(device: str) -> str:

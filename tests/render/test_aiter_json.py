@@ -266,6 +266,35 @@ def test_the_file_of_an_architecture_has_the_answer_of_its_devices_own_selector(
     assert len({str(c) for c in json.loads(files[FLAT.replace("gfx942", "gfx90a")]).values()}) == 2
 
 
+def test_where_the_devices_of_an_architecture_differ_its_file_has_what_select_takes_for_it() -> None:
+    """It had the vendor's answer, which other architectures had a say in."""
+    devices = ("AMD Instinct MI300X", "AMD Instinct MI325X", "AMD Instinct MI355X")
+    shared = replace(module(64).selectors[0], devices=devices)
+    mi300x = replace(shared, device=devices[0], tree=LEAF(1), capability="gfx942")
+    mi325x, mi355x = (replace(shared, device=d, tree=LEAF(2)) for d in devices[1:])
+    source = replace(module(64), selectors=(shared, mi300x, mi325x, mi355x))
+    for request in (
+        Request(at=(AT,)),
+        Request(at=({**AT, "arch": "gfx942"},)),
+        Request(at=(AT,), vendor="amd", device="AMD Instinct MI308X"),
+    ):
+        assert {c["BLOCK_SIZE_M"] for c in _flat(source, request).values()} == {_size(source, 1)}
+    own = Request(at=(AT,), device=devices[1])
+    assert {c["BLOCK_SIZE_M"] for c in _flat(source, own).values()} == {_size(source, 2)}
+    # A fleet of one architecture: its pooled tree answers for devices that nobody measured.
+    fleet = replace(source, selectors=(shared, replace(mi300x, capability=None), mi325x))
+    assert len({c["BLOCK_SIZE_M"] for c in _flat(fleet, Request(at=(AT,))).values()}) == 2
+
+
+def _flat(source: ir.HeuristicModule, request: Request) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = json.loads(registry.emit(source, "aiter-json", request).files[FLAT])
+    return found
+
+
+def _size(source: ir.HeuristicModule, config: int) -> ir.Value:
+    return source.selectors[0].configs[config][0]
+
+
 def test_two_situations_of_one_file_with_other_answers_are_no_file() -> None:
     """The second one replaced the first: a file's name says N and K alone."""
     source = module(64)
