@@ -1,7 +1,8 @@
 """Which GPU is here: vendor, device name and capability, found without torch.
 
-NVIDIA's NVML answers in about a millisecond and starts no context on the GPU; AMD's driver says in /sys what it
-drives. What neither knows is asked of CUDA's driver library, then of a torch that is imported already.
+NVIDIA's NVML answers in about a millisecond and starts no context on the GPU; where it cannot know which GPU is meant
+CUDA's driver library does. AMD's driver says in /sys what it drives. What none of them knows is asked of a torch that
+is imported already. Such a torch also says which vendor's GPUs its program launches on, where a machine has both.
 Standard library only; imports what it needs where it needs it.
 """
 
@@ -34,10 +35,13 @@ class Machine:
 
 def machine(index: int = 0) -> Machine | None:
     """The GPU that a program calls number `index`, as CUDA_VISIBLE_DEVICES and its like leave them; or None."""
+    if _is_torch_for_amd():
+        return _amd(index, os.environ, Path("/")) or _imported_torch(index)
+    # Beside NVIDIA's cards there may be an AMD processor with graphics, which KFD lists too: it is asked last.
     return (
         _nvidia(index, os.environ)
-        or _amd(index, os.environ, Path("/"))
         or _cuda_driver(index, os.environ)
+        or _amd(index, os.environ, Path("/"))
         or _imported_torch(index)
     )
 
@@ -122,7 +126,7 @@ def _names_a_number(setting: str | None) -> bool:
 def _cuda_driver(index: int, environ: Mapping[str, str], library: str = CUDA) -> Machine | None:
     """What CUDA's driver library says: where NVML is absent (WSL, Jetson) or cannot know the order.
 
-    Not after a fork of a process that will use CUDA, hence last: `cuInit` does not survive one.
+    Not after a fork of a process that will use CUDA, hence after NVML: `cuInit` does not survive one.
     """
     import ctypes
 
@@ -213,6 +217,11 @@ def _is_hex(text: str, number: int) -> bool:
 
 
 # --- torch ------------------------------------------------------------------------------------------------
+
+
+def _is_torch_for_amd() -> bool:
+    """Whether a torch built for ROCm is imported: it launches on no other GPUs. Asks none."""
+    return bool(getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None))
 
 
 def _imported_torch(index: int) -> Machine | None:

@@ -172,6 +172,49 @@ def test_gfx(version: int, name: str) -> None:
     assert machines._gfx(version) == name
 
 
+# --- a machine of both vendors ------------------------------------------------------------------------------
+
+MI300X = Machine("amd", "AMD Instinct MI300X", "gfx942")
+
+
+def torch_built_for(monkeypatch: pytest.MonkeyPatch, **version: str | None) -> None:
+    torch: Any = ModuleType("torch")
+    torch.version = ModuleType("torch.version")
+    torch.version.__dict__.update(version)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ({"cuda": None, "hip": "6.4.43482"}, MI300X),
+        ({"cuda": "12.8", "hip": None}, H100),
+        ({"cuda": None}, H100),
+    ],
+)
+def test_the_torch_that_is_imported_says_on_which_vendors_gpus_it_launches(
+    monkeypatch: pytest.MonkeyPatch, version: dict[str, str | None], expected: Machine
+) -> None:
+    """A program of ROCm's torch got the selector of the NVIDIA card beside its own."""
+    torch_built_for(monkeypatch, **version)
+    monkeypatch.setattr(machines, "_nvidia", lambda *_: H100)
+    monkeypatch.setattr(machines, "_amd", lambda *_: MI300X)
+    assert machines.machine() == expected
+
+
+def test_cards_that_nvml_cannot_number_come_before_the_graphics_of_the_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two unlike NVIDIA cards beside an AMD processor with graphics: that was the GPU."""
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(machines, "_nvidia", lambda *_: None)
+    monkeypatch.setattr(machines, "_amd", lambda *_: Machine("amd", "AMD Radeon Graphics", "gfx1036"))
+    monkeypatch.setattr(machines, "_cuda_driver", lambda *_: H200)
+    assert machines.machine() == H200
+    monkeypatch.setattr(machines, "_cuda_driver", lambda *_: None)
+    assert machines.machine() == Machine("amd", "AMD Radeon Graphics", "gfx1036")
+
+
 # --- bind -------------------------------------------------------------------------------------------------
 
 
