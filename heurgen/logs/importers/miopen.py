@@ -2,8 +2,9 @@
 
 `in_c-in_h-in_w-FHxFW-out_c-out_h-out_w-batch-PHxPW-SHxSW-DHxDW-bias-layout-dtype-direction[_gG]=solver:ms,workspace,
 algorithm;...`, 17 fields for three dimensions (sizes DxHxW). A solver that is not listed was not among the best or
-does not apply: not measured. The file's name says architecture and compute units: gfx942130 has 0x130 = 304, gfx906_60
-(as older versions write it) 60. Types that tensors are cast to (`_ciFP8`) are part of `dtype`.
+does not apply: not measured. A perf-db has lines of the same keys with what was tuned in place of a time
+(`solver:2,8,4,16`), and no algorithm: it is refused. The file's name says architecture and compute units: gfx942130 has
+0x130 = 304, gfx906_60 (as older versions write it) 60. Types that tensors are cast to (`_ciFP8`) are part of `dtype`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _KEY = re.compile(
     r"(?P<in_c>[0-9]+)-(?:(?P<in_d>[0-9]+)-)?(?P<in_h>[0-9]+)-(?P<in_w>[0-9]+)-(?P<fil>[0-9]+(?:x[0-9]+){1,2})-"
     r"(?P<out_c>[0-9]+)-(?:(?P<out_d>[0-9]+)-)?(?P<out_h>[0-9]+)-(?P<out_w>[0-9]+)-(?P<batch>[0-9]+)-"
     r"(?P<pad>[0-9]+(?:x[0-9]+){1,2})-(?P<stride>[0-9]+(?:x[0-9]+){1,2})-(?P<dil>[0-9]+(?:x[0-9]+){1,2})-"
-    r"(?P<bias>[0-9]+)-(?P<layout>[A-Z0-9]+(?:-[A-Z]+)*?)-(?P<dtype>[A-Z0-9]+)-(?P<direction>[FBW])(?P<rest>(?:_g[0-9]+|_c[iwo][A-Z0-9]+)*)"
+    r"(?P<bias>[0-9]+)-(?P<layout>[A-Z0-9]+c?(?:-[A-Z]+c?)*?)-(?P<dtype>[A-Z0-9]+)-(?P<direction>[FBW])(?P<rest>(?:_g[0-9]+|_c[iwo][A-Z0-9]+)*)"
 )
 _LINE = re.compile(r"[0-9]+-[0-9]+-[0-9]+-[^=\n]{10,200}=[A-Za-z]")
 _ALGORITHM = re.compile(r"miopenConvolution[A-Za-z]+")
@@ -110,6 +111,18 @@ def _solver(file: Foreign, row: int, entry: str) -> tuple[str, float | None]:
     fields = rest.split(",")
     if colon and _ALGORITHM.fullmatch(first):
         first, fields = fields[0], fields[1:]
+    elif colon:
+        _check_algorithm(file, row, entry, fields)
     if not colon or not fields or not _SOLVER.fullmatch(first):
         raise file.error(f"found {quoted(entry)}, expected solver:ms,workspace,algorithm", row=row)
     return first, time_of(file, csv_number(file, fields[0], row, first), f"line {row}: {first}")
+
+
+def _check_algorithm(file: Foreign, row: int, entry: str, fields: Sequence[str]) -> None:
+    """Refuses an entry of a perf-db: its first number would be taken for a time."""
+    if len(fields) < 3 or not fields[2][:1].isalpha():
+        raise file.error(
+            f"found {quoted(entry)}, expected solver:ms,workspace,algorithm",
+            row=row,
+            hint="a perf-db holds no times: import the find-db, *.fdb.txt or *.ufdb.txt",
+        )

@@ -43,6 +43,9 @@ WRONG: Wrong = {
         ("find.txt", Options(), FIND + "=A:1,0,x\n", "FILE does not say the device (say which: --device NAME)"),
         ("gfx942130.HIP.fdb.txt", H, "\n \n", "FILE: the file is empty"),
         ("gfx942130.HIP.fdb.txt", H, FIND + "=A b:1,0,x\n", "FILE:1: found 'A b:1,0,x', expected solver:ms,workspace,algorithm"),
+        *(("gfx906_60.cd.updb.txt", H, f"{FIND}={entry}\n", f"FILE:1: found '{entry}', expected solver:ms,workspace,algorithm "
+           "(a perf-db holds no times: import the find-db, *.fdb.txt or *.ufdb.txt)")
+          for entry in ("ConvAsm1x1U:2,8,4,16,1,4,1,4", "ConvBinWinogradRxSf3x2:60", "ConvHip:Device<256, 128, 64>", "A:1,0")),
     ],
 }  # fmt: skip
 
@@ -91,3 +94,9 @@ def test_the_name_tells_the_device(tmp_path: Path, name: str, device: str) -> No
 def test_what_may_follow_a_problem(tmp_path: Path, rest: str, groups: str, dtype: str) -> None:
     file = write(tmp_path, "gfx942130.HIP.fdb.txt", FIND + rest + "=A:1,0,x\n")
     assert columns(import_logs("auto", [file], Options()), "groups", "dtype") == [(groups, dtype)]
+
+
+@pytest.mark.parametrize("layout", ["NHWC-NHWC-NHWC", "NCHWc-NCHWc-NCHWc", "NCHWc-CHWNc-NCHWc"])
+def test_layouts_of_three_tensors(tmp_path: Path, layout: str) -> None:
+    file = write(tmp_path, "gfx1030_36.HIP.ufdb.txt", FIND.replace("NCHW", layout) + "=A:1,0,x\n")
+    assert columns(import_logs("auto", [file], Options()), "layout", "dtype") == [(layout, "FP16")]
