@@ -129,8 +129,11 @@ FAILURES = frozenset(
     "nan inf -inf infinity oom error failed fail failure timeout invalid none n/a na crash crashed oor -1 wrong "
     "incorrect unsupported skipped exception abort aborted mismatch unfit not - --".split()
 )
-# Words of exceptions, which write them together: "OutOfResources", "CompilationError".
-_FAILED = re.compile(r"error|exception|fail(ed|ure)|out[ _]?of[ _]?(memory|resource|registers)|timed[ _]?out")
+# Words of exceptions, which write them together ("OutOfResources", "CompilationError"), and of what ROCm prints
+# ("Memory access fault by GPU node-2").
+_FAILED = re.compile(
+    r"error|exception|fail(ed|ure)|out[ _]?of[ _]?(memory|resource|registers)|timed[ _]?out|\bfault"
+)
 # Columns of yes and no that say whether a measurement succeeded, and those of words that say why it did not.
 _SUCCEEDED = re.compile(
     r"(is_)?(success|successful|succeeded|pass|passed|valid|correct(ness)?|result)|([a-z]+_)*ok"
@@ -193,8 +196,13 @@ def tells_all(name: str, texts: Sequence[str]) -> bool:
 
 
 def is_failure(text: str) -> bool:
-    """Whether a text in lower case that stands for a time says that there is none: a word, no number with a unit."""
-    return text in FAILURES or re.fullmatch(r"[^\W\d][^\d]*", text) is not None
+    """Whether a text in lower case that stands for a time says that there is none: a word, no number with a unit.
+
+    Messages may hold numbers: "out of resource: shared memory, Required: 81920, Hardware limit: 65536".
+    """
+    if text in FAILURES or re.fullmatch(r"[^\W\d][^\d]*", text) is not None:
+        return True
+    return text[:1].isalpha() and _FAILED.search(text) is not None
 
 
 # The column that is true in the rows of the config that today's heuristic would choose: `audit` reads it.

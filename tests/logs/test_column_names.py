@@ -100,7 +100,24 @@ def test_texts_in_place_of_a_time(text: str) -> None:
     assert is_failure(text)
 
 
-@pytest.mark.parametrize("text", ["1.5", "1.5 ms", "12us", "0x1f", "fp8"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "out of resource: shared memory, Required: 81920, Hardware limit: 65536. Reducing block sizes may help.",
+        "HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016",
+        "Memory access fault by GPU node-2",
+        "hipError_t 719",
+        "CUDA error 700",
+    ],
+)
+def test_messages_with_numbers_are_failures(text: str) -> None:
+    """`init` drafted no word for them, and the log was then refused at its first failure."""
+    assert is_failure(text.lower())
+
+
+@pytest.mark.parametrize(
+    "text", ["1.5", "1.5 ms", "12us", "0x1f", "fp8", "default 3", "3 errors", "nov 30 2026"]
+)
 def test_numbers_with_a_unit_are_no_failures(text: str) -> None:
     assert not is_failure(text)
 
