@@ -13,12 +13,13 @@ from decimal import Decimal
 from pathlib import PurePath
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
 from heurgen.logs.card import Swept, read_swept
-from heurgen.logs.cells import Cells
+from heurgen.logs.cells import ABSENT, Cells
 from heurgen.logs.importers.common import column_type, described, only, safe_name
 from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
 from heurgen.logs.numbers import ms_in
@@ -35,7 +36,7 @@ from heurgen.logs.times import (
     time_column,
     unit_beside,
 )
-from heurgen.logs.vendors import guessed_vendor
+from heurgen.logs.vendors import guessed_vendor, vendor_of
 from heurgen.logs.wide import wide_draft
 from heurgen.spec.draft_toml import Draft, Entry, to_toml
 from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec, vendor_problem
@@ -426,14 +427,24 @@ def _parameter(table: Cells, names: tuple[str, str], why: str, log: LogColumns) 
     column = _described(names, table.texts[name])
     if column.type == "float" and all(map(_WHOLE.fullmatch, filter(None, table.texts[name]))):
         column = replace(column, type="int")  # a launch takes no 16.0
-    if "" not in table.texts[name]:
-        return Entry(column, why)
-    blank = table.codes[name] == table.texts[name].index("")
+    texts, codes = table.texts[name], table.codes[name]
+    blank = codes == (texts.index("") if "" in texts else ABSENT)
+    nothing = blank | (codes == ABSENT)  # a file of another vendor may lack the column
     vendors: tuple[str, ...] = ()
+    of = _vendor_of_rows(table, log)
+    having = {v: not nothing[of == v].all() for v in np.unique(of).tolist()}
+    if not all(having.values()) and any(having.values()):
+        vendors = tuple(sorted(v for v, has in having.items() if has))
+        blank = blank[np.isin(of, vendors)]
+    optional = "" in texts and bool(blank.any())
+    return Entry(replace(column, vendors=vendors, optional=optional), why)
+
+
+def _vendor_of_rows(table: Cells, log: LogColumns) -> NDArray[np.str_]:
+    """The vendor of each row: as its column says, or the name of its device; "" for all where neither does."""
     if log.vendor in table.texts:
-        vendor_codes = table.codes[log.vendor]
-        having = {v: not blank[vendor_codes == i].all() for i, v in enumerate(table.texts[log.vendor])}
-        if not all(having.values()) and any(having.values()):
-            vendors = tuple(sorted(v for v, has in having.items() if has))
-            blank = blank[[having[table.texts[log.vendor][i]] for i in vendor_codes]]
-    return Entry(replace(column, vendors=vendors, optional=bool(blank.any())), why)
+        return np.array([*table.texts[log.vendor], ""])[table.codes[log.vendor]]
+    if log.vendor_by_name and log.device in table.texts:
+        told = [vendor_of(device) or "" for device in table.texts[log.device]]
+        return np.array([*told, ""])[table.codes[log.device]]
+    return np.full(table.n, "")

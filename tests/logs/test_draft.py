@@ -114,6 +114,32 @@ def test_blank_parameters_are_optional_or_of_one_vendor(tmp_path: Path) -> None:
     assert spec["parameters"]["maxnreg"] == {"type": "int", "optional": True, "vendors": ["nvidia"]}
 
 
+@pytest.mark.parametrize("column", [True, False])
+def test_a_parameter_that_another_vendors_file_lacks_is_of_those_that_have_it(
+    tmp_path: Path, column: bool
+) -> None:
+    """It was one of all vendors, and the files that it was drafted from were refused."""
+    rows: dict[str, list[dict[str, object]]] = {"AMD Instinct MI300X": [], "NVIDIA H200": []}
+    for device, vendor in zip(rows, ("amd", "nvidia"), strict=True):
+        rows[device] = [{**r, "device": device, "vendor": vendor} for r in matmul()]
+    rows["AMD Instinct MI300X"] = [r | {"waves_per_eu": 2} for r in rows["AMD Instinct MI300X"]]
+    if not column:
+        rows = {d: [{k: v for k, v in r.items() if k != "vendor"} for r in of] for d, of in rows.items()}
+    paths = [write(tmp_path / f"{i}.csv", of) for i, of in enumerate(rows.values())]
+    spec = parse_spec(draft_spec(paths))
+    assert next(p.vendors for p in spec.parameters if p.name == "waves_per_eu") == ("amd",)
+    assert read_logs(paths, spec).vendors == ("amd", "nvidia")
+
+
+def test_a_parameter_that_a_file_of_the_same_vendor_lacks_stays_an_error(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "a.csv", [r | {"waves_per_eu": 2} for r in matmul()]),
+        write(tmp_path / "b.csv", matmul()),
+    ]
+    with pytest.raises(LogError, match="the header lacks this column"):
+        read_logs(paths, parse_spec(draft_spec(paths)))
+
+
 def test_constant_parameters_stay_and_constant_features_do_not(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", matmul(num_stages=3, HEAD_SIZE=128, dtype="bf16"))
     spec = drafted(path)
