@@ -56,6 +56,9 @@ _THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})*")
 _NUMBERS = 4
 # A device as torch calls it.
 _DEVICE_NUMBER = re.compile(r"(cuda|hip|xpu|gpu)(:[0-9]+)?")
+# Vendors as torch and Triton call them; a launcher that is bound to the GPU found asks a module for `amd`.
+_PLATFORMS = frozenset(("cuda", "hip", "rocm"))
+_NO_PLATFORM = "a vendor as a launcher finds it: nvidia, amd"
 # A time column with more texts than these holds something else.
 _MOST_WORDS = 32
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
@@ -298,9 +301,9 @@ def _strictest(table: Cells, named: str | None, fits: Sequence[str]) -> str | No
 
 
 def _without_unread_vendors(table: Cells, said: Said) -> tuple[Cells, Said, tuple[tuple[str, str], ...]]:
-    """Without a column of vendors that hold no names of any ("NVIDIA"), where something else tells them, and why."""
+    """Without a column of vendors that holds no names of any ("AMD", "hip"), where others tell them, and why."""
     column = said.vendor if said.vendor in table.texts else _by_name(table, "vendor", ())
-    bad = next((t for t in table.texts.get(column or "", ()) if vendor_problem(t) is not None), None)
+    bad = next((t for t in table.texts.get(column or "", ()) if vendor_problem(t) or t in _PLATFORMS), None)
     if column is None or bad is None or column in (said.time, *said.features, *said.parameters):
         return table, said, ()
     device = _by_name(table, "device", (column,))
@@ -310,7 +313,7 @@ def _without_unread_vendors(table: Cells, said: Said) -> tuple[Cells, Said, tupl
         return table, said, ()
     texts = {n: t for n, t in table.texts.items() if n != column}
     codes = {n: c for n, c in table.codes.items() if n != column}
-    why = f"left out: found {quoted(bad)}, expected {vendor_problem(bad)}"
+    why = f"left out: found {quoted(bad)}, expected {vendor_problem(bad) or _NO_PLATFORM}"
     return replace(table, texts=texts, codes=codes), replace(said, vendor=name), ((column, why),)
 
 

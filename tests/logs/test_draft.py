@@ -459,3 +459,20 @@ def test_averages_are_times_before_throughputs_are(tmp_path: Path, columns: str,
     ]
     path.write_text(f"gpu,M,BLOCK_M,{columns}\n" + "\n".join(rows) + "\n")
     assert parse_spec(draft_spec(path)).log.time == time
+
+
+def test_platforms_make_way_for_the_vendors_that_a_launcher_finds(tmp_path: Path) -> None:
+    """They were the vendors of the module, and `runtime.bind` raised: "unknown vendor 'amd', known: cuda, hip"."""
+    rows = [
+        r | {"vendor": vendor, "device": device}
+        for vendor, device in (("hip", "AMD Instinct MI300X"), ("cuda", "NVIDIA H200"))
+        for r in matmul()
+    ]
+    path = write(tmp_path / "a.csv", rows)
+    text = draft_spec(path)
+    assert '\nvendor = { from = "device" }' in text
+    said = "left out: found 'hip', expected a vendor as a launcher finds it: nvidia, amd"
+    assert f"#   vendor: {said}" in text or f"#   vendor: {said.replace('hip', 'cuda')}" in text
+    assert read_logs([path], parse_spec(text)).vendors == ("amd", "nvidia")
+    unknown = write(tmp_path / "b.csv", [r | {"vendor": "hip"} for r in matmul(device="X1")])
+    assert read_logs([unknown], parse_spec(draft_spec(unknown))).vendors == ("hip",)
