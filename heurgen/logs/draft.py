@@ -430,6 +430,9 @@ def _parameter(table: Cells, names: tuple[str, str], why: str, log: LogColumns) 
     column = _described(names, table.texts[name])
     if column.type == "float" and all(map(_WHOLE.fullmatch, filter(None, table.texts[name]))):
         column = replace(column, type="int")  # a launch takes no 16.0
+    words = [t for t in table.texts[name] if t and number(t) is None]
+    if len(words) == 1 and len(column.values) > 1:
+        why = f"numbers beside {quoted(words[0])}: a launch gets them as texts. Leave a cell blank where there is none"
     texts, codes = table.texts[name], table.codes[name]
     blank = codes == (texts.index("") if "" in texts else ABSENT)
     nothing = blank | (codes == ABSENT)  # a file of another vendor may lack the column

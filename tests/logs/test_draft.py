@@ -476,3 +476,15 @@ def test_platforms_make_way_for_the_vendors_that_a_launcher_finds(tmp_path: Path
     assert read_logs([path], parse_spec(text)).vendors == ("amd", "nvidia")
     unknown = write(tmp_path / "b.csv", [r | {"vendor": "hip"} for r in matmul(device="X1")])
     assert read_logs([unknown], parse_spec(draft_spec(unknown))).vendors == ("hip",)
+
+
+@pytest.mark.parametrize("word", ["None", "nan", "-"])
+def test_a_word_among_the_numbers_of_a_parameter_is_told(tmp_path: Path, word: str) -> None:
+    """A launch got '2' for 2, and nothing said so."""
+    rows = [r | {"waves_per_eu": {4: "2", 8: word}[r["num_warps"]]} for r in matmul()]
+    said = f"numbers beside '{word}': a launch gets them as texts. Leave a cell blank where there is none"
+    text = draft_spec(write(tmp_path / "a.csv", rows))
+    assert f"# {said}\n" in text
+    assert text.count("a launch gets them as texts") == 1
+    names = [r | {"order": {4: "row", 8: "column"}[r["num_warps"]]} for r in matmul()]
+    assert "a launch gets" not in draft_spec(write(tmp_path / "b.csv", names))
