@@ -1,6 +1,6 @@
 """`heurgen init`: a first spec for a tuning log, every guess marked for a person to confirm.
 
-Here: the columns of the bookkeeping, and the lines of the draft. `roles` guesses what the others are.
+Here: the columns of the bookkeeping. `roles` guesses what the others are, `draft_entries` has their lines.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import PurePath
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted, did_you_mean
 from heurgen.logs import column_names
 from heurgen.logs.card import Swept, read_swept
-from heurgen.logs.cells import ABSENT, Cells
-from heurgen.logs.importers.common import column_type, described, only, safe_name
-from heurgen.logs.naming import names_for, parents, plain, spellings, unit_in
+from heurgen.logs.cells import Cells
+from heurgen.logs.draft_entries import CARD, SAID, SIZES, feature_entry, parameter_entry
+from heurgen.logs.importers.common import column_type, safe_name
+from heurgen.logs.naming import names_for, parents, plain, spellings
 from heurgen.logs.numbers import ms_in
 from heurgen.logs.objective import is_unsaid, throughput_beside, unsaid
 from heurgen.logs.outcomes import rows_with
-from heurgen.logs.roles import POWER, Guess, guesses_of, whole_config
+from heurgen.logs.roles import Guess, guesses_of, whole_config
 from heurgen.logs.times import (
     check_aggregates,
     check_unit_row,
@@ -36,24 +35,14 @@ from heurgen.logs.times import (
     time_column,
     unit_beside,
 )
-from heurgen.logs.vendors import guessed_vendor, vendor_of
+from heurgen.logs.vendors import guessed_vendor
 from heurgen.logs.wide import wide_draft
-from heurgen.spec.draft_toml import Draft, Entry, to_toml
-from heurgen.spec.kernel_spec import Column, KernelSpec, number, parse_spec, vendor_problem
+from heurgen.spec.draft_toml import Draft, to_toml
+from heurgen.spec.kernel_spec import KernelSpec, number, parse_spec, vendor_problem
 from heurgen.spec.log_columns import LogColumns, is_throughput, unit_of
 
-# What stands for true and false, and is no bool of a log.
-_YES_AND_NO = ({"yes", "no"}, {"y", "n"}, {"on", "off"}, {"t", "f"})
-# "16x1024", "(16, 1024)": the sizes of a problem in one text.
-_SIZES = re.compile(r"[\[(]?\s*[0-9]+(\s*[x×X*,_ ]\s*[0-9]+)+\s*[\])]?")
 # "gemm/M:16/N:4096", "M=16,N=4096": Google Benchmark's and torch.utils.benchmark's, with names.
 _NAMED_SIZES = re.compile(r"(.*[^\w])?[A-Za-z_]\w*[:=][0-9]+([^\w].*)?")
-# "16.0", as pandas writes an int of a column with blanks.
-_WHOLE = re.compile(r"-?[0-9]{1,15}(\.0+)?")
-# "1,024" and "16": numbers with commas between thousands.
-_THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})*")
-# A category that has more than this many values for each that is no number is one of numbers.
-_NUMBERS = 4
 # A device as torch calls it.
 _DEVICE_NUMBER = re.compile(r"(cuda|hip|xpu|gpu)(:[0-9]+)?")
 # Vendors as torch and Triton call them; a launcher that is bound to the GPU found asks a module for `amd`.
@@ -62,8 +51,6 @@ _NO_PLATFORM = "a vendor as a launcher finds it: nvidia, amd"
 # A time column with more texts than these holds something else.
 _MOST_WORDS = 32
 _NO_TIMES = "guess: no column is a time, and no scenario has two rows; confirm"
-_CARD = "as the log's card says"
-_SAID = "as said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +102,7 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
         if names:
             left = (c for c, g in guesses.items() if g.role == role)
             others = dict.fromkeys(left, Guess("none", "not among those that were named"))
-            guesses |= others | {n: Guess(role, _SAID) for n in names}  # type: ignore[arg-type]
+            guesses |= others | {n: Guess(role, SAID) for n in names}  # type: ignore[arg-type]
     features = list(said.features) or [c for c, g in guesses.items() if g.role == "feature"]
     parameters = list(said.parameters) or [c for c, g in guesses.items() if g.role == "parameter"]
     if not parameters and (whole := whole_config(table, guesses, log)):
@@ -131,12 +118,12 @@ def _long(table: Cells, path: str, said: Said) -> Draft:
             raise LogError(f"no column looks like a {what}", file=path, hint=hint)
     called = names_for([*features, *parameters], table.texts)
     keep_all = bool(said.features) or not any(len(table.texts[f]) > 1 for f in features)
-    kernel, kernel_remark = _kernel(table, path) if swept is None else (safe_name(swept.kernel), _CARD)
+    kernel, kernel_remark = _kernel(table, path) if swept is None else (safe_name(swept.kernel), CARD)
     return Draft(
         name=kernel,
         name_remark=kernel_remark,
-        features=tuple(_feature(table, (f, called[f]), guesses[f].why, keep=keep_all) for f in features),
-        parameters=tuple(_parameter(table, (p, called[p]), guesses[p].why, log) for p in parameters),
+        features=tuple(feature_entry(table, (f, called[f]), guesses[f].why, keep=keep_all) for f in features),
+        parameters=tuple(parameter_entry(table, (p, called[p]), guesses[p].why, log) for p in parameters),
         log=log,
         log_remarks=log_remarks,
         header=(
@@ -152,8 +139,8 @@ def _by_card(swept: Swept | None) -> dict[str, Guess]:
     """What the card of a sweep knows, and names only suggest."""
     if swept is None:
         return {}
-    features = dict.fromkeys(swept.features, Guess("feature", _CARD))
-    return features | dict.fromkeys(swept.parameters, Guess("parameter", _CARD))
+    features = dict.fromkeys(swept.features, Guess("feature", CARD))
+    return features | dict.fromkeys(swept.parameters, Guess("parameter", CARD))
 
 
 def _unsaid(table: Cells, log: LogColumns) -> tuple[str, ...]:
@@ -174,7 +161,7 @@ def _in_objects(what: str, parameters: Sequence[str]) -> str | None:
 def _hint(table: Cells, what: str) -> str:
     """What to do where no column looks like `what`."""
     sizes = [
-        c for p in (_SIZES, _NAMED_SIZES) for c, texts in table.texts.items() if all(map(p.fullmatch, texts))
+        c for p in (SIZES, _NAMED_SIZES) for c, texts in table.texts.items() if all(map(p.fullmatch, texts))
     ]
     if len(table.texts) == 1:
         return "columns are separated by , ; or tab"
@@ -370,87 +357,3 @@ def _kernel(table: Cells, path: str) -> tuple[str, str]:
             return safe_name(table.texts[name][0]), f"guess: the column {name}; confirm"
     stem = PurePath(os.path.abspath(path)).name.partition(".")[0]
     return safe_name(stem), "guess: the file's name; confirm"
-
-
-# --- the lines of the draft -------------------------------------------------------------------------------
-
-
-def _feature(table: Cells, names: tuple[str, str], why: str, *, keep: bool) -> Entry:
-    values = table.texts[names[0]]
-    column = _with_limits(_described(names, values), values)
-    # a target's features are what `select` is asked with, and each scenario has them
-    told = why in (_SAID, _CARD)
-    if len(values) == 1 and (keep or told):
-        constant = f"constant here ({only(values)})"
-        return Entry(column, f"{why}; {constant}" if told else f"guess: {constant}; confirm")
-    if len(values) == 1:
-        return Entry(column, f"guess: constant here ({only(values)}), so left out; confirm", active=False)
-    if column.type == "float" and len({float(v) for v in values}) < len({Decimal(v) for v in values}):
-        why = "some of these numbers are one as floats, which hold whole ones to 2**53: their launches are one, too"
-    if column.type == "category" and all(_SIZES.fullmatch(v) for v in values):
-        why = "sizes in a text: no tree goes beyond those it saw. Split it into columns of numbers"
-    if column.type == "category" and all(POWER.fullmatch(v) for v in values):
-        why = "powers in a text: no tree goes beyond those it saw. Write 1024, not 2^10"
-    if column.type == "category" and all(_THOUSANDS.fullmatch(v) for v in values):
-        why = "numbers with commas in a text: no tree goes beyond those it saw. Write 1024, not 1,024"
-    if {v.lower() for v in values} in _YES_AND_NO:
-        why = (
-            f"{' and '.join(sorted(values))} in a text: True is none of them at launch. Write true and false"
-        )
-    words = [v for v in values if number(v) is None]
-    if column.type == "category" and words and _NUMBERS * len(words) < len(values):
-        why = f"numbers beside {quoted(words[0])}: no tree goes beyond those it saw. Write a number in its place"
-    return Entry(column, why)
-
-
-def _described(names: tuple[str, str], values: list[str]) -> Column:
-    """A column of the log (its name there, and in the spec)."""
-    own, name = names
-    column = replace(described(name, values), column="" if own == name else own, unit=unit_in(own))
-    return (
-        replace(column, values=tuple(sorted(v for v in values if v))) if column.type == "category" else column
-    )
-
-
-def _with_limits(column: Column, values: list[str]) -> Column:
-    """Units and limits that the name of a well-known feature implies, where the data agree."""
-    unit = column_names.unit(column.name) or column.unit
-    if column.type in ("int", "float") and column_names.is_share(column.name):
-        shares = [float(v) for v in values]
-        if min(shares) >= 0 and max(shares) <= 1:
-            return replace(column, type="float", min=0, max=1)
-    if column.type == "int" and column_names.unit(column.name) and min(map(int, values)) >= 1:
-        return replace(column, min=1, unit=unit)
-    return replace(column, unit=unit)
-
-
-def _parameter(table: Cells, names: tuple[str, str], why: str, log: LogColumns) -> Entry:
-    """A parameter that is blank in every row of a vendor does not exist there."""
-    name = names[0]
-    column = _described(names, table.texts[name])
-    if column.type == "float" and all(map(_WHOLE.fullmatch, filter(None, table.texts[name]))):
-        column = replace(column, type="int")  # a launch takes no 16.0
-    words = [t for t in table.texts[name] if t and number(t) is None]
-    if len(words) == 1 and len(column.values) > 1:
-        why = f"numbers beside {quoted(words[0])}: a launch gets them as texts. Leave a cell blank where there is none"
-    texts, codes = table.texts[name], table.codes[name]
-    blank = codes == (texts.index("") if "" in texts else ABSENT)
-    nothing = blank | (codes == ABSENT)  # a file of another vendor may lack the column
-    vendors: tuple[str, ...] = ()
-    of = _vendor_of_rows(table, log)
-    having = {v: not nothing[of == v].all() for v in np.unique(of).tolist()}
-    if not all(having.values()) and any(having.values()):
-        vendors = tuple(sorted(v for v, has in having.items() if has))
-        blank = blank[np.isin(of, vendors)]
-    optional = "" in texts and bool(blank.any())
-    return Entry(replace(column, vendors=vendors, optional=optional), why)
-
-
-def _vendor_of_rows(table: Cells, log: LogColumns) -> NDArray[np.str_]:
-    """The vendor of each row: as its column says, or the name of its device; "" for all where neither does."""
-    if log.vendor in table.texts:
-        return np.array([*table.texts[log.vendor], ""])[table.codes[log.vendor]]
-    if log.vendor_by_name and log.device in table.texts:
-        told = [vendor_of(device) or "" for device in table.texts[log.device]]
-        return np.array([*told, ""])[table.codes[log.device]]
-    return np.full(table.n, "")
