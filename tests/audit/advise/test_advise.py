@@ -123,3 +123,17 @@ def test_the_command_writes_a_file(tmp_path: Path) -> None:
     result = run("advise", model, LOG, "--spec", SPEC, "-n", 3, "-o", out)
     assert result.stdout == f"wrote {out}: 3 scenarios\n"
     assert len(tomllib.loads(out.read_text())["scenario"]) == 3
+
+
+def test_a_feature_that_the_log_got_since_is_advised_to_a_model_without_it(tmp_path: Path) -> None:
+    """As `audit` has it; it was an error that no file was named in: "'page' is no feature"."""
+    log, spec, model = small(tmp_path, logs.rows(24, ["nvidia"]))
+    header, *lines = Path(log).read_text().splitlines()
+    rows = [f"{line},{i % 5}" for i, line in enumerate(lines)]
+    Path(log).write_text("\n".join([f"{header},page", *rows]) + "\n")
+    text = Path(spec).read_text().replace("[features]\n", "[features]\npage = { type = 'int' }\n")
+    Path(spec).write_text(text)
+    result = run("advise", model, log, "--spec", spec, "-n", 3)
+    assert result.exit_code == 0, result.stderr
+    assert len(tomllib.loads(result.stdout)["scenario"]) == 3
+    assert all("page" in s for s in tomllib.loads(result.stdout)["scenario"])
