@@ -150,6 +150,8 @@ def _factor(column: Floats, given: Floats, room: Floats) -> float | None:
     if not given[at] or not np.isfinite(given[at]):
         return None
     fitted = float(column[at] / given[at])
+    if not math.isfinite(fitted):  # by what is next to nothing
+        return None
     if abs(column[0] - fitted * given[0]) > 2 * room[0]:  # nearly always
         return None
     for factor in (1.0, float(round(fitted)), fitted):

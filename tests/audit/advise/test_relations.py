@@ -57,6 +57,13 @@ def test_what_follows_from_nothing_is_left_alone() -> None:
     assert told(columns(M="int", N="int", z="int"), M[:7], N[:7], (M * N)[:7]) == []  # too few to tell
 
 
+def test_numbers_next_to_nothing_and_beside_them_huge_ones_have_nothing_in_common() -> None:
+    """The factor was inf, and a traceback."""
+    tiny = np.array([0.0, *[1e-310 * i for i in range(1, 10)]])
+    huge = np.array([3.0, *[1e300 * i for i in range(1, 10)]])
+    assert told(columns(x="float", z="float"), tiny, huge) == []
+
+
 def test_what_follows_from_what_follows_is_worked_out_in_turn() -> None:
     found = columns(work="int", area="int", M="int", N="int", K="int")
     kept = relations(found, np.column_stack([M * N * K, M * N, M, N, K]))
