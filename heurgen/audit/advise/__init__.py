@@ -203,9 +203,8 @@ def _reasons(
     work: _Work, candidate: Proposal, ends: Sequence[tuple[ir.Leaf, int]], distance: float, regret: float
 ) -> list[str]:
     told = [candidate.why]
-    asked = {
-        f.name: candidate.features[f.name] for f in work.module.features
-    }  # the log may have got more since
+    # the log may have got more features since
+    asked = {f.name: candidate.features[f.name] for f in work.module.features}
     outside = explain(work.module, work.table.vendor, asked).outside
     told += [f"{o.feature} lies outside the training range" for o in outside]
     for (device, selector), (leaf, number) in zip(work.selectors.items(), ends, strict=True):

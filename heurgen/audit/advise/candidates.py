@@ -125,9 +125,7 @@ def _middle(
         middle = _within(given[column.name], math.sqrt(x) * math.sqrt(y) if space.log[i] else x / 2 + y / 2)
         made[column.name] = round(middle) if column.type == "int" else _rounded(middle)
     found = kept.applied(made)
-    if found is None or any(_within(given[n], v) != v for n, v in found.items()):
-        return None
-    return {n: _rounded(v) if isinstance(v, float) else v for n, v in found.items()}
+    return None if found is None or any(_within(given[n], v) != v for n, v in found.items()) else found
 
 
 def _within(feature: Column, value: Any) -> Any:

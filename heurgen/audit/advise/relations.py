@@ -41,20 +41,29 @@ _PASSES = 3
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """In every scenario `column` is `factor` times a form of the operands, up to the decimals it is written with."""
+    """In every scenario `column` is `factor` times a form of the operands, up to the `decimals` it is written with.
+
+    None: it is exact, or whole.
+    """
 
     column: str
     whole: bool
     factor: float
     operands: tuple[str, ...]
     form: int
+    decimals: int | None = None
 
     def of(self, features: Mapping[str, Any]) -> float | None:
-        """The column's value; None where it is too large, or would have to be whole."""
+        """The column's value, written as the log has it, or the next log would not hold the relation any more.
+
+        None where it is too large, or would have to be whole.
+        """
         given = {letter: features[name] for letter, name in zip("xyz", self.operands, strict=False)}
         value = self.factor * expr.evaluate(_FORMS[self.form][1], given)
-        if not self.whole or not math.isfinite(value):
-            return value if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        if not self.whole:
+            return value if self.decimals is None else round(value, self.decimals)
         return round(value) if abs(value - round(value)) <= _EPS * abs(value) else None
 
     def to_text(self) -> str:
@@ -138,10 +147,10 @@ def _found(columns: Sequence[TableColumn], X: Floats, asked: Sequence[int]) -> I
             if text in _BROKEN or not whole[list(of)].all():
                 rest = [i for i in rest if not whole[i]]
             for i in rest:
-                factor = _factor(X[:, i], given, room[i])
+                factor = _factor(X[:, i], given, room[i][0])
                 if factor is not None:
                     names = tuple(columns[o].name for o in of)
-                    yield Relation(columns[i].name, bool(whole[i]), factor, names, form)
+                    yield Relation(columns[i].name, bool(whole[i]), factor, names, form, room[i][1])
 
 
 def _factor(column: Floats, given: Floats, room: Floats) -> float | None:
@@ -160,12 +169,15 @@ def _factor(column: Floats, given: Floats, room: Floats) -> float | None:
     return None
 
 
-def _room(column: Floats, whole: bool) -> Floats:
-    """How far written numbers may be from what they were: by their decimals, where these are enough to tell."""
+def _room(column: Floats, whole: bool) -> tuple[Floats, int | None]:
+    """How far written numbers may be from what they were, by decimals where these are enough to tell; and these."""
     exact = _EPS * np.abs(column)
     fits = (d for d in range(_DECIMALS) if np.array_equal(np.round(column, d), column))
-    rounding = 1.01 * 10.0 ** -next(fits, _DECIMALS)  # half of it, and as much of the factor
-    return exact if whole or rounding > _SHARE * np.median(np.abs(column)) else exact + rounding
+    decimals = next(fits, _DECIMALS)
+    rounding = 1.01 * 10.0**-decimals  # half of it, and as much of the factor
+    if whole or rounding > _SHARE * np.median(np.abs(column)):
+        return exact, None
+    return exact + rounding, decimals
 
 
 def _without_circles(found: Sequence[Relation]) -> tuple[Relation, ...]:
