@@ -128,8 +128,9 @@ def relations(columns: Sequence[TableColumn], X: Floats, taken: Set[str] = froze
         found = list(_found(own, rows, asked))
         bounds = tuple(_bounds([c.name for c in own], rows))
     places = {c.name: i for i, c in enumerate(own)}
-    # A float can be what whole numbers make it; of equals the later column is the one that was worked out.
-    found.sort(key=lambda r: (r.whole, r.form, -places[r.column]))
+    # A float can be what whole numbers make it, and so can 8 * groups: where heads / 8 gives groups, few heads will do.
+    # Of equals the later column is the one that was worked out.
+    found.sort(key=lambda r: (r.whole, r.form, r.whole and not r.factor.is_integer(), -places[r.column]))
     return Relations(_without_circles(found), bounds, frozenset(taken), whole)
 
 

@@ -64,6 +64,13 @@ def test_numbers_next_to_nothing_and_beside_them_huge_ones_have_nothing_in_commo
     assert told(columns(x="float", z="float"), tiny, huge) == []
 
 
+def test_a_multiple_is_worked_out_and_not_its_part() -> None:
+    """Of 45 or 91 heads, half way between 32, 64 and 128, no groups of 8 are made: no such launch was advised."""
+    heads = 8 * np.unique(M // 16)
+    assert told(columns(heads="int", groups="int"), heads, heads / 8) == ["heads = 8 * groups"]
+    assert told(columns(groups="int", heads="int"), heads / 8, heads) == ["heads = 8 * groups"]
+
+
 def test_what_follows_from_what_follows_is_worked_out_in_turn() -> None:
     found = columns(work="int", area="int", M="int", N="int", K="int")
     kept = relations(found, np.column_stack([M * N * K, M * N, M, N, K]))
