@@ -30,8 +30,9 @@ _BROKEN = ("{x} / {y}", "({x} - {y})", "{x} * {y} * {z} / ({x} * {y} + {y} * {z}
 _FORMS = tuple((text, expr.parse(text.format(x="x", y="y", z="z"))) for text in (*_WHOLE, *_BROKEN))
 # A column of fewer values, or a log of fewer launches, agrees with some expression by chance.
 _LEAST_VALUES, _LEAST_LAUNCHES = 3, 8
-# A mean is written with so many decimals at most, of which the last is no more than this share of a usual one.
-_DECIMALS, _SHARE = 6, 1e-3
+# A mean is written with so many decimals at most, of which the last is no more than this share of a usual one: two
+# decimals are enough for half of something. Columns drawn at random agree with nothing at four times this share either.
+_DECIMALS, _SHARE = 6, 0.025
 # Beside more columns no expression of three is tried.
 _MOST_OF_THREE = 20
 _EPS = 1e-9

@@ -36,6 +36,7 @@ def told(found: list[TableColumn], *values: Floats) -> list[str]:
         ("int", M + K, "z = M + K"),
         ("float", N - K, "z = (N - K)"),
         ("float", np.round(M / K, 3), "z = M / K"),
+        ("float", np.round(M / K, 2), "z = M / K"),
         ("int", 4 * K, "z = 4 * K"),
         (
             "float",
