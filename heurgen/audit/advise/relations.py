@@ -156,7 +156,7 @@ def _found(columns: Sequence[TableColumn], X: Floats, asked: Sequence[int]) -> I
 
 
 def _factor(column: Floats, given: Floats, room: Floats) -> float | None:
-    """What the given numbers are multiplied by to be the column in every row, 1 where that will do; None if nothing."""
+    """What the given numbers are multiplied by to be the column in every row, the plainest that will do, or None."""
     at = int(np.argmax(np.abs(given)))
     if not given[at] or not np.isfinite(given[at]):
         return None
@@ -165,7 +165,10 @@ def _factor(column: Floats, given: Floats, room: Floats) -> float | None:
         return None
     if abs(column[0] - fitted * given[0]) > 2 * room[0]:  # nearly always
         return None
-    for factor in (1.0, float(round(fitted)), fitted):
+    plain = (
+        float(f"{fitted:.{digits}g}") for digits in (1, 2, 3)
+    )  # 1e-6, which decimals turn into 9.99999e-07
+    for factor in (1.0, float(round(fitted)), *plain, fitted):
         if factor and bool((np.abs(column - factor * given) <= room).all()):
             return factor
     return None

@@ -37,6 +37,7 @@ def told(found: list[TableColumn], *values: Floats) -> list[str]:
         ("float", N - K, "z = (N - K)"),
         ("float", np.round(M / K, 3), "z = M / K"),
         ("float", np.round(M / K, 2), "z = M / K"),
+        ("float", np.round(2e-6 * M * N, 2), "z = 2e-06 * M * N"),
         ("int", 4 * K, "z = 4 * K"),
         (
             "float",
