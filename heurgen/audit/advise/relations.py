@@ -165,9 +165,7 @@ def _factor(column: Floats, given: Floats, room: Floats) -> float | None:
         return None
     if abs(column[0] - fitted * given[0]) > 2 * room[0]:  # nearly always
         return None
-    plain = (
-        float(f"{fitted:.{digits}g}") for digits in (1, 2, 3)
-    )  # 1e-6, which decimals turn into 9.99999e-07
+    plain = (float(f"{fitted:.{n}g}") for n in (1, 2, 3))  # 1e-6, which decimals turn into 9.99999e-07
     for factor in (1.0, float(round(fitted)), *plain, fitted):
         if factor and bool((np.abs(column - factor * given) <= room).all()):
             return factor
