@@ -173,6 +173,7 @@ def fp8_caches() -> str:
 H200_TEST, H100_TEST = "hopper_paged_attention_test.csv.gz", "h100_paged_attention_test.csv.gz"
 SERVED_TEST = "h200_paged_attention_served_test.csv.gz"
 FEW_TEST = "h200_paged_attention_few_test.csv.gz"
+APART_TEST = "h200_paged_attention_apart_test.csv.gz"
 ATTENTION, PRODUCTS = (1.05, 1.20, 1.6), (1.04, 1.15, math.inf)
 # What, device, models, log of the test, and what is asked: geometric mean, p95, max.
 SELECTORS = (
@@ -183,6 +184,7 @@ SELECTORS = (
     ("attention, fp8 caches", "H100", ("paged_attention_fp8",), H100_TEST, ATTENTION),
     ("attention, a server's steps", "H200", ("paged_attention",), SERVED_TEST, ATTENTION),
     ("attention, 16 query heads at most", "H200", ("paged_attention",), FEW_TEST, ATTENTION),
+    ("attention, batches that trees disagree on", "H200", ("paged_attention",), APART_TEST, ATTENTION),
     ("linear layers", "H200", ("matmul",), "h200_matmul_test.csv.gz", PRODUCTS),
     ("linear layers", "H100", ("matmul",), "h100_matmul_test.csv.gz", PRODUCTS),
     ("linear layers, fp8 weights", "H200", ("matmul_fp8",), "h200_matmul_fp8_test.csv.gz", PRODUCTS),
