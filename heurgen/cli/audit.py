@@ -58,7 +58,7 @@ _audit_options = option_group(
         "--default",
         "defaults",
         metavar="CONFIG",
-        help="Today's defaults: name=value,... or a log column that is true for them (if absent: 'default').",
+        help="Compare with today's defaults: name=value,..., or a column that is true in the rows they would choose.",
     ),
 )
 
@@ -107,7 +107,7 @@ def audit(
     beside = {} if today is None else summaries(today, [t for t in tables if t.vendor in module.vendors])
     told, trained = None if limits is None and before is None else findings, is_training_log(module, log)
     note(
-        ["the limits are held to figures of the training log, which flatter"]
+        ["the limits are compared with figures of the training log, which flatter"]
         * (trained and limits is not None)
     )
     _print_audit(module, result, trained, beside, told, as_json)

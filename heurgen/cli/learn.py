@@ -32,22 +32,23 @@ _fit_options = option_group(
         type=click.Choice(("auto", "joint", "per-parameter", "optimal")),
         default="auto",
         show_default=True,
-        help="How trees are learnt.",
+        help="joint: one tree of whole configs; per-parameter: a tree for each parameter; optimal: the best tree of "
+        "a small depth (needs pystreed); auto: joint or per-parameter, by cross-validation.",
     ),
     click.option(
         "--max-depth",
         type=click.IntRange(1, 16),
-        help="Most tests on a path, but for what answers unknown categories.",
+        help="Most tests on a path; those for unknown categories come on top.",
     ),
     click.option(
         "--max-leaves",
         type=click.IntRange(1),
-        help="Most leaves of a tree, but for what answers unknown categories.",
+        help="Most leaves of a tree; one that answers unknown categories comes on top.",
     ),
     click.option(
         "--max-configs",
         type=click.IntRange(1),
-        help="Most distinct configs, but for what answers unknown categories: each is a compiled kernel. "
+        help="Most distinct configs, each a compiled kernel; one for unknown categories may come on top. "
         "Default: auto chooses, up to 64.",
     ),
     click.option(
@@ -55,13 +56,13 @@ _fit_options = option_group(
         type=click.Choice(("accuracy", "small")),
         default="accuracy",
         show_default=True,
-        help="What auto trades for what.",
+        help="What auto ships: the best held-out slowdown, or the fewest configs and leaves within 1 % of it.",
     ),
     click.option(
         "--tail",
         type=click.FloatRange(0, 100),
-        help="What a slowdown beyond 1.1x counts extra, by auto and joint. "
-        "Default: auto takes 1 where p95 gains and the mean holds.",
+        help="How much more the part of a slowdown beyond 1.1x counts (auto and joint; 1: twice). "
+        "Default: auto takes 1 where p95 gains and the mean holds, else 0.",
     ),
     click.option(
         "--shortlist",
@@ -83,18 +84,18 @@ _fit_options = option_group(
     type=click.Choice(("auto", "vendor", "device")),
     default="auto",
     show_default=True,
-    help="One selector per vendor, or per device beside them; auto compares, where there are several devices.",
+    help="One selector per vendor, or one per device as well; auto compares where there are several devices.",
 )
 @click.option(
     "--card",
     multiple=True,
     metavar="CARD.toml",
-    help="Data card: [tools] for provenance, [device] for what a selector may know of devices.",
+    help="Card that tune wrote beside the log: its [tools] enter the provenance, its [device] may become features.",
 )
 @click.option(
     "--suggest-derived",
     is_flag=True,
-    help="Also say which products, ratios and remainders would pay, beside those that it takes.",
+    help="Also say which further products, ratios and remainders of features would pay in [derived] of the spec.",
 )
 @json_option
 def train(

@@ -205,8 +205,8 @@ def _made_data(made: Made, files: Mapping[Path, bool]) -> dict[str, Any]:
 
 @click.command(epilog=examples("heurgen check", "heurgen check --stale"))
 @_project_argument
-@click.option("--retrain", is_flag=True, help="Train what heurgen.lock proves current too.")
-@click.option("--stale", is_flag=True, help="Warn where a log's card names other versions than are here.")
+@click.option("--retrain", is_flag=True, help="Train also what heurgen.lock proves current.")
+@click.option("--stale", is_flag=True, help="Warn of logs measured with another driver, torch or Triton.")
 @json_option
 def check(project: str, retrain: bool, stale: bool, as_json: bool) -> None:
     """Are the shipped models and modules what the logs give, untouched by hand? Exit status 1 if not.

@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 @click.option("--workload", metavar="FILE.toml", help="Scenarios; default: the target's own.")
 @click.option("--space", metavar="FILE.toml", help="Parameter space; default: the target's own.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop in time."
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End cleanly before so many seconds.",
 )
 @click.option("--resume", is_flag=True, help="Continue an interrupted sweep; nothing measured is lost.")
 @click.option(
@@ -71,14 +74,18 @@ if TYPE_CHECKING:
     "--target-slowdown",
     type=float,
     metavar="X",
-    help="Measure until a selector from the full matrix would be at most X times as good (1.01).",
+    help="Stop as soon as a selector from all scenarios x configs would be at most X times as good, such as 1.01.",
 )
 @click.option(
-    "--verify", metavar="LOG.csv", help="Measure a tenth of LOG again: what has --model lost since?"
+    "--verify", metavar="LOG.csv", help="Measure a tenth of LOG again and say what --model has lost since."
 )
 @click.option("--model", metavar="MODEL.json", help="The model that ships; with --verify.")
 @click.option(
-    "--max-loss", type=float, default=1.02, show_default=True, help="Exit 1 above it; with --verify."
+    "--max-loss",
+    type=float,
+    default=1.02,
+    show_default=True,
+    help="Exit 1 if --model lost more; with --verify.",
 )
 @json_option
 def tune(

@@ -251,7 +251,7 @@ def _invalid(selector: Selector, table: CostTable) -> str:
 
 
 def _beside_curve(selector: Selector, found: Summary) -> str:
-    """Why the figure is none of the row above: it is of other trees, or of launches without a say in the sizes."""
+    """Why the figure is none of the row above: it is of other trees, or sizes were chosen without its launches."""
     record = selector.choice.get("held_out")
     if not isinstance(record, Mapping) or found.geomean_slowdown is None or not curve(selector):
         return ""
@@ -262,7 +262,7 @@ def _beside_curve(selector: Selector, found: Summary) -> str:
     return (
         ""
         if alike or found.invalid_share
-        else ", of launches without a say in the sizes (the row above: with one)"
+        else ", with sizes chosen without these launches (the row above: with them)"
     )
 
 

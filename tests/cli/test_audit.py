@@ -77,7 +77,7 @@ def test_held_out_figures_lead_where_the_log_is_the_training_log(made: Path, tmp
     assert {name: s["geomean_slowdown"] for name, s in data["held_out"].items()} == recorded
 
     gate = run("audit", made / "model.json", made / "log.csv", "--spec", spec, "--fail-above", "max=9")
-    flatters = "note: the limits are held to figures of the training log, which flatter\n"
+    flatters = "note: the limits are compared with figures of the training log, which flatter\n"
     assert gate.exit_code == 0
     assert flatters in gate.stderr
     assert flatters not in of_model.stderr

@@ -170,7 +170,7 @@ def test_a_held_out_figure_that_is_none_of_the_curve_says_why() -> None:
     other = "  held out: geomean 1.1000, of per-parameter trees (the row above: joint ones)"
     assert line(strategy="per-parameter") == other
     assert line(strategy="joint", mean_log_slowdown=math.log(1.05)) == (
-        "  held out: geomean 1.1000, of launches without a say in the sizes (the row above: with one)"
+        "  held out: geomean 1.1000, with sizes chosen without these launches (the row above: with them)"
     )
     assert line(mean_log_slowdown=0.9, invalid_share=0.5).endswith(
         "50.0 % invalid, which the row above counts as slow"
