@@ -1,4 +1,4 @@
-"""DESIGN.md's direction of flow: a module imports only from modules to its left."""
+"""The direction of flow: a module imports only from layers to its left in ORDER."""
 
 from __future__ import annotations
 
