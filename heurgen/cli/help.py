@@ -138,7 +138,7 @@ def help_(ctx: click.Context, topic: str | None, kind: str | None) -> None:
             say(commands[topic].get_help(inner))
     else:
         known = (*sections, *pages(), *commands)
-        hint = did_you_mean(topic, known) or "heurgen help lists them"
+        hint = did_you_mean(topic, known) or "heurgen help lists all topics, pages and commands"
         raise UsageError(f"there is no help on {quoted(topic)}", hint=hint)
 
 

@@ -308,8 +308,8 @@ def _known(path: str, kind: Importer | None, left_out: list[str]) -> list[Foreig
 
 def _unknown(file: str) -> LogError:
     known = ", ".join(i.kind for i in IMPORTERS)
-    hint = f"known: {known}; see docs/importing.md; a table of your own is no import: heurgen init"
-    return LogError("is of no kind that is known", file=file, hint=hint)
+    hint = f"known: {known}; see docs/importing.md; for a table of your own: heurgen init"
+    return LogError("is of no known kind", file=file, hint=hint)
 
 
 def _kind_of(sources: Sequence[Foreign]) -> Importer:

@@ -58,7 +58,7 @@ def test_auto_says_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / MOE).write_text('{"1": {"B": 1}}')
     (tmp_path / "a_tuned.csv").write_text(AITER + "gfx942,304,1,2,3\n")
-    with pytest.raises(HeurgenError, match=r"notes.txt: is of no kind that is known \(known: triton, "):
+    with pytest.raises(HeurgenError, match=r"notes.txt: is of no known kind \(known: triton, "):
         import_logs("auto", [str(tmp_path / "notes.txt")], Options())
     with pytest.raises(HeurgenError, match=r"the files are of 2 kinds: .*a_tuned.csv is aiter, .* is vllm"):
         import_logs("auto", [str(tmp_path / MOE), str(tmp_path / "a_tuned.csv")], Options())
@@ -78,7 +78,7 @@ def test_of_a_folder_auto_takes_what_it_knows(tmp_path: Path) -> None:
     assert len(imported.rows) == 1
     empty = cache / "empty"
     assert f"3 files of no known kind left out, the first: {empty}" in imported.notes
-    with pytest.raises(HeurgenError, match=r"notes\.txt: is of no kind"):
+    with pytest.raises(HeurgenError, match=r"notes\.txt: is of no known kind"):
         import_logs("auto", [str(cache), str(cache / "notes.txt")], Options())
 
 
