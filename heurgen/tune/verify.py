@@ -21,6 +21,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.base.errors import LogError, UsageError, printable
+from heurgen.base.figures import student
 from heurgen.base.reading import read_text
 from heurgen.base.text import counted
 from heurgen.ir.schema import read_model
@@ -206,18 +207,11 @@ def compare(
         raise UsageError("the log holds no scenario of the devices that are here")
     logs = [math.log((x.now if x.now is not None else 20.0) / x.before) for x in losses]
     mean = math.fsum(logs) / len(logs)
-    half = _t(len(logs)) * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    half = student(len(logs)) * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
     worst = sorted(losses, key=lambda x: (-(x.now or math.inf) / x.before, x.scenario))
     faster = statistics.median(speeds) if speeds else math.nan
     low, high = math.exp(mean - half), math.exp(min(mean + half, 700.0))
     return Verification(tuple(worst), math.exp(mean), low, high, faster, _changed(*cards))
-
-
-def _t(n: int) -> float:
-    """The 97.5 % point of Student's t for n values: 2.2 for a dozen, 1.96 for many."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(n - 1, 0.975))
 
 
 def _changed(before: Mapping[Path, Card], now: Mapping[Path, Card]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from heurgen.base.text import slowdown_text
 from heurgen.cli import main
 from heurgen.cli.imports import import_
 from heurgen.tune.run import SweepSummary
@@ -145,6 +146,7 @@ def test_train_tells_what_its_text_tells(made: Path, tmp_path: Path) -> None:
         title = f"{s['n_scenarios']} scenarios, depth {s['depth']}, {s['leaves']} leaves, {len(s['configs'])} configs"
         assert title in text
         assert f"held out: geomean {s['choice']['held_out']['geomean_slowdown']:.4f}" in text
+        assert f"(95 % interval {' to '.join(map(slowdown_text, s['interval']))})" in text
         slow = s["worst"]["slowdown"]
         assert f": {'invalid' if slow is None else f'{slow:.2f}x'}" in text
         assert s["worst"]["chosen"].keys() == s["configs"][0].keys()

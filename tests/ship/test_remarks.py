@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from heurgen.ir import Leaf, Selector, Split
 from heurgen.logs.costs import CostTable, TableColumn
 from heurgen.ship.remarks import (
@@ -18,6 +20,7 @@ from heurgen.ship.remarks import (
     grouping,
     held_out,
     passed_over,
+    to_dict,
     to_text,
     warnings,
 )
@@ -157,6 +160,19 @@ def test_the_held_out_line_has_what_is_known_and_names_the_worst() -> None:
     other = selector({"held_out": {"geomean_slowdown": 1.05, "worst": invalid}}, n_scenarios=9)
     assert held_out(other, TABLE) == ["  held out: geomean 1.0500"]
     assert held_out(selector(), TABLE) == []
+
+
+def test_the_held_out_line_says_how_far_few_scenarios_can_be_trusted() -> None:
+    figures = {"geomean_slowdown": 1.05, "p95_slowdown": 1.25, "max_slowdown": 1.3}
+    told = selector({"held_out": {**figures, "scenarios": [1.0, 1.3, None]}})
+    apart = replace(TABLE, group=np.arange(3))
+    assert held_out(told, apart) == [
+        "  held out: geomean 1.0500 (95 % interval 1.000x to 5.56x), p95 1.250, max 1.30"
+    ]
+    assert to_dict(told, apart)["interval"] == pytest.approx((1.0, 5.56), abs=0.01)
+    one = replace(TABLE, group=np.zeros(3, dtype=np.int64))
+    assert held_out(told, one) == ["  held out: geomean 1.0500, p95 1.250, max 1.30"]
+    assert to_dict(selector(), apart)["interval"] is None
 
 
 def test_a_held_out_figure_that_is_none_of_the_curve_says_why() -> None:
