@@ -146,9 +146,9 @@ class Explanation:
         lines += ["", "config"]
         lines += [f"  {name} = {value!r}" for name, value in self.config.items() if value is not None]
         lines += ["", *self._held_out()]
-        known = "unknown" if self.slowdown is None else slowdown_text(self.slowdown)
+        known = "slowdown unknown" if self.slowdown is None else f"{slowdown_text(self.slowdown)} in training"
         count = f"{self.n_scenarios} of {counted(self.n_total, 'training scenario')}"
-        recorded = f"{count}, expected slowdown {known}" if self.n_total else "the model records none"
+        recorded = f"{count}, {known}" if self.n_total else "the model records none"
         lines += [f"evidence: {recorded}"]
         lines += self._doubts()
         lines += [f"outside training: {o.to_text()}" for o in self.outside]

@@ -69,7 +69,7 @@ heurgen.views.forEach(function (view) {
     var count = leaf.n === null ? "training scenarios not known" :
       leaf.n + (leaf.n === 1 ? " training scenario" : " training scenarios");
     return count + " in leaf " + (leaf.leaf + 1) + few +
-      (page.costs && leaf.slowdown !== null ? ", expected " + heurgen.times(leaf.slowdown) : "") +
+      (page.costs && leaf.slowdown !== null ? ", " + heurgen.times(leaf.slowdown) + " in training" : "") +
       (page.notes[leaf.leaf] ? "; " + page.notes[leaf.leaf] : "");
   }
 

@@ -159,7 +159,7 @@ def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
         "config",
         *(selector.parameters[i] for i in varying),
         *["train n"] * known,
-        *["expected"] * (known and selector.costs_known),
+        *["in training"] * (known and selector.costs_known),
     ]
 
     def cells(row: dict[str, Any]) -> list[str]:
@@ -171,7 +171,7 @@ def joint_diagram(view: View, flags: tuple[str, ...], limit: int) -> Diagram:
 
     def rest(row: dict[str, Any]) -> dict[str, Any]:
         leaf, second = row["node"], notes[row["leaf"]]
-        slow = f", expected {times(leaf.slowdown)}" if leaf.slowdown is not None else ""
+        slow = f", {times(leaf.slowdown)} in training" if leaf.slowdown is not None else ""
         trained = f"{counted(leaf.n_scenarios, 'training scenario')}{slow}" if known else ""
         return {
             "second": shortened(second, _SECOND_LIMIT),

@@ -29,7 +29,7 @@ def test_every_leaf_has_its_evidence_in_words() -> None:
     assert [a["aria-labelledby"] for a in drawn] == named
     for leaf in leaves:
         count = counted(leaf.n_scenarios, "training scenario")
-        assert f"{count}, expected {leaf.slowdown:.3f}×; next 1." in page.text
+        assert f"{count}, {leaf.slowdown:.3f}× in training; next 1." in page.text
 
 
 def test_a_huge_tree_is_folded_and_says_so() -> None:
@@ -70,12 +70,12 @@ def test_a_row_a_node_each_further_in_and_below_the_last() -> None:
 
 def test_a_leaf_says_its_config_its_evidence_and_the_runner_up() -> None:
     found = joint_diagram(view(), (), 9)
-    assert [name for _, name in found.columns] == ["config", "BLOCK", "train n", "expected"]
+    assert [name for _, name in found.columns] == ["config", "BLOCK", "train n", "in training"]
     first, second = found.rows[1:]
     assert [text for _, text in first.cells] == ["A", "16", "2", "1.000×"]
     assert [x for x, _ in first.cells] == [x for x, _ in found.columns]
     assert (first.tag, first.config, first.pairs, first.where) == ("A", 0, "BLOCK=16", "m ≤ 4")
-    assert first.evidence == "2 training scenarios, expected 1.000×; next 2.83×: BLOCK=32"
+    assert first.evidence == "2 training scenarios, 1.000× in training; next 2.83×: BLOCK=32"
     better = "next 1.000× (better, but one config more did not pay held out): BLOCK=48"
     assert leaf_notes(view()) == [first.second, second.second] == ["next 2.83×: BLOCK=32", better]
     assert found.width >= max(x for x, _ in found.columns)
@@ -85,7 +85,7 @@ def test_a_leaf_says_its_config_its_evidence_and_the_runner_up() -> None:
 def test_a_parameter_that_never_varies_is_told_once() -> None:
     found = joint_diagram(view(ir.Leaf(0, 4, 1.2)), (), 9)
     assert ([name for _, name in found.columns], found.constant) == (
-        ["config", "train n", "expected"],
+        ["config", "train n", "in training"],
         "BLOCK=16",
     )
 
