@@ -66,11 +66,14 @@ def summarise(
 
 
 def interval(
-    geomean: float, log_slowdowns: Iterable[float], group: Iterable[int]
+    geomean: float, log_slowdowns: Iterable[float], group: Iterable[int], folds: int
 ) -> tuple[float, float] | None:
-    """The 95 % interval of a geometric mean of slowdowns: Student's t over groups, of the logarithms of the valid ones.
+    """The 95 % interval of a cross-validated geometric mean: Student's t over groups, of the logarithms of the valid
+    choices. None of fewer than two groups.
 
-    Scenarios of one group repeat each other, so they count once in the error. None of fewer than two groups.
+    Scenarios of one group repeat each other, so they count once in the error. Folds share most of what they train on,
+    so that their errors agree: the variance is that of independent ones times 1 + folds / (folds - 1) (Nadeau and
+    Bengio, Inference for the generalization error, 2003), which makes the interval of five folds 1.5 times as wide.
     """
     groups = defaultdict[int, list[float]](list)
     for x, number in zip(log_slowdowns, group, strict=True):
@@ -80,8 +83,8 @@ def interval(
     if n < 2:
         return None
     mean, centre = math.fsum(x for own in groups.values() for x in own) / count, math.log(geomean)
-    spread = math.fsum(math.fsum(x - mean for x in own) ** 2 for own in groups.values())
-    half = student(n) * math.sqrt(spread * n / (n - 1)) / count
+    spread = math.fsum(math.fsum(x - mean for x in own) ** 2 for own in groups.values()) * n / (n - 1)
+    half = student(n) * math.sqrt(spread * (1 + folds / (folds - 1))) / count
     return math.exp(max(centre - half, 0.0)), math.exp(min(centre + half, _MOST_LOG))
 
 

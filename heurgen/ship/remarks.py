@@ -250,10 +250,13 @@ def _interval(selector: Selector, table: CostTable) -> tuple[float, float] | Non
     """The 95 % interval of the held-out geometric mean over groups of scenarios; None where it is not known."""
     found, _ = recorded.held_out(selector)
     every = recorded.held_out_scenarios(selector)
+    folds = selector.choice.get("folds")
     if found is None or not found.geomean_slowdown or every is None or len(every) != table.n_scenarios:
         return None
+    if type(folds) is not int or folds < 2:
+        return None
     logs = (math.log(x) if x > 0 else math.nan for x in every)
-    return interval(found.geomean_slowdown, logs, table.group.tolist())
+    return interval(found.geomean_slowdown, logs, table.group.tolist(), folds)
 
 
 def _invalid(selector: Selector, table: CostTable) -> str:
