@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from heurgen import ir
 from heurgen.audit.score import group_name
 from heurgen.base.errors import printable
-from heurgen.base.figures import Summary
+from heurgen.base.figures import Summary, interval
 from heurgen.base.text import share_text, slowdown_text
 
 if TYPE_CHECKING:
@@ -181,6 +181,19 @@ def held_out_scenarios(selector: ir.Selector) -> list[float] | None:
     if not all(x is None or _is_number(x) for x in record):
         return None
     return [math.nan if x is None else float(x) for x in record]
+
+
+def held_out_interval(selector: ir.Selector, group: Sequence[int]) -> tuple[float, float] | None:
+    """The 95 % interval of the held-out geometric mean, see `interval`; None where it is not known.
+
+    group: of every scenario of the training table, in its order
+    """
+    (found, _), every, folds = held_out(selector), held_out_scenarios(selector), told(selector).get("folds")
+    mean = 0.0 if found is None else found.geomean_slowdown or 0.0
+    if mean <= 0 or every is None or len(every) != len(group) or type(folds) is not int or folds < 2:
+        return None
+    logs = (math.log(x) if x > 0 else math.nan for x in every)
+    return interval(mean, logs, group, folds)
 
 
 def held_out_worst(selector: ir.Selector) -> list[HeldOut]:

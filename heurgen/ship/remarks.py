@@ -12,7 +12,6 @@ from heurgen import ir
 from heurgen.audit import recorded
 from heurgen.audit.show import config_text, selector_title
 from heurgen.base.errors import printable
-from heurgen.base.figures import interval
 from heurgen.base.text import counted, percent, share_text, slowdown_text
 from heurgen.ir import Selector
 from heurgen.render.describe import owner
@@ -73,7 +72,7 @@ def to_dict(selector: Selector, table: CostTable) -> dict[str, Any]:
         "depth": ir.depth(selector.tree),
         "leaves": sum(1 for _ in ir.leaves(selector.tree)),
         "configs": [dict(zip(selector.parameters, c, strict=True)) for c in selector.configs],
-        "interval": _interval(selector, table),
+        "interval": recorded.held_out_interval(selector, table.group.tolist()),
         "worst": next((_worst_data(selector, table, item) for item in held), None),
         "warnings": list(warnings(selector)),
     }
@@ -231,7 +230,7 @@ def _choice(selector: Selector, table: CostTable) -> list[str]:
         return []
     geomean = found.geomean_slowdown
     text = "  held out: no figure" if geomean is None else f"  held out: geomean {geomean:.4f}"
-    if (ends := _interval(selector, table)) is not None:
+    if (ends := recorded.held_out_interval(selector, table.group.tolist())) is not None:
         text += f" (95 % interval {slowdown_text(ends[0])} to {slowdown_text(ends[1])})"
     if found.p95_slowdown is not None and found.max_slowdown is not None:
         text += f", p95 {found.p95_slowdown:.3f}, max {found.max_slowdown:.2f}"
@@ -244,19 +243,6 @@ def _choice(selector: Selector, table: CostTable) -> list[str]:
         slow = "invalid" if item.slowdown is None else f"{item.slowdown:.2f}x"
         text += f"; worst: {_scenario(selector, table, item.row)}: {slow}"
     return [text]
-
-
-def _interval(selector: Selector, table: CostTable) -> tuple[float, float] | None:
-    """The 95 % interval of the held-out geometric mean over groups of scenarios; None where it is not known."""
-    found, _ = recorded.held_out(selector)
-    every = recorded.held_out_scenarios(selector)
-    folds = selector.choice.get("folds")
-    if found is None or not found.geomean_slowdown or every is None or len(every) != table.n_scenarios:
-        return None
-    if type(folds) is not int or folds < 2:
-        return None
-    logs = (math.log(x) if x > 0 else math.nan for x in every)
-    return interval(found.geomean_slowdown, logs, table.group.tolist(), folds)
 
 
 def _invalid(selector: Selector, table: CostTable) -> str:

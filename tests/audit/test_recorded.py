@@ -15,6 +15,7 @@ from heurgen.audit.recorded import (
     blocks,
     held_out,
     held_out_by_name,
+    held_out_interval,
     held_out_scenarios,
     held_out_text,
     held_out_worst,
@@ -100,6 +101,16 @@ def test_a_mean_beyond_all_measure_is_none() -> None:
     found, _ = held_out(selector({"cv": {"mean_log_slowdown": 1e308}}))
     assert found is not None
     assert found.geomean_slowdown is None
+
+
+def test_an_interval_needs_a_mean_scenarios_and_folds() -> None:
+    told = {"held_out": {"geomean_slowdown": 1.2, "scenarios": [1.1, 1.3, 1.2]}, "folds": 5}
+    low, high = held_out_interval(selector(told), [0, 1, 2]) or (0.0, 0.0)
+    assert 1.0 == low < 1.2 < high < 2.0
+    assert held_out_interval(selector(told), [0, 1]) is None  # another table
+    assert held_out_interval(selector({**told, "folds": 1}), [0, 1, 2]) is None
+    edited = {"geomean_slowdown": -1.2, "scenarios": [1.1, 1.3, 1.2]}
+    assert held_out_interval(selector({**told, "held_out": edited}), [0, 1, 2]) is None
 
 
 def test_scenarios_and_the_worst_are_read_where_they_are_whole() -> None:

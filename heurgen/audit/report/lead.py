@@ -64,11 +64,21 @@ def lead(view: View, on_log: Summary, same_log: bool, places: Mapping[int, int])
         worst=tuple(_worst(view, same_log, places)),
         flawless=held is not None and (held.max_slowdown or 9.0) < NOTICED and not held.invalid_share,
         # The tree that ships has seen them all: its like, and at times other configs, answered.
-        note=f"Each launch answered by a tree learnt without it: {how}."
+        note=f"Each launch answered by a tree learnt without it: {how}.{_interval(view, same_log)}"
         if figures
         else f"Held-out figures: {how}.",
         unrecorded=_unrecorded(selector, same_log),
     )
+
+
+def _interval(view: View, same_log: bool) -> str:
+    """How far the held-out mean can be trusted, where the view has the whole training log."""
+    places = training_rows(view) if same_log else None
+    if places is None or len(places) != view.selector.n_scenarios:
+        return ""
+    rows = view.rows[[places[row] for row in sorted(places)]]
+    ends = recorded.held_out_interval(view.selector, view.table.group[rows].tolist())
+    return "" if ends is None else f" 95 % interval of the mean: {times(ends[0])} to {times(ends[1])}."
 
 
 def _unrecorded(selector: ir.Selector, same_log: bool) -> str:

@@ -32,11 +32,13 @@ def test_the_sentence_leads_with_held_out_figures_and_names_the_worst() -> None:
     assert found.note.startswith(
         "Each launch answered by a tree learnt without it: 5 folds over scenarios, 8 times"
     )
+    assert re.search(r" 95 % interval of the mean: 1\.0\d\d× to 1\.0\d\d×\.$", found.note)
     assert [(w.number, w.slowdown) for w in found.worst] == [(5, "2.40×")]
     assert found.worst[0].chosen.startswith("variant=2d BLOCK_M=16")
     # on another log nothing of the training log's scenarios is said
     other = lead(view, Summary(70, 1.01, 1.1, 1.2, 1.0, 0.0, 0.5), False, PLACES)
     assert other.worst == ()
+    assert "interval" not in other.note
     assert found.on_log.startswith(
         "Training: 70 scenarios on the training log, which flatters: geometric mean"
     )
