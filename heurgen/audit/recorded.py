@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from heurgen import ir
 from heurgen.audit.score import group_name
 from heurgen.base.errors import printable
-from heurgen.base.figures import Summary, interval
+from heurgen.base.figures import Summary
+from heurgen.base.intervals import interval
 from heurgen.base.text import share_text, slowdown_text
 
 if TYPE_CHECKING:

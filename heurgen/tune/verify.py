@@ -21,7 +21,7 @@ from typing import Any
 
 from heurgen import ir
 from heurgen.base.errors import LogError, UsageError, printable
-from heurgen.base.figures import student
+from heurgen.base.intervals import student
 from heurgen.base.reading import read_text
 from heurgen.base.text import counted
 from heurgen.ir.schema import read_model
