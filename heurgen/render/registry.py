@@ -23,7 +23,6 @@ class EmitTarget:
 
     name: str
     home: str
-    summary: str
     takes: frozenset[str] = frozenset()
 
 
@@ -32,29 +31,14 @@ _FILES = _SELECTOR | {"at", "names"}
 TARGETS = {
     target.name: target
     for target in (
-        EmitTarget("python", "python", "a module that needs nothing but Python"),
-        EmitTarget(
-            "triton",
-            "triton",
-            "@triton.jit functions over runtime integers",
-            _SELECTOR | {"parameters"},
-        ),
-        EmitTarget("cpp", "cpp", "one C++17 header"),
-        EmitTarget("json", "flat", "a flat table for launchers in other languages"),
-        EmitTarget(
-            "triton-autotune",
-            "triton_autotune",
-            "configs, heuristics and pruning for @triton.autotune",
-            _SELECTOR,
-        ),
-        EmitTarget("inductor", "inductor", "torch.compile's LookupTableChoices", _SELECTOR | {"names"}),
-        EmitTarget("vllm-moe", "vllm_moe", "vLLM's fused-MoE config files", _FILES),
-        EmitTarget(
-            "aiter-json",
-            "aiter_json",
-            "AITER's Triton GEMM config files",
-            _FILES | {"approximate"},
-        ),
+        EmitTarget("python", "python"),
+        EmitTarget("triton", "triton", _SELECTOR | {"parameters"}),
+        EmitTarget("cpp", "cpp"),
+        EmitTarget("json", "flat"),
+        EmitTarget("triton-autotune", "triton_autotune", _SELECTOR),
+        EmitTarget("inductor", "inductor", _SELECTOR | {"names"}),
+        EmitTarget("vllm-moe", "vllm_moe", _FILES),
+        EmitTarget("aiter-json", "aiter_json", _FILES | {"approximate"}),
     )
 }
 _OPTIONS = {
