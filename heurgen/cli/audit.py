@@ -137,7 +137,6 @@ def _write_html(
         log,
         (*result.notes,),
         today,
-        old,
         before,
         None if old is None else diff(old, module, tables),
     )

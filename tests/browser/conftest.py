@@ -72,7 +72,6 @@ def report_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log,
         (),
         read_defaults(default, read_cells([LOG]), log, spec, tables),
-        old,
         score(old, tables),
         diff(old, new, tables),
     )

@@ -178,7 +178,6 @@ class Given:
     log: TuningLog
     notes: Sequence[str] = ()
     defaults: Defaults | None = None
-    baseline: ir.HeuristicModule | None = None
     baseline_score: Score | None = None
     diff: Diff | None = None
 
