@@ -49,7 +49,6 @@ class Progress:
     phase: Literal["compile", "measure"]
     done: int
     total: int
-    elapsed_s: float
     remaining_s: float | None
 
 
@@ -78,7 +77,7 @@ class Sweep:
     ) -> None:
         self._engine, self._admit, self._journal, self._samples = engine, admit, journal, samples
         self._method, self._clock, self._deadline, self._report = method, clock, deadline, report
-        self._started = self._measuring_since = clock()
+        self._measuring_since = clock()
         self._written = 0
         self._changed = Condition()  # its lock is the sweep's
         self._stopped = False
@@ -406,7 +405,7 @@ class Sweep:
             self._tell("measure", self.total - self.missing, self.total, left)
 
     def _tell(self, phase: Literal["compile", "measure"], done: int, total: int, left: float | None) -> None:
-        self._report(Progress(phase, done, total, self._clock() - self._started, left))
+        self._report(Progress(phase, done, total, left))
 
     def _mind_the_time(self) -> None:
         if self._stopped or self._clock() >= self._deadline:

@@ -18,14 +18,14 @@ class Terminal(io.StringIO):
 def test_silent_off_a_terminal() -> None:
     stream = io.StringIO()
     with progress_bar(stream) as show:
-        show(Progress("measure", 1, 2, 3.0, 4.0))
+        show(Progress("measure", 1, 2, 4.0))
     assert stream.getvalue() == ""
 
 
 def test_silent_where_stderr_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     with progress_bar() as show:
-        show(Progress("measure", 1, 2, 3.0, 4.0))
+        show(Progress("measure", 1, 2, 4.0))
 
 
 def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,7 @@ def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     stream = Terminal()
     with progress_bar(stream) as show:
-        show(Progress("measure", 1, 2, 3.0, 65.0))
+        show(Progress("measure", 1, 2, 65.0))
     assert "1/2" in stream.getvalue()
     assert "1 min 05 s left" in stream.getvalue()
 
