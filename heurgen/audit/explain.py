@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from heurgen import ir
-from heurgen.audit.recorded import expected, held_out, held_out_text, unknown_device
+from heurgen.audit.recorded import held_out, held_out_text, unknown_device
 from heurgen.audit.regions import flags_of
 from heurgen.base.errors import UsageError, literal, printable, quoted
 from heurgen.base.figures import Summary
 from heurgen.base.outline import outline
 from heurgen.base.text import counted, number_text, rounded, slowdown_text
+from heurgen.render.describe import expected
 
 # Fewer training scenarios than this in a leaf say little.
 FEW = 3

@@ -13,6 +13,7 @@ from heurgen.base.errors import printable
 from heurgen.base.figures import Summary
 from heurgen.base.intervals import interval
 from heurgen.base.text import share_text, slowdown_text
+from heurgen.render.describe import expected
 
 if TYPE_CHECKING:
     from heurgen.logs.tuning_log import TuningLog
@@ -25,15 +26,6 @@ class Block:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-def expected(tree: ir.Node) -> float | None:
-    """Geometric mean of the slowdowns that training expects in the leaves under a node; None where it is not known."""
-    leaves = [leaf for leaf in ir.leaves(tree) if leaf.n_scenarios]
-    if not leaves or any(leaf.slowdown is None for leaf in leaves):
-        return None
-    total = math.fsum(leaf.n_scenarios * math.log(leaf.slowdown or 1.0) for leaf in leaves)
-    return math.exp(total / sum(leaf.n_scenarios for leaf in leaves))
 
 
 def training(selector: ir.Selector) -> Summary | None:

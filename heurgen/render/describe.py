@@ -171,7 +171,7 @@ def selector_docstring(selector: ir.Selector) -> Code:
         said.append(f"From {' and '.join(counts) or 'training'}{devices}.")
     if not selector.costs_known:
         said.append(f"{_unknown(selector).capitalize()}")
-    elif known := _expected(selector):
+    elif known := expected(selector.tree):
         said.append(f"Expected slowdown {known:.3f}x.")
     if not said:
         return first
@@ -184,8 +184,10 @@ def parameter_docstring(selector: ir.Selector, parameter: str) -> Code:
     return prose(f"{parameter} of the config that `select` returns for {owner(selector)}.")
 
 
-def _expected(selector: ir.Selector) -> float | None:
-    leaves = [leaf for leaf in ir.leaves(selector.tree) if leaf.n_scenarios]
-    n = sum(leaf.n_scenarios for leaf in leaves)
-    logs = [leaf.n_scenarios * math.log(leaf.slowdown) for leaf in leaves if leaf.slowdown is not None]
-    return math.exp(math.fsum(logs) / n) if n and len(logs) == len(leaves) and selector.costs_known else None
+def expected(tree: ir.Node) -> float | None:
+    """Geometric mean of the slowdowns that training expects in the leaves under a node; None where it is not known."""
+    leaves = [leaf for leaf in ir.leaves(tree) if leaf.n_scenarios]
+    if not leaves or any(leaf.slowdown is None for leaf in leaves):
+        return None
+    total = math.fsum(leaf.n_scenarios * math.log(leaf.slowdown or 1.0) for leaf in leaves)
+    return math.exp(total / sum(leaf.n_scenarios for leaf in leaves))
