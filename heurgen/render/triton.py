@@ -154,7 +154,7 @@ def _function(
     signature = bracketed(
         f"def {identifier(f'{prefix}_{parameter}')}(", list(map(identifier, arguments)), "):"
     )
-    doc = prose(f"{parameter} of the config that `select` returns for {describe.owner(selector)}.")
+    doc = describe.parameter_docstring(selector, parameter)
     writer.lines.append(f"{INDENT}return {identifier(chosen)}")
     return Function(signature, doc, block(writer.lines))
 
