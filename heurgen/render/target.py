@@ -92,15 +92,3 @@ def _named(module: ir.HeuristicModule, device: str | None) -> set[str]:
     """The vendor that a device's name tells, where the model calls vendors as names tell them."""
     named = vendor_of(device or "")
     return {named} if named is not None and TOLD.issuperset(module.vendors) else set()
-
-
-def only_ints(values: Mapping[str, ir.Value], where: str) -> dict[str, int]:
-    """The values of a config, all of them ints.
-
-    Raises:
-        EmitError: a value is none.
-    """
-    for name, value in values.items():
-        if type(value) is not int:
-            raise EmitError(f"{name} takes the value {value!r}, expected ints: {where} reads nothing else")
-    return {name: value for name, value in values.items() if type(value) is int}

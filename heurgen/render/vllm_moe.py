@@ -16,7 +16,7 @@ from heurgen import ir
 from heurgen.base.errors import EmitError, UsageError, quoted
 from heurgen.render import config_files
 from heurgen.render.axis import Stretch, steps
-from heurgen.render.target import Rendered, Request, only_ints
+from heurgen.render.target import Rendered, Request
 
 TARGET = "vllm-moe"
 REQUIRED = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M")
@@ -83,9 +83,12 @@ def _ends(step: Stretch) -> tuple[int, ...]:
     return (step.first, step.last)
 
 
-def _config(step: Stretch, request: Request) -> dict[str, int]:
+def _config(step: Stretch, request: Request) -> dict[str, ir.Value]:
     named = config_files.renamed(step.config, request.names, PARAMETERS, REQUIRED, "vLLM's fused MoE")
-    return only_ints(named, "vLLM")
+    for name, value in named.items():
+        if type(value) is not int:
+            raise EmitError(f"{name} takes the value {value!r}, expected ints: vLLM reads nothing else")
+    return named
 
 
 def _fields(at: Mapping[str, str], fixed: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

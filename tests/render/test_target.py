@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from heurgen import ir
-from heurgen.base.errors import EmitError, ModelError, UsageError
-from heurgen.render.target import Request, one_file, one_selector, only_ints
+from heurgen.base.errors import ModelError, UsageError
+from heurgen.render.target import Request, one_file, one_selector
 from tests.render.examples import by_device, constant, listing2
 
 
@@ -60,17 +60,6 @@ def test_a_device_of_another_vendor_gets_no_answer(vendor: str, device: str, own
 
 def test_a_name_says_nothing_where_the_model_calls_vendors_otherwise() -> None:
     assert one_selector(constant(), Request(device="NVIDIA H200")).vendor == "any"
-
-
-def test_ints_alone_pass() -> None:
-    assert only_ints({"a": 1, "b": -2}, "the launcher") == {"a": 1, "b": -2}
-    for value in (True, 1.0, "1", None):
-        with pytest.raises(EmitError) as caught:
-            only_ints({"a": 1, "b": value}, "the launcher")
-        assert (
-            caught.value.message
-            == f"b takes the value {value!r}, expected ints: the launcher reads nothing else"
-        )
 
 
 def test_a_single_file_has_no_name() -> None:

@@ -319,13 +319,17 @@ def test_what_has_no_file(request_: Request, kind: type[HeurgenError], message: 
     assert str(caught.value) == message
 
 
-def test_values_that_vllm_does_not_read() -> None:
-    selector = ir.Selector("nvidia", NAMES[:4], ((16, 16, 16, 1.5),), LEAF(0), devices=("X",))
-    kinds = [ir.Parameter(n, "int") for n in NAMES[:3]] + [ir.Parameter(NAMES[3], "float")]
+@pytest.mark.parametrize(("type_", "value"), [("float", 1.5), ("bool", True), ("category", "1")])
+def test_values_that_vllm_does_not_read(type_: ir.ColumnType, value: ir.Value) -> None:
+    selector = ir.Selector("nvidia", NAMES[:4], ((16, 16, 16, value),), LEAF(0), devices=("X",))
+    kinds = [ir.Parameter(n, "int") for n in NAMES[:3]] + [ir.Parameter(NAMES[3], type_)]
     source = ir.HeuristicModule("k", (ir.Feature("M", "int"),), tuple(kinds), (selector,))
     with pytest.raises(EmitError) as caught:
         registry.emit(source, "vllm-moe", Request(at=({"E": "1", "N": "1"},)))
-    assert str(caught.value) == "GROUP_SIZE_M takes the value 1.5, expected ints: vLLM reads nothing else"
+    assert (
+        caught.value.message
+        == f"GROUP_SIZE_M takes the value {value!r}, expected ints: vLLM reads nothing else"
+    )
     with pytest.raises(
         UsageError, match=r"a file of vLLM's is for one E, and none is said \(say it: --at E=NUMBER\)"
     ):
