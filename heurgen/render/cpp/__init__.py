@@ -54,7 +54,7 @@ def render_cpp(module: ir.HeuristicModule) -> str:
             header=_header(module),
             doc=_documentation(module),
             namespace=known[module.kernel],
-            needs_helpers=body.uses_arithmetic(module),
+            needs_helpers=bool(module.derived),
             refuses=body.refuses(module),
             config_types=[_config_type(module, p, name, known) for p, name in plan.types.items()],
             functions=[_function(module, s, plan, known) for s in module.selectors],

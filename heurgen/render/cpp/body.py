@@ -92,10 +92,6 @@ def is_constexpr(module: ir.HeuristicModule, selector: ir.Selector) -> bool:
     return not any(_divides_whole(expr.parse(d.expression)) for d in module.derived if d.name in tested)
 
 
-def uses_arithmetic(module: ir.HeuristicModule) -> bool:
-    return bool(module.derived)
-
-
 def _divides_whole(tree: expr.Expr) -> bool:
     match tree:
         case expr.Negate(operand):
@@ -132,7 +128,7 @@ class _Writer:
         name = self.names[node.feature]
         if isinstance(node, ir.Membership):
             listed = node.others if node.unknown_left else node.values
-            test = Code(" || ".join(f"{name} == {string(v, view=True)}" for v in listed))
+            test = _is_one_of(name, listed)
             return (test, node.right, node.left) if node.unknown_left else (test, node.left, node.right)
         if self.types[node.feature] == "bool":
             return code("!", name), node.left, node.right

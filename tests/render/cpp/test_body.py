@@ -6,7 +6,7 @@ import pytest
 
 from heurgen import ir
 from heurgen.ir import expr
-from heurgen.render.cpp.body import _arithmetic, is_constexpr, lookups, refuses, uses_arithmetic, write
+from heurgen.render.cpp.body import _arithmetic, is_constexpr, lookups, refuses, write
 from heurgen.render.cpp.text import identifier
 from tests.render.examples import spellings
 
@@ -99,8 +99,6 @@ def test_derived_features_that_are_tested_come_first() -> None:
     source = module(tree)
     written = write(source, source.selectors[0], "Config", NAMES)
     assert (written.reads, written.is_constexpr) == ({"n", "new"}, True)
-    assert uses_arithmetic(source)
-    assert not uses_arithmetic(module(LEAF(0), ()))
 
 
 @pytest.mark.parametrize("text", ["n % 8", "-(n // 8)", "min(1, n // 2)", "(n % 2) + 1", "1 - n % 3"])
