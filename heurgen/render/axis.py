@@ -50,20 +50,17 @@ def steps(
 
 
 def is_exact_everywhere(module: ir.HeuristicModule, selector: ir.Selector, axis: str) -> bool:
-    return not _reads_through_derived(module, selector, axis)
+    """Whether no test reads a derived feature of the axis."""
+    read = ir.tested(selector.tree)
+    return not any(d.name in read and axis in expr.names(expr.parse(d.expression)) for d in module.derived)
 
 
 def _starts(module: ir.HeuristicModule, selector: ir.Selector, axis: str) -> set[int]:
     tests = [n for n in ir.nodes(selector.tree) if isinstance(n, ir.Split)]
     found = {1} | {math.floor(n.threshold) + 1 for n in tests if n.feature == axis}
-    if _reads_through_derived(module, selector, axis):
+    if not is_exact_everywhere(module, selector, axis):
         found |= set(range(1, LAST_TRIED + 1))
     return {first for first in found if first >= 1}
-
-
-def _reads_through_derived(module: ir.HeuristicModule, selector: ir.Selector, axis: str) -> bool:
-    read = ir.tested(selector.tree)
-    return any(d.name in read and axis in expr.names(expr.parse(d.expression)) for d in module.derived)
 
 
 def _differ(a: Mapping[str, ir.Value], b: Mapping[str, ir.Value]) -> bool:
