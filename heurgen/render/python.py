@@ -32,7 +32,7 @@ def render_python(module: ir.HeuristicModule, command: str = "heurgen emit MODEL
             that generated modules do not use.
     """
     plan = names.plan(module)
-    returns = _any_config(plan)
+    returns = Code(" | ".join(identifier(n) for n in plan.types.values()))
     devices = {literal(s.device): s for s in module.selectors if s.device is not None}
     text = (
         environment()
@@ -51,7 +51,7 @@ def render_python(module: ir.HeuristicModule, command: str = "heurgen emit MODEL
             tables=tables(module, plan, "select", returns),
             devices=table("DEVICE_SELECTORS", "str", devices, plan, "select", returns),
             capability=None if plan.capability is None else identifier(plan.capability),
-            shortlist=shortlist.parts(module, plan) if plan.shortlists else None,
+            shortlist=shortlist.parts(module, plan, returns) if plan.shortlists else None,
             domain=assignment("DOMAIN: dict[str, dict[str, object]]", domain(module)),
             provenance=assignment("PROVENANCE: dict[str, object]", provenance(module)),
         )
@@ -129,10 +129,6 @@ def _selector(module: ir.HeuristicModule, selector: ir.Selector, plan: names.Nam
 
 def _signature(module: ir.HeuristicModule, name: str, returns: Code) -> Code:
     return bracketed(f"def {identifier(name)}(", arguments(module), f") -> {returns}:")
-
-
-def _any_config(plan: names.Names) -> Code:
-    return Code(" | ".join(identifier(n) for n in plan.types.values()))
 
 
 # --- the data ---------------------------------------------------------------------------------------------

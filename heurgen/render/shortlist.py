@@ -23,8 +23,9 @@ class Parts:
     tables: Tables
 
 
-def parts(module: ir.HeuristicModule, plan: names.Names) -> Parts:
-    returns = Code(f"tuple[{' | '.join(identifier(n) for n in plan.types.values())}, ...]")
+def parts(module: ir.HeuristicModule, plan: names.Names, config: Code) -> Parts:
+    """`config`: the type of what `select` returns."""
+    returns = code("tuple[", config, ", ...]")
     return Parts(
         constants=block([_constant(listed, name) for listed, name in plan.shortlists.items()]),
         signature=signature(module, plan, "shortlist", returns),

@@ -103,7 +103,7 @@ def render_triton_autotune(module: ir.HeuristicModule, selector: ir.Selector) ->
             imports=block(_IMPORTS[1:3]),
             configs=block(map(_config, rows)),
             features=assignment("FEATURES", tuple(names)),
-            values=_values(_set_everywhere(rows)),
+            values=assignment("VALUES: tuple[dict[str, Any], ...]", tuple(_set_everywhere(rows))),
             signature=bracketed("def shortlist(", arguments(module), ") -> tuple[int, ...]:"),
             doc=prose(
                 f"The configs to try on {describe.owner(selector)}, as places in CONFIGS, the chosen one first."
@@ -149,10 +149,6 @@ def _set_everywhere(rows: Sequence[dict[str, ir.Value]]) -> list[dict[str, ir.Va
     """Only what every config sets: @triton.heuristics has no way to leave one out for some launches."""
     names = [name for name in rows[0] if all(row[name] is not None for row in rows)]
     return [{name: row[name] for name in names} for row in rows]
-
-
-def _values(rows: Sequence[dict[str, ir.Value]]) -> Code:
-    return assignment("VALUES: tuple[dict[str, Any], ...]", tuple(rows))
 
 
 def _docstring(

@@ -10,12 +10,13 @@ from heurgen import ir
 from heurgen.render import names
 from heurgen.render.python import render_python
 from heurgen.render.shortlist import parts
+from heurgen.render.text import Code
 from tests.render.examples import listing2, spellings
 from tests.support.generated import executed
 
 
 def test_the_parts_of_a_module_with_devices_and_capabilities() -> None:
-    found = parts(spellings(), names.plan(spellings()))
+    found = parts(spellings(), names.plan(spellings()), Code("Config"))
     assert found.constants.split("\n") == [
         "_SHORTLIST_0 = (_CONFIG_2,)",
         "_SHORTLIST_1 = (_CONFIG_0,)",
