@@ -145,6 +145,18 @@ def _cuda_driver(index: int, environ: Mapping[str, str], library: str = CUDA) ->
     return None if failed else Machine("nvidia", _text(name.value), f"{major.value}.{minor.value}")
 
 
+def nvidia_driver() -> str:
+    """The version of NVIDIA's driver, "" where there is none. Asking starts a process."""
+    import subprocess
+
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer[0] if answer else ""
+
+
 # --- AMD --------------------------------------------------------------------------------------------------
 
 

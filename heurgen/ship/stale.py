@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from heurgen.logs.card import read_tools
+from heurgen.machine import nvidia_driver
 
 if TYPE_CHECKING:
     from heurgen.ship.project_file import Heuristic
@@ -24,7 +24,7 @@ def installed() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    if driver := _driver():
+    if driver := nvidia_driver():
         found["driver"] = driver
     return found
 
@@ -58,12 +58,3 @@ def _same(have: str, said: str) -> bool:
     """Whether a version is the one that a card names, as far as both go: 3.6 is any 3.6.x."""
     ours, theirs = (text.partition("+")[0].split(".") for text in (have, said))
     return all(a == b for a, b in zip(ours, theirs, strict=False))
-
-
-def _driver() -> str | None:
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout.split()
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer[0] if answer else None

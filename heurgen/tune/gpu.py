@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 from heurgen.base.errors import UsageError
 from heurgen.base.text import counted
 from heurgen.logs.card import INTERPRETER
+from heurgen.machine import nvidia_driver
 from heurgen.tune.conditions import Reading, nvml_reader
 from heurgen.tune.graphs import GraphTimer
 from heurgen.tune.protocol import DeviceInfo, Scenario, Settings
@@ -259,7 +259,7 @@ def _device(torch: Any) -> DeviceInfo:
     return DeviceInfo(
         vendor="amd" if hip else "nvidia",
         name=found.name,
-        driver=_driver(),
+        driver=nvidia_driver(),
         capability=found.gcnArchName if hip else f"{found.major}.{found.minor}",
         multiprocessors=found.multi_processor_count,
         shared_memory=int(getattr(found, "shared_memory_per_block_optin", 0)) or _shared_memory(),
@@ -314,15 +314,6 @@ def _reset(tunable: Any, inputs: Any) -> None:
     reset = getattr(tunable, "reset", None)
     if reset is not None:
         reset(inputs)
-
-
-def _driver() -> str:
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return answer.strip().splitlines()[0] if answer.strip() else ""
 
 
 def _shared_memory() -> int:

@@ -68,7 +68,7 @@ def test_a_tool_that_is_not_installed_is_none(monkeypatch: pytest.MonkeyPatch) -
         return "3.6.0"
 
     monkeypatch.setattr(module, "version", version)
-    monkeypatch.setattr(module, "_driver", lambda: None)
+    monkeypatch.setattr(module, "nvidia_driver", lambda: "")
     assert installed() == {"triton": "3.6.0"}
 
 

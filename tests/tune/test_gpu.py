@@ -195,7 +195,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setitem(sys.modules, "torch", made.torch)
-    monkeypatch.setattr(gpu, "_driver", lambda: "580.1")
+    monkeypatch.setattr(gpu, "nvidia_driver", lambda: "580.1")
     monkeypatch.setattr(gpu, "nvml_reader", lambda uuid: lambda: None)
     monkeypatch.setattr(gpu, "time", types.SimpleNamespace(perf_counter=lambda: made.host / 1e3))
     return made
