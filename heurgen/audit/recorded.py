@@ -39,25 +39,11 @@ def is_counted(tree: ir.Node) -> bool:
     return any(leaf.n_scenarios for leaf in ir.leaves(tree))
 
 
-# No two times have a quotient whose logarithm is larger (`kernel_spec.is_time`), and `exp` overflows at 710.
-_MOST_LOG = 500
-# Names under which a selector's record may give the figures of its cross-validation.
-_HELD_OUT = ("held_out", "heldout", "cross_validation", "cv")
-_HELD_OUT_NAMES = tuple(name.replace("_", " ") for name in _HELD_OUT)
-_FIGURES = {
-    "geomean_slowdown": ("geomean_slowdown", "geomean"),
-    "p95_slowdown": ("p95_slowdown", "p95"),
-    "max_slowdown": ("max_slowdown", "max"),
-    "within_1_1": ("within_1_1", "within"),
-    "invalid_share": ("invalid_share", "invalid"),
-}
+_FIGURES = ("geomean_slowdown", "p95_slowdown", "max_slowdown", "within_1_1", "invalid_share", "agreement")
 
 
 def told(selector: ir.Selector) -> Mapping[str, Any]:
-    """What training recorded, less figures that look like slowdowns where costs are unknown.
-
-    Models of older versions hold such: there a log-slowdown stood for a choice that is not the winner.
-    """
+    """What training recorded, less figures that look like slowdowns where costs are unknown."""
     return selector.choice if selector.costs_known else _without_slowdowns(selector.choice)
 
 
@@ -77,9 +63,7 @@ def _without_slowdowns(value: Any) -> Any:
 def held_out(selector: ir.Selector) -> tuple[Summary | None, str]:
     """The cross-validated figures that training recorded, and how they came about; None without any."""
     choice = told(selector)
-    found = next((choice[k] for k in _HELD_OUT if choice.get(k) is not None), None)
-    if _is_number(found) and selector.costs_known:
-        return Summary(selector.n_scenarios, float(found)), _how(choice)
+    found = choice.get("held_out")
     if not isinstance(found, Mapping):
         return None, "no cross-validation is recorded"
     return _summary(found, selector.n_scenarios), _how({**choice, **found})
@@ -95,21 +79,7 @@ def unknown_device(selector: ir.Selector) -> Summary | None:
 
 def _summary(found: Mapping[str, Any], n_scenarios: int) -> Summary:
     """The figures of a record, which counts answers: a scenario is one in every repeat."""
-    figures = {
-        name: next((float(found[k]) for k in keys if _is_number(found.get(k))), None)
-        for name, keys in _FIGURES.items()
-    }
-    # Of old models; where choices were invalid their price is in the mean, which is no slowdown then.
-    mean = found.get("mean_log_slowdown")
-    if (
-        not figures["geomean_slowdown"]
-        and not figures["invalid_share"]
-        and _is_number(mean)
-        and mean < _MOST_LOG
-    ):
-        figures["geomean_slowdown"] = math.exp(mean)
-    agreement = float(found["agreement"]) if _is_number(found.get("agreement")) else None
-    return Summary(n_scenarios, agreement=agreement, **figures)
+    return Summary(n_scenarios, **{k: float(found[k]) for k in _FIGURES if _is_number(found.get(k))})
 
 
 def held_out_text(found: Summary | None) -> str:
@@ -219,7 +189,7 @@ def several_repeats(selector: ir.Selector) -> bool:
 
 
 def _record(selector: ir.Selector) -> Mapping[str, Any]:
-    found = next((selector.choice[k] for k in _HELD_OUT if selector.choice.get(k) is not None), None)
+    found = selector.choice.get("held_out")
     return found if isinstance(found, Mapping) else {}
 
 
@@ -249,7 +219,7 @@ def blocks(selector: ir.Selector) -> tuple[Block, ...]:
     def visit(name: str, value: Any) -> None:
         if isinstance(value, Mapping):
             for key in sorted(value):
-                if key == "scenarios" and name in _HELD_OUT_NAMES:
+                if key == "scenarios" and name == "held out":
                     continue
                 visit(f"{name} {_words(key)}".strip(), value[key])
         elif isinstance(value, list | tuple) and value and all(isinstance(v, Mapping) for v in value):

@@ -62,7 +62,7 @@ def two_vendors() -> HeuristicModule:
                 ranges=ranges,
                 n_scenarios=36,
                 n_measurements=1196,
-                choice={"strategy": "joint", "depth": 3, "heldout": 1.05},
+                choice={"strategy": "joint", "depth": 3, "held_out": {"geomean_slowdown": 1.05}},
             ),
         ),
         provenance=PROVENANCE,
