@@ -293,9 +293,36 @@ def _header(file: Foreign, reader: Iterator[list[str]]) -> list[str]:
         header = [h.strip() for h in next(filter(None, reader), [])]
     except csv.Error as error:
         raise file.error(f"is no CSV: {error}", row=1) from error
-    if twice := next((h for i, h in enumerate(header) if h and h in header[:i]), None):
-        raise file.error(f"two columns are named {quoted(twice)}", row=1)
+    _check_named_once(file, [h for h in header if h], 1)
     return header
+
+
+def _check_named_once(file: Foreign, names: Sequence[str], row: int) -> None:
+    if twice := next((n for i, n in enumerate(names) if n in names[:i]), None):
+        raise file.error(f"two columns are named {quoted(twice)}", row=row)
+
+
+def header_line(file: Foreign, text: str, row: int) -> list[str]:
+    """The names of a header that stands somewhere in a file.
+
+    Raises:
+        LogError: two are equal.
+    """
+    names = [name.strip() for name in text.split(",")]
+    _check_named_once(file, names, row)
+    return names
+
+
+def cells_line(file: Foreign, text: str, row: int, header: Sequence[str]) -> dict[str, str]:
+    """The cells of a line under such a header, by its names.
+
+    Raises:
+        LogError: they are more or fewer than the names.
+    """
+    cells = [c.strip() for c in text.split(",")]
+    if len(cells) != len(header):
+        raise file.error(f"found {counted(len(cells), 'cell')}, expected {len(header)}", row=row)
+    return dict(zip(header, cells, strict=True))
 
 
 def csv_number(file: Foreign, text: str, row: int, column: str) -> float:

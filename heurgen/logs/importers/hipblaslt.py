@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from heurgen.base.errors import quoted
-from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, cell, csv_number, lines, time_of
+from heurgen.logs.importers.foreign import Foreign, cell, cells_line, csv_number, header_line, lines, time_of
 from heurgen.logs.importers.hipblaslt_tuned import recognises as is_tuning_file
 
 _HEADER = re.compile(r"\s*(?:\[[0-9]+\]:?)?(transA,transB,.*hipblaslt-Gflops,.*)")
@@ -67,7 +67,7 @@ def import_hipblaslt(files: Sequence[Foreign], options: Options) -> Imported:
 def _rows(file: Foreign) -> Iterator[_Row]:
     """Every solution but the winners, which are printed twice."""
     header: list[str] = []
-    pending: tuple[int, list[str]] | None = None
+    pending: tuple[int, dict[str, str]] | None = None
     devices, target, winner = dict[str, str](), "0", False
     for number, text in lines(file):
         if device := _DEVICE.match(text):
@@ -79,53 +79,35 @@ def _rows(file: Foreign) -> Iterator[_Row]:
             winner = True
         elif names := _HEADER.fullmatch(text):
             _check_indexed(file, pending)
-            header = _header(file, number, names[1])
+            header = header_line(file, names[1], number)
+            if _TIME not in header:
+                raise file.error(f"the header lacks the column {quoted(_TIME)}", row=number)
         elif header and text.count(",") >= len(header) - 1:
             _check_indexed(file, pending)
-            pending = number, _cells(file, number, text, header)
-        index = _index(header, pending, text)
+            pending = number, cells_line(file, text, number, header)
+        index = _index(pending, text)
         if pending and index:
             if not winner:
-                yield _row(file, header, pending, devices.get(target), index)
+                yield _row(file, *pending, devices.get(target), index)
             pending, winner = None, False
     _check_indexed(file, pending)
 
 
-def _index(header: Sequence[str], pending: tuple[int, list[str]] | None, text: str) -> str | None:
+def _index(pending: tuple[int, dict[str, str]] | None, text: str) -> str | None:
     """The index of the measurement that was read last: of its own column, or of this line."""
-    if pending and _COLUMN in header:
-        text = f"--Solution index: {pending[1][header.index(_COLUMN)]}"
+    if pending and _COLUMN in pending[1]:
+        text = f"--Solution index: {pending[1][_COLUMN]}"
     found = _INDEX.fullmatch(text)
     return found[1] if found else None
 
 
-def _check_indexed(file: Foreign, pending: tuple[int, list[str]] | None) -> None:
+def _check_indexed(file: Foreign, pending: tuple[int, dict[str, str]] | None) -> None:
     if pending is not None:
         raise file.error("no solution index follows this measurement", row=pending[0], hint=_HINT)
 
 
-def _header(file: Foreign, row: int, text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if _TIME not in names:
-        raise file.error(f"the header lacks the column {quoted(_TIME)}", row=row)
-    if twice := next((n for i, n in enumerate(names) if n in names[:i]), None):
-        raise file.error(f"two columns are named {quoted(twice)}", row=row)
-    return names
-
-
-def _cells(file: Foreign, row: int, text: str, header: Sequence[str]) -> list[str]:
-    cells = [c.strip() for c in text.split(",")]
-    if len(cells) != len(header):
-        raise file.error(f"found {counted(len(cells), 'cell')}, expected {len(header)}", row=row)
-    return cells
-
-
-def _row(
-    file: Foreign, header: list[str], pending: tuple[int, list[str]], device: str | None, solution: str
-) -> _Row:
-    row, cells = pending
-    said = dict(zip(header, cells, strict=True))
-    names = [n for n in header[: header.index(_GFLOPS)] if not _MEASURING.fullmatch(n)]
+def _row(file: Foreign, row: int, said: dict[str, str], device: str | None, solution: str) -> _Row:
+    names = [n for n in takewhile(_GFLOPS.__ne__, said) if not _MEASURING.fullmatch(n)]
     problem = {n: cell(file, said[n], f"line {row}: {n}") for n in names}
     value = csv_number(file, said[_TIME], row, _TIME)
     time = time_of(file, value, f"line {row}: {_TIME}", factor=1e-3)

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heurgen.base.errors import quoted
-from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device
-from heurgen.logs.importers.foreign import Foreign, cell, csv_number, lines, time_of
+from heurgen.logs.importers.foreign import Foreign, cell, cells_line, csv_number, header_line, lines, time_of
 
 _INDEX, _TIME = "solution_index", "us"
 _ARCHITECTURE, _UNITS = "gcnArchName", "CUs"
@@ -70,7 +69,7 @@ def _rows(file: Foreign) -> Iterator[tuple[str, _Tuning]]:
             build = version[1].strip()
         elif names := _HEADER.fullmatch(text):
             _check_followed(file, above)
-            header, above = _header(file, number, names[1]), number
+            header, above = header_line(file, names[1], number), number
         elif above:
             yield build, _tuning(file, number, text, header)
             above = 0
@@ -86,19 +85,9 @@ def _check_followed(file: Foreign, header: int) -> None:
         raise file.error("no values follow this header", row=header, hint="the file was cut off here")
 
 
-def _header(file: Foreign, row: int, text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if twice := next((n for i, n in enumerate(names) if n in names[:i]), None):
-        raise file.error(f"two columns are named {quoted(twice)}", row=row)
-    return names
-
-
 def _tuning(file: Foreign, row: int, text: str, header: Sequence[str]) -> _Tuning:
     """The problem stands before the index, less what was achieved."""
-    cells = [c.strip() for c in text.split(",")]
-    if len(cells) != len(header):
-        raise file.error(f"found {counted(len(cells), 'cell')}, expected {len(header)}", row=row)
-    said = dict(zip(header, cells, strict=True))
+    said = cells_line(file, text, row, header)
     for name in (n for n in (_INDEX, _UNITS) if n in said):
         if not re.fullmatch(r"[0-9]{1,15}", said[name]):
             expected = "an index" if name == _INDEX else "a number of compute units"
