@@ -338,3 +338,8 @@ def csv_number(file: Foreign, text: str, row: int, column: str) -> float:
     if not _FLOAT.fullmatch(text):
         raise file.error(f"found {quoted(text)}, expected a number", row=row, path=column)
     return float(text)
+
+
+def csv_time(file: Foreign, text: str, row: int, column: str, *, factor: float = 1.0) -> float | None:
+    """`time_of` a CSV cell; raises as `csv_number` too."""
+    return time_of(file, csv_number(file, text, row, column), f"line {row}: {column}", factor=factor)

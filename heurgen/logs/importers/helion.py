@@ -25,12 +25,11 @@ from heurgen.logs.importers.foreign import (
     Foreign,
     a,
     cell,
-    csv_number,
     csv_rows,
+    csv_time,
     parse_json,
     read_foreign,
     setting,
-    time_of,
 )
 
 _MEASUREMENTS = ("kernel_name", "config", "shape_features", "timing_ms")
@@ -112,10 +111,8 @@ def _measurements(file: Foreign, rows: Any, options: Options, found: Collected) 
         given = parse_json(file, row["shape_features"], row=line)
         shape = flat(file, f"line {line}", a(file, given, dict, f"line {line}: shape_features"), line)
         features = {k: v for k, v in shape.items() if not _IMPLIED.fullmatch(k)}
-        time = None
-        if good := status in (*_GOOD, _ALIKE):
-            value = csv_number(file, row["timing_ms"], line, "timing_ms")
-            time = time_of(file, value, f"line {line}: timing_ms")
+        good = status in (*_GOOD, _ALIKE)
+        time = csv_time(file, row["timing_ms"], line, "timing_ms") if good else None
         why = "ok" if time is not None else "invalid" if good else status
         found.add(found.scenario(vendor, device, features), _config(file, line, row), time, why)
     return kernels
@@ -148,7 +145,7 @@ def _logs(
         device, vendor = found.place(file.file, run.device or None, options)
         time = None
         if status in (*_GOOD, _ALIKE) and row["perf_ms"]:
-            time = time_of(file, csv_number(file, row["perf_ms"], line, "perf_ms"), f"line {line}: perf_ms")
+            time = csv_time(file, row["perf_ms"], line, "perf_ms")
         why = "ok" if time is not None else "invalid" if status in _GOOD else status
         found.add(found.scenario(vendor, device, run.features), _config(file, line, row), time, why)
     return kernels

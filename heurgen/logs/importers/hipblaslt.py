@@ -20,7 +20,7 @@ from itertools import takewhile
 from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, cell, cells_line, csv_number, header_line, lines, time_of
+from heurgen.logs.importers.foreign import Foreign, cell, cells_line, csv_time, header_line, lines
 from heurgen.logs.importers.hipblaslt_tuned import recognises as is_tuning_file
 
 _HEADER = re.compile(r"\s*(?:\[[0-9]+\]:?)?(transA,transB,.*hipblaslt-Gflops,.*)")
@@ -109,8 +109,7 @@ def _check_indexed(file: Foreign, pending: tuple[int, dict[str, str]] | None) ->
 def _row(file: Foreign, row: int, said: dict[str, str], device: str | None, solution: str) -> _Row:
     names = [n for n in takewhile(_GFLOPS.__ne__, said) if not _MEASURING.fullmatch(n)]
     problem = {n: cell(file, said[n], f"line {row}: {n}") for n in names}
-    value = csv_number(file, said[_TIME], row, _TIME)
-    time = time_of(file, value, f"line {row}: {_TIME}", factor=1e-3)
+    time = csv_time(file, said[_TIME], row, _TIME, factor=1e-3)
     if any(said.get(n) == "failed" for n in _TOLERANCES):
         return _Row(device, problem, None, "incorrect", solution)
     return _Row(device, problem, time, "ok" if time is not None else "invalid", solution)

@@ -18,7 +18,7 @@ from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device
-from heurgen.logs.importers.foreign import Foreign, cell, cells_line, csv_number, header_line, lines, time_of
+from heurgen.logs.importers.foreign import Foreign, cell, cells_line, csv_time, header_line, lines
 
 _INDEX, _TIME = "solution_index", "us"
 _ARCHITECTURE, _UNITS = "gcnArchName", "CUs"
@@ -96,9 +96,6 @@ def _tuning(file: Foreign, row: int, text: str, header: Sequence[str]) -> _Tunin
     problem = {n: cell(file, said[n], f"line {row}: {n}") for n in names}
     architecture = said.get(_ARCHITECTURE, "").partition(":")[0]
     units = int(said[_UNITS]) if _UNITS in said else None
-    time = None
-    if _TIME in said:
-        value = csv_number(file, said[_TIME], row, _TIME)
-        time = time_of(file, value, f"line {row}: {_TIME}", factor=1e-3)
+    time = csv_time(file, said[_TIME], row, _TIME, factor=1e-3) if _TIME in said else None
     device = amd_device(architecture, units) if architecture else None
     return _Tuning(device, problem, said[_INDEX], time)

@@ -16,7 +16,7 @@ from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import amd_device
-from heurgen.logs.importers.foreign import Foreign, csv_number, lines, time_of
+from heurgen.logs.importers.foreign import Foreign, csv_time, lines
 
 _NAME = re.compile(
     r"(gfx(?:1[0-9]{3}|[2-9][0-9][0-9a-f]))(?:_(?P<units>[0-9]{1,4})|(?P<hex>[0-9a-f]{2,3}))\."
@@ -115,7 +115,7 @@ def _solver(file: Foreign, row: int, entry: str) -> tuple[str, float | None]:
         _check_algorithm(file, row, entry, fields)
     if not colon or not fields or not _SOLVER.fullmatch(first):
         raise file.error(f"found {quoted(entry)}, expected solver:ms,workspace,algorithm", row=row)
-    return first, time_of(file, csv_number(file, fields[0], row, first), f"line {row}: {first}")
+    return first, csv_time(file, fields[0], row, first)
 
 
 def _check_algorithm(file: Foreign, row: int, entry: str, fields: Sequence[str]) -> None:
