@@ -22,7 +22,7 @@ from typing import Any
 
 from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.text import counted
-from heurgen.logs.importers.collect import Collected, Options
+from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_in
 from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, setting, time_in, time_of
@@ -75,20 +75,15 @@ class _Run:
 def import_kernel_tuner(files: Sequence[Foreign], options: Options) -> Imported:
     found = Collected("kernel-tuner")
     runs = [_run(file, options, found.notes) for file in files]
-    caches = [r for r in runs if r.kernel is not None and options.kernel in (None, r.kernel)]
-    kernels = sorted({str(r.kernel) for r in caches})
-    if len(kernels) > 1:
-        hint = f"say which: --kernel {' or '.join(kernels)}"
-        raise UsageError(f"the files are of the kernels {', '.join(map(quoted, kernels))}", hint=hint)
-    if options.kernel is not None and not caches and any(r.kernel for r in runs):
-        known = ", ".join(sorted({r.kernel for r in runs if r.kernel}))
-        raise UsageError(f"no file is of the kernel {quoted(options.kernel)}", hint=f"found: {known}")
+    known = {r.kernel for r in runs if r.kernel is not None}
+    kernel = one_kernel(known, options.kernel) if known else None
+    caches = [r for r in runs if r.kernel is not None and r.kernel == kernel]
     whole, copies = distinct([r.file for r in caches])
     found.notes += copies
     caches = [r for r in caches if any(r.file is file for file in whole)]
     results = _without_copies([r for r in runs if r.kernel is None], caches, found.notes)
     _check_same_kernel(results, caches)
-    found.kernel = kernels[0] if kernels else _name(results, options)
+    found.kernel = kernel or _name(results, options)
     problems = _problems(results, caches, options, found.notes)
     for run in (*caches, *results):
         device, vendor = found.place(run.file.file, run.device, options)
@@ -302,10 +297,14 @@ def _results(file: Foreign, data: dict[str, Any]) -> Iterator[tuple[dict[str, st
             yield config, *_or_failure(_t4_time(file, row, path, _factor(file, unit, "metadata.timeunit")))
 
 
+def _objectives(row: dict[str, Any]) -> list[Any]:
+    given = row.get("objectives", ["time"])
+    return given if isinstance(given, list) else [given]
+
+
 def _objective(row: dict[str, Any]) -> str:
     """What a T4 result was measured for, where that is one thing."""
-    given = row.get("objectives", ["time"])
-    said = given if isinstance(given, list) else [given]
+    said = _objectives(row)
     return str(said[0]) if len(said) == 1 else "time"
 
 
@@ -328,8 +327,7 @@ def _t4_time(file: Foreign, row: dict[str, Any], path: str, factor: float) -> fl
 
     Kernel Tuner calls it `time`, KTT's converter `TotalDuration`, in a unit that stands there alone.
     """
-    given = row.get("objectives", ["time"])
-    objectives = given if isinstance(given, list) else [given]
+    objectives = _objectives(row)
     for measurement in a(file, row.get("measurements", []), list, f"{path}.measurements"):
         entry = a(file, measurement, dict, f"{path}.measurements")
         unit, place = entry.get("unit", ""), f"{path}.measurements"
