@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from heurgen import ir
 from heurgen.audit.regions import edge_text, flags_of
-from heurgen.audit.show import chosen_selectors, config_text, evidence_text, literal_text, tree_title
+from heurgen.audit.show import chosen_selectors, evidence_text, labelled, tree_title
 from heurgen.base.errors import printable
-from heurgen.ir import passes
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,16 +24,9 @@ def draw(module: ir.HeuristicModule, vendor: str | None = None, parameter: str |
         ModelError: the vendor is unknown.
         UsageError: no selector sets the parameter.
     """
-    flags, drawn = flags_of(module), []
-    for selector in chosen_selectors(module, vendor, parameter):
-        if parameter is None:
-            texts = [config_text(selector.parameters, c) for c in selector.configs]
-            tree = selector.tree
-        else:
-            values, tree = passes.project(selector, parameter)
-            texts = [f"{parameter} = {literal_text(v)}" for v in values]
-        drawn.append(_drawn(tree_title(selector), tree, texts, flags))
-    return drawn
+    flags = flags_of(module)
+    chosen = chosen_selectors(module, vendor, parameter)
+    return [_drawn(tree_title(s), *labelled(s, parameter), flags) for s in chosen]
 
 
 def least_width(tree: Tree) -> int:

@@ -56,14 +56,17 @@ def show(module: ir.HeuristicModule, vendor: str | None = None, parameter: str |
     parts, flags = [], flags_of(module)
     for selector in chosen_selectors(module, vendor, parameter):
         lines = [tree_title(selector)]
-        if parameter is None:
-            texts = [config_text(selector.parameters, c) for c in selector.configs]
-            _lines(selector.tree, texts, flags, 1, lines)
-        else:
-            values, tree = passes.project(selector, parameter)
-            _lines(tree, [f"{parameter} = {literal_text(v)}" for v in values], flags, 1, lines)
+        _lines(*labelled(selector, parameter), flags, 1, lines)
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def labelled(selector: ir.Selector, parameter: str | None) -> tuple[ir.Node, list[str]]:
+    """The tree of whole configs, or of one parameter, and the text of each that its leaves name."""
+    if parameter is None:
+        return selector.tree, [config_text(selector.parameters, c) for c in selector.configs]
+    values, tree = passes.project(selector, parameter)
+    return tree, [f"{parameter} = {literal_text(v)}" for v in values]
 
 
 def chosen_selectors(
