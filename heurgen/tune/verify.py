@@ -147,11 +147,7 @@ def tenth(
         UsageError: none of the workload's scenarios is in the log with a time of the selector's choice.
     """
     by_cells = {format_.key(c): c for c in configs}
-    shipped = {
-        config_key(dict(zip(s.parameters, values, strict=True))): dict(zip(s.parameters, values, strict=True))
-        for s in module.selectors
-        for values in s.configs
-    }
+    shipped = [dict(zip(s.parameters, values, strict=True)) for s in module.selectors for values in s.configs]
     found: list[Scenario] = []
     for scenario in scenarios:
         wanted: dict[str, Settings] = {}
@@ -162,7 +158,7 @@ def tenth(
                 continue
             near = sorted((t, c) for c, t in cells.items() if t is not None and c in by_cells)
             near = [(t, c) for t, c in near if t <= NEAR * near[0][0]][:MOST_NEAR]
-            wanted |= shipped | {config_key(by_cells[c]): by_cells[c] for _, c in near}
+            wanted |= {config_key(c): c for c in (*shipped, *(by_cells[c] for _, c in near))}
         if wanted:
             found.append(replace(scenario, configs=tuple(wanted.values())))
     if not found:
@@ -249,7 +245,7 @@ def run_verify(
     module, scenarios, before = read_model(model), scenarios_of(options, target), read_times(log, format_)
     chosen = tenth(module, scenarios, configs, before, format_)
     devices = tuple(dict.fromkeys(device for device, _ in before))
-    done = run_tune(replace(options, scenarios=tuple(chosen), devices=devices), progress, **engine)
+    done = run_tune(replace(options, scenarios=chosen, devices=devices), progress, **engine)
     if done.state == "interrupted":
         raise KeyboardInterrupt
     if done.state != "finished":
