@@ -45,7 +45,7 @@ class LogDiff:
     ties: int
     loss: float | None
     timings: tuple[str, str]
-    winners_only: bool = False
+    winners_only: bool
 
     __repr__ = outline
 

@@ -260,8 +260,8 @@ def spec_option(command: Command) -> Command:
     )(command)
 
 
-def output_option(metavar: str) -> Callable[[Command], Command]:
-    return click.option("-o", "--output", required=True, metavar=metavar, help="File to write.")
+def output_option(metavar: str, **more: Any) -> Callable[[Command], Command]:
+    return click.option("-o", "--output", required=True, metavar=metavar, help="File to write.", **more)
 
 
 def _log_name(_: click.Context, __: click.Parameter, path: str) -> str:
@@ -274,9 +274,7 @@ def _log_name(_: click.Context, __: click.Parameter, path: str) -> str:
 
 def log_output_option(metavar: str) -> Callable[[Command], Command]:
     """`output_option` of a log."""
-    return click.option(
-        "-o", "--output", required=True, metavar=metavar, callback=_log_name, help="File to write."
-    )
+    return output_option(metavar, callback=_log_name)
 
 
 def _checked_capability(_: click.Context, __: click.Parameter, text: str | None) -> str | None:

@@ -31,8 +31,8 @@ class Importer:
     module: str
     run: str
     takes: tuple[str, ...]
-    pattern: str = "*.json"
-    example: str = ""
+    pattern: str
+    example: str
     named: bool = False
     told: str = ""
 
@@ -235,7 +235,7 @@ IMPORTERS = (
         "triton-dejavu caches: winners only.",
         "dejavu",
         "run",
-        (*_PLACE, "rename", "const"),
+        _COMMON,
         "*.json",
         "cache.json -o log.csv --vendor amd --device MI300X --rename BLOCK_N=TILE_SIZE",
         named=True,
