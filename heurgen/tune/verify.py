@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from heurgen import ir
-from heurgen.base.errors import LogError, UsageError, printable
+from heurgen.base.errors import LogError, UsageError, printable, quoted
 from heurgen.base.intervals import student
 from heurgen.base.reading import read_text
 from heurgen.base.text import counted
 from heurgen.ir.schema import read_model
+from heurgen.spec.kernel_spec import is_time, number
 from heurgen.tune.cards import Card, cards_of
 from heurgen.tune.protocol import Scenario, Settings
 from heurgen.tune.resume import RowFormat
@@ -106,7 +107,7 @@ def read_times(path: Path, format_: RowFormat) -> Times:
     """A log's median times.
 
     Raises:
-        LogError: it cannot be read, or has not the columns of this kernel.
+        LogError: it cannot be read, has not the columns of this kernel, or a row is no measurement.
     """
     try:
         rows = csv.DictReader(io.StringIO(read_text(path, LogError, _MAX_BYTES), newline=""), strict=True)
@@ -115,11 +116,17 @@ def read_times(path: Path, format_: RowFormat) -> Times:
             raise LogError("the header lacks this column", file=path, row=1, column=missing[0])
         found: dict[tuple[Device, str], dict[tuple[str, ...], list[float | None]]] = defaultdict(dict)
         for row in rows:
+            if None in row or None in row.values():  # more cells than the header, or fewer
+                message = "the row has another number of cells than the header"
+                raise LogError(message, file=path, row=rows.line_num)
             key = (row["vendor"], row["device"]), row["scenario"]
             config = tuple(row[p] for p in format_.parameters)
-            time = float(row["time_ms"]) if row["status"] == "ok" else None
+            time = number(row["time_ms"]) if row["status"] == "ok" else None
+            if row["status"] == "ok" and (time is None or not is_time(time)):
+                message = f"found {quoted(row['time_ms'])}, expected a time above 0 in ms"
+                raise LogError(message, file=path, row=rows.line_num, column="time_ms")
             found[key].setdefault(config, []).append(time)
-    except (csv.Error, ValueError, TypeError) as error:
+    except csv.Error as error:
         raise LogError(f"this is no tuning log: {error}", file=path) from error
     return {key: {c: _median(t) for c, t in cells.items()} for key, cells in found.items()}
 

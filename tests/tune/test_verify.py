@@ -141,6 +141,31 @@ def test_what_does_not_belong_together(shipped: tuple[Path, Path], tmp_path: Pat
     assert (result.exit_code, "--verify and --model go together" in result.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ("0.0,", "column 'time_ms': found '0.0', expected a time above 0 in ms"),
+        ("nan,", "column 'time_ms': found 'nan', expected a time above 0 in ms"),
+        ("-1,", "column 'time_ms': found '-1', expected a time above 0 in ms"),
+        ("x,", "column 'time_ms': found 'x', expected a time above 0 in ms"),
+        ("1.5,,", "the row has another number of cells than the header"),
+        ("1.5", "the row has another number of cells than the header"),
+    ],
+)
+def test_a_row_that_is_no_measurement(
+    shipped: tuple[Path, Path], tmp_path: Path, last: str, said: str
+) -> None:
+    """0 and nan ended in a traceback once the sweep was over; the others did not say where."""
+    log, (old, model) = tmp_path / "old.csv", shipped
+    header, *rows = old.read_text().splitlines()
+    good = next(row for row in rows if ",ok," in row)
+    log.write_text("\n".join([header, good, good[: good.index(",ok,")] + f",ok,{last}", *rows]))
+    with pytest.raises(LogError) as caught:
+        run_verify(TuneOptions(TARGET, tmp_path / "new.csv"), log, model, executor=Upgraded(1.0))
+    assert str(caught.value) == f"{log}:3: {said}"
+    assert list(tmp_path.iterdir()) == [log]
+
+
 def test_another_device_measures_nothing(shipped: tuple[Path, Path], tmp_path: Path) -> None:
     executor = Upgraded(1.0)
     with pytest.MonkeyPatch.context() as patch:
