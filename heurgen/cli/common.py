@@ -81,8 +81,8 @@ class Group(click.Group):
             sys.stdout = _Closed()
         try:
             return super().main(*arguments, **options)
-        except OSError as error:  # of click's own text: --help, --version
-            _unwritable(error)
+        except OSError as error:
+            _refused(error)
 
 
 class _Closed(io.TextIOBase):
@@ -98,8 +98,17 @@ def _end_unread() -> NoReturn:
     sys.exit(UNREAD)
 
 
-def _unwritable(error: OSError) -> NoReturn:
-    _complain(f"cannot write to stdout: {reason(error)}")
+def _refused(error: OSError) -> NoReturn:
+    """What no command expects: click's own text (--help, --version) for a stdout that takes none, or a path that the
+    system does not even look at (too long, below a folder that is not ours).
+    """
+    if error.filename is not None:
+        message = f"cannot be used: {reason(error)}"
+        _complain(f"{printable(os.fsdecode(error.filename))}: {message}", message)
+    elif isinstance(error, FileNotFoundError):  # no stream is missing
+        _complain(f"cannot use the current folder, or the one for temporary files: {reason(error)}")
+    else:
+        _complain(f"cannot write to stdout: {reason(error)}")
     _abandon_stdout()
     sys.exit(BAD_INPUT)
 

@@ -51,6 +51,39 @@ def test_stdout_that_takes_nothing_is_an_error(folder: Path, command: str, reaso
         assert done.returncode in (0, 141)
 
 
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (f"init log.csv -o {LONG}", f"{LONG}: cannot be used: File name too long"),
+        (f"build {LONG}", f"{LONG}: cannot be used: File name too long"),
+        (
+            'emit "$OLDPWD/model.json" -o new.py',
+            "cannot use the current folder, or the one for temporary files: No such file or directory",
+        ),
+        (
+            'record -o "$OLDPWD/new.csv" -- true',
+            "cannot use the current folder, or the one for temporary files: No usable temporary directory",
+        ),
+    ],
+)
+def test_a_path_that_the_system_refuses_is_no_trouble_of_stdout(
+    folder: Path, command: str, said: str
+) -> None:
+    """It was `cannot write to stdout: File name too long`, whichever file was meant."""
+    gone = "mkdir gone; cd gone; rmdir ../gone; ulimit -f 0; " if "OLDPWD" in command else ""
+    line = f"{gone}{sys.executable} -m heurgen {command}"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=folder, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.endswith(
+        "help files-that-cannot-be-read  (docs/troubleshooting.md#files-that-cannot-be-read)\n"
+    )
+
+
 @pytest.mark.parametrize("locale", ["latin-1", "ascii"])
 def test_a_workload_on_stdout_is_the_file_in_any_locale(folder: Path, locale: str) -> None:
     r"""TOML is UTF-8: in latin-1 it was no TOML, and in ASCII it had `\xe9`, which TOML does not know."""
