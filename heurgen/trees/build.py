@@ -68,8 +68,9 @@ def _node(
     if column.type != "category":
         below, above = (_node(p, side, among, table, arriving) for side in part.sides)
         return Split(column.name, _threshold(p, part, tree.cut), below, above)
-    present = np.unique(p.X[rows, number]).astype(np.int64).tolist()
-    chosen = set(tree.cut.left) & set(present)
+    came = set(np.unique(p.X[rows, number]).astype(np.int64).tolist())
+    chosen = set(tree.cut.left) & came or set(tree.cut.left)  # of a guard none came
+    present = sorted(came | chosen)
     rest = set(present) - chosen
     below, above = (
         _node(p, side, among, table, {**arriving, number: of})

@@ -9,6 +9,7 @@ that works.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -219,8 +220,12 @@ def limits(p: Problem) -> list[Limit]:
         for config in np.flatnonzero((share > 0) & (share < 1)).tolist()
     }
     found: dict[tuple[int, bool, float], Bools] = {}
+    kinds: list[Limit] = []
     for column, description in enumerate(p.columns):
-        if description.derived or description.type == "category":
+        if description.type == "category":
+            kinds += _kinds(X[:, column], column, covered, failed)
+            continue
+        if description.derived:
             continue
         x = np.ascontiguousarray(X[:, column])
         ordered = np.sort(x)
@@ -239,7 +244,20 @@ def limits(p: Problem) -> list[Limit]:
     return [
         _limit(X[:, column], column, low, edge, configs, p.careful)
         for (column, low, edge), configs in found.items()
-    ]
+    ] + kinds
+
+
+def _kinds(x: Floats, column: int, covered: Bools, failed: Bools) -> Iterator[Limit]:
+    """The limits of a category column: values under which some configs were covered in no scenario."""
+    c, share = constants.LEARNER, covered.mean(axis=0)
+    for code in np.unique(x).tolist():
+        own = x == code
+        enough = own.sum() * share >= c.guard_evidence
+        enough |= failed[own].sum(axis=0) * share >= c.failed_evidence
+        stops: Bools = np.asarray(enough & ~covered[own].any(axis=0))
+        if stops.any():
+            cut = Cut(column, left=(int(code),))
+            yield Limit(cut, False, own, np.zeros(len(x), dtype=bool), stops)
 
 
 def _limit(x: Floats, column: int, within_left: bool, edge: float, configs: Bools, near: bool) -> Limit:

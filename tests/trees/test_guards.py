@@ -57,6 +57,27 @@ def test_a_config_that_never_ran_at_a_stride_is_not_sent_there() -> None:
                 assert two == 1, batch
 
 
+def named(n: int = 240) -> CostTable:
+    """`strided`, whose stride is a name."""
+    t = strided(n)
+    kinds = TableColumn("kind", "category", values=("other", "unit"))
+    return replace(t, columns=(t.columns[0], kinds), X=np.column_stack([t.X[:, 0], t.X[:, 1] == 1]))
+
+
+def test_a_config_that_never_ran_under_a_category_is_not_sent_there() -> None:
+    t = named()
+    (limit,) = [k for k in limits(problem(t)) if k.cut.left]
+    assert (limit.cut, limit.within_left) == (Cut(limit.cut.column, left=(0,)), False)
+    for options in (FitOptions(strategy="joint", max_depth=3), FitOptions(strategy="joint")):
+        found = fit(t, options)
+        for batch in (1, 97, 128, 1000):
+            one, other = (choices(found, unseen(t, batch, k), np.arange(1)).item() for k in (1, 0))
+            assert one == (0 if batch > 64 else 1), (batch, ir.to_json(found))
+            assert other == 1, batch
+    few = np.concatenate([np.flatnonzero(t.X[:, 1] == 1), np.flatnonzero(t.X[:, 1] == 0)[:3]])
+    assert not [k for k in limits(problem(t, few)) if k.cut.left]
+
+
 def test_limits_need_evidence() -> None:
     t = strided()
     p = problem(t)
