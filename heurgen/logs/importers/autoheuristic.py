@@ -89,7 +89,7 @@ def import_autoheuristic(
         raise UsageError("no file to import", hint="name at least one AutoHeuristic log")
     if vendor is not None and vendor_problem(vendor) is not None:
         raise UsageError(f"{quoted(vendor)} is no vendor", hint="vendor names match [a-z][a-z0-9_]*")
-    if device is not None and (not device or printable(device) != device):
+    if device is not None and (not device or printable(device) != device or device != device.strip()):
         raise UsageError(f"{quoted(device)} is no device name", hint="say which: --device NAME")
     columns: dict[str, Codes] = {}
     by_file = Codes()

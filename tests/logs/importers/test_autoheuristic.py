@@ -147,10 +147,10 @@ def test_vendor_and_device(write_heuristic: WriteHeuristic) -> None:
     assert failure(UsageError, [write_heuristic()], vendor="N V") == (
         "'N V' is no vendor (vendor names match [a-z][a-z0-9_]*)"
     )
-    assert (
-        failure(UsageError, [write_heuristic()], device="")
-        == "'' is no device name (say which: --device NAME)"
-    )
+    for device in ("", " H100"):
+        assert failure(UsageError, [write_heuristic()], device=device) == (
+            f"{device!r} is no device name (say which: --device NAME)"
+        )
     assert failure(UsageError, []) == "no file to import (name at least one AutoHeuristic log)"
 
 
