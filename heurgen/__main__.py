@@ -1,17 +1,39 @@
 """The command `heurgen`, and `python -m heurgen`."""
 
 import os
+import signal
 import sys
+
+_INTERRUPTED = 130  # as `cli.common` has it, which is not imported yet
+_TERMINATED = 143  # as a shell says it of SIGTERM
 
 
 def run() -> None:
-    """Ctrl-C while the command is still imported ends as it does later, in a line (see `cli.common.INTERRUPTED`)."""
+    """Ctrl-C while the command is still imported ends as it does later, in a line.
+
+    SIGTERM, of a scheduler or a CI's time limit, ends as Ctrl-C does: what was made is kept, what is half made is not.
+    """
     _hold_closed_streams()
+    stopped = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
+    try:
+        _main()
+    except SystemExit as end:
+        sys.exit(_TERMINATED if stopped and end.code == _INTERRUPTED else end.code)
+
+
+def _main() -> None:
     try:
         from heurgen.cli import main
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     main(prog_name="heurgen")
 
 

@@ -180,6 +180,33 @@ def test_interrupted_while_it_is_imported_ends_alike() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\ninterrupted\n")
 
 
+ENTRY = """
+[[heuristic]]
+logs = ["{0}.csv"]
+spec = "kernel.toml"
+model = "{0}.json"
+module = "{0}.py"
+strategy = "joint"
+"""
+
+
+def test_a_build_that_is_terminated_keeps_what_it_made(folder: Path) -> None:
+    """A time limit of CI sends SIGTERM: what was trained until then was lost, where Ctrl-C keeps it."""
+    os.mkfifo(folder / "waiting.csv")
+    project = folder / "heurgen.toml"
+    project.write_text(ENTRY.format("log") + ENTRY.format("waiting"))
+    before = {file.name for file in folder.iterdir()}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    words = [sys.executable, "-m", "heurgen", "build"]
+    with subprocess.Popen(words, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        writer = os.open(folder / "waiting.csv", os.O_WRONLY)  # waits until it is read: the first one is made
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+        os.close(writer)
+    assert (process.returncode, said) == (143, "\ninterrupted\n")
+    assert {file.name for file in folder.iterdir()} - before == {"log.json", "log.py", "heurgen.lock"}
+
+
 def test_no_file_gets_the_number_of_a_stream_that_is_closed() -> None:
     """A worker has its own stderr as number 2: a pipe to it that is number 2 here would be lost there."""
     program = (
