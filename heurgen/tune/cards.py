@@ -163,13 +163,16 @@ def read_card(path: Path) -> Card:
     """A card that `write_card` wrote.
 
     Raises:
-        UsageError: it cannot be read, or lacks a table.
+        UsageError: it cannot be read, lacks a table, or what is counted or listed in it is none.
     """
     try:
-        card = toml.read_toml(path).data
+        top = toml.read_toml(path)
+        for table in ("device", "tools", "log", "method"):
+            if not isinstance(top.data.get(table), dict):
+                raise UsageError(f"the log's card has no table [{table}]", file=path)
+        top.table("device").integer("gpus", 1, low=1)
+        top.table("log").texts("parameters", ())
     except SpecError as error:
-        raise UsageError(f"cannot read the log's card: {error.message}", file=path) from error
-    for table in ("device", "tools", "log", "method"):
-        if not isinstance(card.get(table), dict):
-            raise UsageError(f"the log's card has no table [{table}]", file=path)
-    return card
+        message = f"cannot read the log's card: {error.message}"
+        raise UsageError(message, file=path, row=error.row, column=error.column) from error
+    return top.data

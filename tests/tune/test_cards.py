@@ -152,4 +152,22 @@ def test_cards_that_are_none(tmp_path: Path) -> None:
     path.write_text("[device\n")
     with pytest.raises(UsageError) as caught:
         read_card(path)
-    assert str(caught.value).startswith(f"{path}: cannot read the log's card: ")
+    assert str(caught.value).startswith(f"{path}:1: cannot read the log's card: ")
+
+
+@pytest.mark.parametrize(
+    ("device", "log", "said"),
+    [
+        ('gpus = "x"', "", "2: column 'device.gpus': cannot read the log's card: found 'x', expected a whole"),
+        ("gpus = inf", "", "2: column 'device.gpus': cannot read the log's card: found inf, expected a whole"),
+        ("gpus = 0", "", "2: column 'device.gpus': cannot read the log's card: found 0, expected a whole"),
+        ("", "parameters = 3", "5: column 'log.parameters': cannot read the log's card: found 3, expected a list"),
+    ],
+)  # fmt: skip
+def test_a_card_that_was_edited(tmp_path: Path, device: str, log: str, said: str) -> None:
+    """`merge` counts the GPUs and reads which columns are parameters: both ended in a traceback."""
+    path = tmp_path / "c.toml"
+    path.write_text(f"[device]\n{device}\n[tools]\n[log]\n{log}\n[method]\n")
+    with pytest.raises(UsageError) as caught:
+        read_card(path)
+    assert str(caught.value).startswith(f"{path}:{said}")
