@@ -7,7 +7,6 @@ path says the device: `dejavu_<v>/cuda_<v>|rocm_<v>/torch_<v>/triton_<v>/gpu_<NA
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import math
@@ -22,7 +21,7 @@ from heurgen import ir
 from heurgen.base.errors import UsageError, printable, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.common import check_text
-from heurgen.logs.importers.foreign import Foreign, a, parse_json
+from heurgen.logs.importers.foreign import Foreign, a, parse_json, python_value
 from heurgen.spec.kernel_spec import MAX_EXACT_INT, is_time, vendor_problem
 
 _GPU_FOLDER = re.compile(r"gpu_(.+)")
@@ -182,10 +181,7 @@ def _winners(source: Foreign, data: dict[str, Any], names: list[str]) -> tuple[t
 
 
 def _key_values(source: Foreign, key: str, names: list[str]) -> tuple[str, ...]:
-    try:
-        values = ast.literal_eval(key) if len(key) < 100_000 else None
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        values = None
+    values = python_value(key)
     if not isinstance(values, tuple) or not all(map(_is_plain, values)):
         raise source.error(f"the key {quoted(key)} is no tuple of strings", at=key)
     texts = tuple(str(v) for v in values)

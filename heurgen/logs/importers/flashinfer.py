@@ -14,17 +14,15 @@ dimension), and what else tells launches apart (`extra_0`).
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from heurgen.base.errors import quoted
 from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, a, parse_json, read_foreign, setting
+from heurgen.logs.importers.foreign import Foreign, a, parse_json, python_value, read_foreign, setting
 from heurgen.logs.importers.helion import flat
 
 _HEAD = 65_536
@@ -35,7 +33,6 @@ _MANIFEST = "manifest.json"
 _BARE = re.compile(
     r"(?<=[(, ])(?:(torch\.[a-z][a-z0-9_]{0,63})|<([A-Za-z_][A-Za-z0-9_.]{0,127}): [^<>]{0,64}>)(?=[,)])"
 )
-_MAX_KEY = 65_536
 # A problem's operator and features, its runner and tactic.
 _Winner = tuple[str, dict[str, str], dict[str, str]]
 
@@ -112,10 +109,7 @@ def _winners(file: Foreign, data: dict[str, Any]) -> Iterator[_Winner]:
 
 def _problem(file: Foreign, key: str, at: str) -> tuple[str, dict[str, str]]:
     """The operator and the features of a key."""
-    text = _BARE.sub(lambda m: repr(m[1] or m[2]), key)
-    fields: Any = None
-    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        fields = ast.literal_eval(text) if len(text) < _MAX_KEY else None
+    fields = python_value(_BARE.sub(lambda m: repr(m[1] or m[2]), key))
     if not _is_key(fields):
         expected = "('operator', 'runner', ((size, ...), ...), (...))"
         raise file.error(f"found the key {quoted(key)}, expected {expected}", at=at)

@@ -6,6 +6,7 @@ Compressed files (gzip, bzip2, by their magic numbers) are read as what they hol
 
 from __future__ import annotations
 
+import ast
 import csv
 import hashlib
 import io
@@ -28,6 +29,7 @@ MAX_BYTES = 2**28
 # A Kernel Tuner cache of 4,362 configs holds 260,000.
 MAX_VALUES = 8_000_000
 _TEXT_LIMIT = 4096
+_LITERAL_LIMIT = 100_000
 # As render/config_files.py names it.
 _MANIFEST = "heurgen.manifest.json"
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
@@ -155,6 +157,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         raise _TwiceError(next(k for k, _ in pairs if k in seen or seen.add(k)))  # type: ignore[func-returns-value]
     return found
+
+
+def python_value(text: str) -> Any:
+    """What a Python literal says; None where the text is none, or too long to be read."""
+    try:
+        return ast.literal_eval(text) if len(text) < _LITERAL_LIMIT else None
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
 
 
 _KINDS: Mapping[type, str] = {

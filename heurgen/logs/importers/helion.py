@@ -28,6 +28,7 @@ from heurgen.logs.importers.foreign import (
     csv_rows,
     csv_time,
     parse_json,
+    python_value,
     read_foreign,
     setting,
 )
@@ -199,10 +200,7 @@ def _run(meta: Foreign, row: int, data: dict[str, Any]) -> _Run:
 def _literal(meta: Foreign, row: int, data: dict[str, Any], key: str) -> list[Any]:
     """`[(128, 4096), (4096,)]`, a Python list as text."""
     text = data.get(key)
-    try:
-        found = ast.literal_eval(text) if isinstance(text, str) and len(text) < _MAX_CONFIG else None
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        found = None
+    found = python_value(text) if isinstance(text, str) else None
     if not isinstance(found, list):
         raise meta.error(f"found {quoted(text)}, expected a list as text", row=row, path=key)
     return found

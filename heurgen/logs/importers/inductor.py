@@ -9,7 +9,6 @@ The JSON names neither dtype nor device: `--const dtype=bfloat16 --device NAME`.
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,17 @@ from heurgen.base.errors import UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, a, cell, csv_number, parse_json, setting, time_in, time_of
+from heurgen.logs.importers.foreign import (
+    Foreign,
+    a,
+    cell,
+    csv_number,
+    parse_json,
+    python_value,
+    setting,
+    time_in,
+    time_of,
+)
 from heurgen.logs.importers.printed import Line, by_process
 
 _MM = ("M", "K", "N")
@@ -194,10 +203,7 @@ def _symbolic_shape(entry: Mapping[str, Any]) -> str | None:
 
 
 def _by_key(file: Foreign, key: str, choices: Any, entry: Mapping[str, Any], path: str) -> Iterator[Row]:
-    try:
-        parts = ast.literal_eval(key) if len(key) < 1000 else None
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        parts = None
+    parts = python_value(key)
     if not isinstance(parts, tuple):
         raise file.error(f"found the key {quoted(key)}, expected a tuple of sizes", at=key, path=path)
     flex = bool(parts) and isinstance(parts[0], str)

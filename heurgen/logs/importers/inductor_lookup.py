@@ -6,7 +6,6 @@ Inductor's candidates. Of several the first is taken: tables are written best fi
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from heurgen.base.errors import quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
-from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json
+from heurgen.logs.importers.foreign import Foreign, a, cell, parse_json, python_value
 
 _KEY = re.compile(
     r"(?:(?P<device>[^(].*?)\+(?=\())?(?P<inputs>\(.*\))(?:\+[^+]*=.*)?\+(?P<op>[a-z_][a-z0-9_]*)", re.DOTALL
@@ -57,10 +56,7 @@ def import_inductor_lookup(files: Sequence[Foreign], options: Options) -> Import
 
 def _inputs(file: Foreign, key: str, text: str) -> dict[str, str]:
     """`((torch.bfloat16, [128, 4096], [4096, 1]), ...)` as dtypes and dims; M, K, N of a matrix product."""
-    try:
-        tensors = ast.literal_eval(_DTYPE.sub(r"'\1'", text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        tensors = None
+    tensors = python_value(_DTYPE.sub(r"'\1'", text))
     fits = isinstance(tensors, tuple) and all(
         isinstance(t, tuple) and len(t) >= 2 and isinstance(t[0], str) and isinstance(t[1], list)
         for t in tensors

@@ -10,7 +10,6 @@ The key's names are given or read from the decorator, as for Triton's cache. Old
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +19,7 @@ from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.dejavu import TRITON_DEFAULTS
 from heurgen.logs.importers.dejavu_cache import printed_config
-from heurgen.logs.importers.foreign import Foreign, setting
+from heurgen.logs.importers.foreign import Foreign, python_value, setting
 from heurgen.logs.importers.printed import by_process
 from heurgen.logs.importers.triton_cache import Timings, Tuning, key_features, key_names, one_kernel
 
@@ -88,10 +87,7 @@ def _own(line: str) -> str:
 
 
 def _key(file: Foreign, row: int, text: str) -> tuple[str, ...]:
-    try:
-        values = ast.literal_eval(_BARE.sub(r"'\1'", text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        values = None
+    values = python_value(_BARE.sub(r"'\1'", text))
     if not isinstance(values, tuple):
         raise file.error(f"found the key {quoted(text)}, expected a tuple of plain values", row=row)
     return tuple(setting(file, v, f"line {row}: key") for v in values)
