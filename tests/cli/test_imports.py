@@ -32,7 +32,7 @@ def cache(
         (cache(time=5e-324).replace('"s"', '"ns"'), "nvidia", "expected a finite number above 0"),
         (cache(key="(' 16', 'x ')"), "nvidia", "has spaces around it"),
         (cache(config="BLOCK_M: 16 , num_warps: 4"), "nvidia", "has spaces around it"),
-        (cache(), "class", "'class' is no vendor, expected a vendor that is no Python keyword"),
+        (cache(), "class", "found the vendor 'class', expected a vendor that is no Python keyword"),
         (cache(key="(0x" + "f" * 20_000 + ", 'a')"), "nvidia", "is no tuple of strings"),
         (cache(key="(1e999, 'a')"), "nvidia", "is no tuple of strings"),
     ],

@@ -18,11 +18,14 @@ from pathlib import PurePath
 from typing import Any
 
 from heurgen import ir
-from heurgen.base.errors import UsageError, printable, quoted
+from heurgen.base.errors import quoted
 from heurgen.base.text import counted
 from heurgen.logs.importers.common import check_text
+from heurgen.logs.importers.devices import device_and_vendor
 from heurgen.logs.importers.foreign import Foreign, a, parse_json, python_value
-from heurgen.spec.kernel_spec import MAX_EXACT_INT, is_time, vendor_problem
+from heurgen.logs.vendors import vendor_of
+from heurgen.spec.kernel_spec import MAX_EXACT_INT, is_time
+from heurgen.spec.log_columns import MS, UNIT_WORDS
 
 _GPU_FOLDER = re.compile(r"gpu_(.+)")
 _DTYPE = re.compile(r"torch\.[a-z][a-z0-9_]*|\*?(fp|bf|i|u|f|int|uint|float|bfloat)[0-9][0-9a-z_]*|bool")
@@ -30,11 +33,10 @@ _FIELD = re.compile(r"(?:^|, )([A-Za-z_][A-Za-z0-9_]*): ")
 _LABEL = re.compile(
     r"(?:(median|p50|mean|avg|min|max|[a-z]+[0-9]*)_)?(s|ms|us|ns)(?:_(median|p50|mean|avg|min|max))?"
 )
-_MS: Mapping[str, float] = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
 # triton.testing.do_bench: the plain label is the median where quantiles are asked for.
 _PREFERENCE = ("median", "p50", "", "mean", "avg")
-_VENDOR_WORDS = {"nvidia": "nvidia", "tesla": "nvidia", "geforce": "nvidia", "quadro": "nvidia"}
-_VENDOR_WORDS |= {"amd": "amd", "radeon": "amd", "intel": "intel"}
+_RUNTIME = re.compile(r"(cuda|rocm)_[0-9.]+")
+_RUNTIMES = {"cuda": "nvidia", "rocm": "amd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,28 +124,12 @@ def _kernel(data: dict[str, Any]) -> str:
 
 
 def _device_and_vendor(file: str, device: str | None, vendor: str | None) -> tuple[str, str]:
-    parts = PurePath(os.path.abspath(file)).parts
-    if device is None:
-        device = told_device(file)
-        if not device:
-            raise UsageError(f"{printable(file)}: the path names no device", hint="say which: --device NAME")
-    if not device or printable(device) != device:
-        raise UsageError(
-            f"{printable(file)}: {quoted(device)} is no device name", hint="say which: --device NAME"
-        )
-    if vendor is None:
-        vendor = _VENDOR_WORDS.get(device.split()[0].lower(), "")
-        runtimes = [p.partition("_")[0] for p in parts if re.fullmatch(r"(cuda|rocm)_[0-9.]+", p)]
-        if not vendor and runtimes:
-            vendor = {"cuda": "nvidia", "rocm": "amd"}[runtimes[-1]]
-        if not vendor:
-            raise UsageError(
-                f"{printable(file)}: the vendor of the device {quoted(device)} is unknown",
-                hint="say which: --vendor nvidia",
-            )
-    if problem := vendor_problem(vendor):
-        raise UsageError(f"{quoted(vendor)} is no vendor, expected {problem}")
-    return device, vendor
+    """As said, else as the path tells; of a device whose name tells no vendor, the runtime's folder does."""
+    told = told_device(file)
+    if vendor is None and vendor_of(device or told) is None:
+        parts = reversed(PurePath(os.path.abspath(file)).parts)
+        vendor = next((_RUNTIMES[m[1]] for m in map(_RUNTIME.fullmatch, parts) if m), None)
+    return device_and_vendor(file, told, device, vendor)
 
 
 def told_device(file: str) -> str:
@@ -236,7 +222,7 @@ def _time_label(source: Foreign, data: dict[str, Any]) -> tuple[int, float]:
     for i, label in enumerate(labels):
         match = _LABEL.fullmatch(label.lower())
         if match:
-            found.setdefault(match.group(1) or match.group(3) or "", (i, _MS[match.group(2)]))
+            found.setdefault(match.group(1) or match.group(3) or "", (i, MS[UNIT_WORDS[match.group(2)]]))
     for name in _PREFERENCE:
         if name in found:
             return found[name]

@@ -58,7 +58,7 @@ WRONG: Wrong = {
          "a finite number above 0"),
         ("c.json", H, dejavu(cache={"('8', 'torch.float16')": "BLOCK"}), "FILE:1: the winner of \"('8', 'torch.float16')\" is 'BLOCK', "
          "expected 'NAME: value, NAME: value'"),
-        ("c.json", Options(), dejavu(), "FILE: the path names no device (say which: --device NAME)"),
+        ("c.json", Options(), dejavu(), "FILE does not say the device (say which: --device NAME)"),
     ],
 }  # fmt: skip
 

@@ -47,12 +47,12 @@ def test_arguments_override_the_path(write_cache: WriteCache) -> None:
 
 def test_unknown_device_and_vendor(write_cache: WriteCache) -> None:
     path = write_cache(cache(), "plain/cache.json")
-    assert failure(UsageError, [path]) == f"{path}: the path names no device (say which: --device NAME)"
+    assert failure(UsageError, [path]) == f"{path} does not say the device (say which: --device NAME)"
     assert failure(UsageError, [path], device="X1") == (
         f"{path}: the vendor of the device 'X1' is unknown (say which: --vendor nvidia)"
     )
     assert failure(UsageError, [path], device="X1", vendor="N V") == (
-        "'N V' is no vendor, expected a vendor in lower-case letters, digits and underscores, such as nvidia"
+        "found the vendor 'N V', expected a vendor in lower-case letters, digits and underscores, such as nvidia"
     )
     assert "'a\\x1bb' is no device name" in failure(UsageError, [path], device="a\x1bb", vendor="amd")
     assert failure(UsageError, []) == "no file to import (name at least one triton-dejavu cache.json)"
