@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from heurgen.base.errors import UsageError, quoted
 from heurgen.base.text import counted
 from heurgen.base.toml import Table
+from heurgen.logs.importers import dejavu
+from heurgen.logs.importers.collect import Options, Texts
 from heurgen.logs.importers.common import Imported, check_text
-from heurgen.logs.importers.dejavu import import_dejavu
+from heurgen.logs.importers.foreign import read_foreign
 
-Texts = Mapping[str, str]
 _KEYS = ("device", "vendor", "rename", "constants", "drop")
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """`device`, `vendor` and `rename` as for `import_dejavu`; the others speak the names of the log.
+    """`device`, `vendor` and `rename` as for `heurgen import dejavu`; the others speak the names of the log.
 
     constants  columns that the caches lack -> the one value that they have
     drop       winners with all of these values are left out
@@ -26,8 +27,8 @@ class Declared:
 
     device: str | None = None
     vendor: str | None = None
-    rename: Texts | None = None
-    constants: Texts | None = None
+    rename: Texts = field(default_factory=dict)
+    constants: Texts = field(default_factory=dict)
     drop: tuple[Texts, ...] = ()
 
 
@@ -62,12 +63,13 @@ def import_declared(files: Sequence[Path], declared: Declared) -> Imported:
     """The caches as a tuning log, without the winners to drop and with the constant columns.
 
     Raises:
-        LogError, UsageError: as `import_dejavu`; a winner to drop that does not exist, a constant that does.
+        LogError, UsageError: as `dejavu.run`; a winner to drop that does not exist, a constant that does.
     """
-    imported = import_dejavu(files, device=declared.device, vendor=declared.vendor, rename=declared.rename)
+    options = Options(device=declared.device, vendor=declared.vendor, rename=declared.rename)
+    imported = dejavu.run([read_foreign(file) for file in files], options)
     for cells in declared.drop:
         imported = _without(imported, cells)
-    return _with(imported, declared.constants or {})
+    return _with(imported, declared.constants)
 
 
 def _without(imported: Imported, cells: Texts) -> Imported:

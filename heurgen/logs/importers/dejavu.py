@@ -6,7 +6,6 @@ is dropped with a note, one that does becomes the category `dtype_N` (N: its pla
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +23,7 @@ from heurgen.logs.importers.common import (
 )
 from heurgen.logs.importers.dejavu_cache import Cache, Winner, read_cache, told_device
 from heurgen.logs.importers.devices import check_one_place
-from heurgen.logs.importers.foreign import Foreign, read_foreign
+from heurgen.logs.importers.foreign import Foreign
 from heurgen.spec.draft_toml import Draft, Entry
 from heurgen.spec.kernel_spec import LogColumns
 
@@ -64,19 +63,6 @@ def folders_say(file: Foreign) -> str:
 
 
 def run(files: Sequence[Foreign], options: Options) -> Imported:
-    """`import_dejavu`, for the registry."""
-    rename = dict(options.rename)
-    imported = import_dejavu(files, device=options.device, vendor=options.vendor, rename=rename)
-    return with_constants(imported, options.const)
-
-
-def import_dejavu(
-    files: Sequence[str | os.PathLike[str] | Foreign],
-    *,
-    device: str | None = None,
-    vendor: str | None = None,
-    rename: Mapping[str, str] | None = None,
-) -> Imported:
     """Read triton-dejavu caches of one kernel as one tuning log.
 
     `device` and `vendor` override what the paths say (`gpu_NVIDIA_H100/` or, in the file's name,
@@ -85,20 +71,19 @@ def import_dejavu(
 
     Raises:
         LogError: a file is no such cache, or the files are of different kernels.
-        UsageError: no file, a device or vendor that no path tells, one that is said of several, or a rename that does
-            not fit.
+        UsageError: a device or vendor that no path tells, one that is said of several, or a rename or constant that
+            does not fit.
     """
-    if not files:
-        raise UsageError("no file to import", hint="name at least one triton-dejavu cache.json")
-    sources = [f if isinstance(f, Foreign) else read_foreign(f) for f in files]
-    check_one_place({told for s in sources if (told := told_device(s.file))}, device, vendor)
-    caches, notes = _distinct([read_cache(s, device=device, vendor=vendor) for s in sources])
-    caches = _renamed(caches, rename or {})
+    device, vendor = options.device, options.vendor
+    check_one_place({told for f in files if (told := told_device(f.file))}, device, vendor)
+    caches, notes = _distinct([read_cache(f, device, vendor) for f in files])
+    caches = _renamed(caches, options.rename)
     _check_same_kernel(caches)
     rows = [_row(cache, entry) for cache in caches for entry in cache.entries]
     rows, dropped = _without_defaults(rows)
     rows, constant = _without_constant_dtypes(rows, caches[0].names)
-    return _imported(rows, caches, (WINNERS_ONLY, *notes, *dropped, *constant))
+    imported = _imported(rows, caches, (WINNERS_ONLY, *notes, *dropped, *constant))
+    return with_constants(imported, options.const)
 
 
 def _distinct(caches: list[Cache]) -> tuple[list[Cache], list[str]]:

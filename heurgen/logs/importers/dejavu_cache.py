@@ -64,7 +64,7 @@ class Cache:
         return tuple(dict.fromkeys(name for e in self.entries for name in e.config))
 
 
-def read_cache(source: Foreign, *, device: str | None = None, vendor: str | None = None) -> Cache:
+def read_cache(source: Foreign, device: str | None, vendor: str | None) -> Cache:
     """Read one cache.
 
     Raises:

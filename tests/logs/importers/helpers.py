@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
 from heurgen.base.errors import HeurgenError
+from heurgen.logs.importers import dejavu
 from heurgen.logs.importers.collect import Options
 from heurgen.logs.importers.common import Imported
+from heurgen.logs.importers.foreign import read_foreign
 from heurgen.logs.importers.registry import import_logs
 from heurgen.logs.tuning_log import TuningLog, parse_log
 from heurgen.spec.kernel_spec import parse_spec
@@ -32,6 +37,10 @@ winners = st.dictionaries(st.integers(1, 4096), st.sampled_from([16, 32, 64]), m
 Case = tuple[str, Options, str, str]
 # kind -> cases
 Wrong = dict[str, list[Case]]
+
+
+def import_dejavu(paths: Sequence[str | os.PathLike[str]], **said: Any) -> Imported:
+    return dejavu.run([read_foreign(path) for path in paths], Options(**said))
 
 
 def reread(imported: Imported) -> TuningLog:

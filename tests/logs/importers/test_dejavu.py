@@ -15,7 +15,6 @@ from hypothesis import given, settings
 
 from heurgen.base.errors import HeurgenError, LogError, UsageError
 from heurgen.logs.importers.collect import WINNERS_ONLY, Options
-from heurgen.logs.importers.dejavu import import_dejavu
 from heurgen.logs.importers.registry import import_logs
 from tests.logs.importers.caches import WriteCache, cache
 from tests.logs.importers.helpers import (
@@ -25,6 +24,7 @@ from tests.logs.importers.helpers import (
     Wrong,
     cases,
     check_refusal,
+    import_dejavu,
     published,
     read_back,
     reread,

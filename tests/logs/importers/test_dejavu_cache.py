@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heurgen.base.errors import HeurgenError, LogError, UsageError
-from heurgen.logs.importers.dejavu import import_dejavu
 from tests.logs.importers.caches import TAIL, WriteCache, cache
-from tests.logs.importers.helpers import reread
+from tests.logs.importers.helpers import import_dejavu, reread
 
 
 def failure(kind: type[HeurgenError], *args: Any, **options: Any) -> str:
@@ -55,7 +54,6 @@ def test_unknown_device_and_vendor(write_cache: WriteCache) -> None:
         "found the vendor 'N V', expected a vendor in lower-case letters, digits and underscores, such as nvidia"
     )
     assert "'a\\x1bb' is no device name" in failure(UsageError, [path], device="a\x1bb", vendor="amd")
-    assert failure(UsageError, []) == "no file to import (name at least one triton-dejavu cache.json)"
 
 
 @pytest.mark.parametrize(
