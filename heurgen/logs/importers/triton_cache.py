@@ -160,7 +160,12 @@ def _timing(file: Foreign, data: Any, path: str) -> tuple[float | None, float | 
     times = [time_of(file, v, path, at="configs_timings") for v in values[:3]]
     if times[0] is None or len(times) < 3 or times[1] is None or times[2] is None:
         return times[0], None
-    return times[0], max(0.0, times[2] - times[1]) / _SPREAD / times[0]
+    return times[0], noise_of(times[0], times[1], times[2])
+
+
+def noise_of(median: float, low: float, high: float) -> float:
+    """The relative noise of a time, of its 20th and 80th percentiles."""
+    return max(0.0, high - low) / _SPREAD / median
 
 
 # --- the key ----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from heurgen.base.text import counted
 from heurgen.base.writing import check_folder, check_outputs
 from heurgen.logs.importers.collect import Collected, Options
 from heurgen.logs.importers.common import Imported, safe_name
+from heurgen.logs.importers.triton_cache import noise_of
 from heurgen.tune.recording.shim import FOLDER
 
 _START = Path(__file__).parent / "start"
@@ -156,7 +157,7 @@ def _log(kernel: str, sweeps: Sequence[Mapping[str, Any]]) -> Imported:
             settings = {n: _cell(v) for n, v in config.items()}
             found.add(scenario, settings, time, "invalid" if time is None else "ok")
             if len(times) == 3 and time is not None:
-                found.noises.append(max(0.0, times[2] - times[1]) / 1.6832 / time)
+                found.noises.append(noise_of(*times))
     return found.imported(Options())
 
 
