@@ -188,7 +188,7 @@ def test_ints_beyond_float64_are_compared_and_no_part_of_a_derived_feature() -> 
         loaded(derived)["SELECTORS"]["nvidia"](*asked.values())
     with pytest.raises(OverflowError):
         heurgen.select(derived, "nvidia", asked)
-    assert "ints of 2**1024 and more that a derived feature reads" in PROMISES.read_text()
+    assert "an int of 2**1024 or more that a derived feature reads" in PROMISES.read_text()
 
 
 def test_a_derived_feature_of_both_sides_is_computed_once() -> None:
