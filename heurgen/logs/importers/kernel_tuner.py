@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,18 +26,10 @@ from heurgen.logs.importers.collect import Collected, Options, one_kernel
 from heurgen.logs.importers.common import Imported
 from heurgen.logs.importers.devices import device_in
 from heurgen.logs.importers.foreign import Foreign, a, cell, distinct, parse_json, setting, time_in, time_of
+from heurgen.spec.log_columns import MS, UNIT_WORDS, Unit
 
-_MS = {
-    "": 1.0,
-    "ms": 1.0,
-    "milliseconds": 1.0,
-    "miliseconds": 1.0,
-    "s": 1e3,
-    "seconds": 1e3,
-    "us": 1e-3,
-    "ns": 1e-6,
-}
-_MS |= {"microseconds": 1e-3, "nanoseconds": 1e-6}
+# Beside the usual words: none at all, and a misspelling.
+_UNITS: Mapping[str, Unit] = {**UNIT_WORDS, "": "ms", "miliseconds": "ms"}
 _ERRORS = ("ErrorConfig", "InvalidConfig", "CompilationFailedConfig", "RuntimeFailedConfig")
 # What old versions gave a config that failed for a time.
 _FAILED = 1e20
@@ -317,9 +309,9 @@ def _value(row: dict[str, Any], name: str) -> Any:
 
 def _factor(file: Foreign, unit: Any, path: str) -> float:
     """Milliseconds of a unit of time."""
-    if not isinstance(unit, str) or unit.lower() not in _MS:
+    if not isinstance(unit, str) or unit.lower() not in _UNITS:
         raise file.error(f"found the unit {quoted(unit)}, expected one of time", path=path)
-    return _MS[unit.lower()]
+    return MS[_UNITS[unit.lower()]]
 
 
 def _t4_time(file: Foreign, row: dict[str, Any], path: str, factor: float) -> float | None:
@@ -331,7 +323,7 @@ def _t4_time(file: Foreign, row: dict[str, Any], path: str, factor: float) -> fl
     for measurement in a(file, row.get("measurements", []), list, f"{path}.measurements"):
         entry = a(file, measurement, dict, f"{path}.measurements")
         unit, place = entry.get("unit", ""), f"{path}.measurements"
-        timed = entry.get("name") == "time" or (isinstance(unit, str) and unit and unit.lower() in _MS)
+        timed = entry.get("name") == "time" or (isinstance(unit, str) and unit and unit.lower() in _UNITS)
         if timed and entry.get("name") in objectives:
             return time_in(file, entry, "value", place, factor=_factor(file, unit, place) if unit else factor)
     times = a(file, row.get("times"), dict, f"{path}.times")
