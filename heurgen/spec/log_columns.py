@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from heurgen.base.errors import SpecError, quoted
+from heurgen.base.errors import quoted
 from heurgen.base.toml import Table
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -236,22 +236,18 @@ def check_wide(table: Table, log: LogColumns, parameters: tuple[str, ...], other
         SpecError: it is otherwise.
     """
     seen: dict[tuple[tuple[str, str], ...], str] = {}
+    wide = table.table("wide")
     for column, values in log.wide:
         if log.objective == "min" and is_throughput(column):
-            raise _wide_error(
-                table,
-                column,
+            raise wide.error(
                 f"{quoted(column)} is a throughput by its name, and would be read as a time; "
                 'write objective = "max" and time = "throughput" in [log]',
+                column,
             )
         if column in others or column in log.names:
-            raise _wide_error(table, column, f"{quoted(column)} has another role in the spec")
+            raise wide.error(f"{quoted(column)} has another role in the spec", column)
         for name, _ in values:
             if name not in parameters:
-                raise _wide_error(table, column, f"{quoted(name)} is no parameter")
+                raise wide.error(f"{quoted(name)} is no parameter", column)
         if (other := seen.setdefault(tuple(sorted(values)), column)) != column:
-            raise _wide_error(table, column, f"{quoted(other)} is of the same config")
-
-
-def _wide_error(table: Table, column: str, message: str) -> SpecError:
-    return table.table("wide").error(message, column)
+            raise wide.error(f"{quoted(other)} is of the same config", column)
