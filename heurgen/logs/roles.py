@@ -11,7 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from heurgen.base.errors import printable
 from heurgen.logs import column_names
@@ -19,10 +22,6 @@ from heurgen.logs.cells import Cells
 from heurgen.logs.importers.common import column_type
 from heurgen.logs.naming import parents, plain
 from heurgen.spec.log_columns import LogColumns, names_time
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Role: TypeAlias = Literal["feature", "parameter", "none"]
 # A float column of a log with fewer distinct values than this may be an input; results hardly ever repeat.
@@ -201,8 +200,6 @@ def _feature_guess(values: list[str], why: str) -> Guess:
 
 def _scenarios(table: Cells, log: LogColumns) -> NDArray[np.int64]:
     """Rows of one scenario share a number; one of a file without scenario ids is alone, and says nothing."""
-    import numpy as np
-
     keys = [n for n in (log.vendor, log.device, log.scenario) if n in table.texts]
     group = _groups([table.codes[k] for k in keys])
     named = [i for i, text in enumerate(table.texts[log.scenario]) if text]
@@ -285,8 +282,6 @@ def _outer(table: Cells, columns: list[str], parameters: list[str], inputs: list
 
     A parameter of one value, or of one on each device, is of no loop.
     """
-    import numpy as np
-
     place = {name: i for i, name in enumerate(table.texts)}
     changes = {c: int((np.diff(table.codes[c]) != 0).sum()) for c in (*columns, *parameters)}
     loops = [p for p in parameters if _varies(table, p, inputs)] or parameters
@@ -313,8 +308,6 @@ def _parameter_guess(column: str, why: str) -> Guess:
 
 def _groups(columns: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Rows equal in all columns share a number."""
-    import numpy as np
-
     group: NDArray[np.int64] | None = None
     for codes in columns:
         joined = codes if group is None else group * (int(codes.max()) + 1) + codes
@@ -323,7 +316,5 @@ def _groups(columns: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _varies_inside(codes: NDArray[np.int64], group: NDArray[np.int64]) -> bool:
-    import numpy as np
-
     pairs = group * (int(codes.max()) + 1) + codes
     return len(np.unique(pairs)) > len(np.unique(group))

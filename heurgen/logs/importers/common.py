@@ -174,12 +174,11 @@ def check_readable(csv_text: str, spec_text: str) -> None:
     Raises:
         LogError: it is not; says which cell, of a row that it shows: the log is not there to look at.
     """
-    from heurgen.base.toml import parse_toml
     from heurgen.logs.tuning_log import parse_log
-    from heurgen.spec.kernel_spec import spec_from
+    from heurgen.spec.kernel_spec import parse_spec
 
     try:
-        parse_log("the imported log", csv_text, spec_from(parse_toml(spec_text)))
+        parse_log("the imported log", csv_text, parse_spec(spec_text))
     except HeurgenError as error:
         said = (
             "cannot be imported" if error.row is None else f"{_shown(csv_text, error.row)} cannot be imported"
