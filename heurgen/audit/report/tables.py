@@ -10,7 +10,7 @@ from typing import Any
 from heurgen.audit.diff import Diff
 from heurgen.audit.report import page_parts
 from heurgen.audit.report.data import ChangeRow, change_rows, gain_lines
-from heurgen.audit.report.scales import Tick, slowdown_scale
+from heurgen.audit.report.scales import placed, slowdown_scale
 from heurgen.audit.report.words import share, times
 from heurgen.base.text import counted
 
@@ -85,14 +85,8 @@ def _page(title: str, **data: Any) -> str:
 def _panel(title: str, rows: Sequence[Mapping[str, Any]]) -> Panel:
     known = [r for r in rows if r["geomean_slowdown"] is not None]
     highest = max((r["max_slowdown"] for r in known), default=1.25)
-    scale = slowdown_scale(highest)
-
-    def at(value: float) -> float:
-        return round(LEFT + scale.place(value) * (WIDTH - LEFT - 20), 1)
-
-    def tick(t: Tick) -> tuple[float, str]:
-        return round(LEFT + t.at * (WIDTH - LEFT - 20), 1), t.label
-
+    scale, length = slowdown_scale(highest), WIDTH - LEFT - 20
+    at = placed(scale, LEFT, length)
     lines = tuple(
         StrategyLine(
             r["strategy"],
@@ -107,7 +101,8 @@ def _panel(title: str, rows: Sequence[Mapping[str, Any]]) -> Panel:
     if not known:
         winners = tuple((r["strategy"], share(r["agreement"]), *_sizes(r)) for r in rows)
         return Panel(f"{title}; winners only, slowdown unknown", AGREEMENT, winners, (), (), size)
-    ticks, cut = tuple(map(tick, scale.ticks)), highest > scale.high * 1.0001
+    ticks = tuple((round(LEFT + t.at * length, 1), t.label) for t in scale.ticks)
+    cut = highest > scale.high * 1.0001
     return Panel(title, FIGURES, tuple(map(_cells, rows)), lines, ticks, size, cut)
 
 
