@@ -11,13 +11,15 @@ from heurgen.base.errors import UsageError, quoted
 Strategy = Literal["auto", "joint", "per-parameter", "optimal"]
 STRATEGIES: tuple[Strategy, ...] = ("auto", "joint", "per-parameter", "optimal")
 MAX_CONFIGS = 64
+# Beyond these a fit takes for ever, or all memory, for trees that nobody reads.
+_MOST = {"max_depth": 16, "max_leaves": 1_000_000, "max_configs": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
     """
     strategy     how the tree is learnt; "auto" chooses strategy and size by cross-validation over scenarios
-    max_depth    most tests on a path (default: `regime`'s for the number of scenarios, to which guards may add two;
+    max_depth    most tests on a path, 16 or fewer (default: `regime`'s for the number of scenarios; guards may add two;
                  strategy optimal: 3)
     max_leaves   most leaves (default likewise)
     max_configs  most distinct configs (default: 64 for auto, which chooses how many, on few scenarios 8 unless another
@@ -49,10 +51,10 @@ class FitOptions:
             if type(value) is not bool and isinstance(value, numbers.Real):  # numpy's, too
                 own = int(value) if isinstance(value, numbers.Integral) else float(value)
                 object.__setattr__(self, name, own)
-        for name in ("max_depth", "max_leaves", "max_configs"):
+        for name, most in _MOST.items():
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise UsageError(f"{name} must be a whole number of at least 1, found {quoted(value)}")
+            if value is not None and (type(value) is not int or not 1 <= value <= most):
+                raise UsageError(f"{name} must be a whole number from 1 to {most}, found {quoted(value)}")
         if type(self.shortlist) is not int or not 0 <= self.shortlist <= MAX_CONFIGS:
             raise UsageError(f"shortlist must be a whole number from 0 to 64, found {quoted(self.shortlist)}")
         if self.tail is not None and not (type(self.tail) in (int, float) and 0 <= self.tail <= 100):

@@ -54,7 +54,7 @@ from tests.ship.test_project import PROJECT
         ),
         (
             PROJECT.replace("= 3", "= 0"),
-            ":7: column 'heuristic 1.max_depth': max_depth must be a whole number of at least 1, found '0'",
+            ":7: column 'heuristic 1.max_depth': max_depth must be a whole number from 1 to 16, found '0'",
         ),
         (
             PROJECT.replace('"joint"', '"best"'),

@@ -14,8 +14,15 @@ from heurgen.trees.options import STRATEGIES, FitOptions
     [
         ({"strategy": "magic"}, "unknown strategy 'magic' (one of auto, joint, per-parameter, optimal)"),
         ({"prefer": "x"}, "unknown preference 'x' (accuracy or small)"),
-        ({"max_depth": 0}, "max_depth must be a whole number of at least 1, found '0'"),
-        ({"max_leaves": True}, "max_leaves must be a whole number of at least 1, found 'True'"),
+        ({"max_depth": 0}, "max_depth must be a whole number from 1 to 16, found '0'"),
+        # A million went on for ever: only the command line knew the limit.
+        ({"max_depth": 17}, "max_depth must be a whole number from 1 to 16, found '17'"),
+        # A traceback of scikit-learn's, or all memory.
+        (
+            {"max_leaves": 10**25},
+            "max_leaves must be a whole number from 1 to 1000000, found '10000000000000000000000000'",
+        ),
+        ({"max_leaves": True}, "max_leaves must be a whole number from 1 to 1000000, found 'True'"),
         ({"shortlist": 65}, "shortlist must be a whole number from 0 to 64, found '65'"),
         ({"shortlist": -1}, "shortlist must be a whole number from 0 to 64, found '-1'"),
         ({"shortlist": 1.0}, "shortlist must be a whole number from 0 to 64, found '1.0'"),
@@ -32,7 +39,7 @@ from heurgen.trees.options import STRATEGIES, FitOptions
             {"strategy": "per-parameter", "tail": 0.5},
             "the strategy 'per-parameter' knows no tail, found '0.5' (leave it out, or take strategy auto or joint)",
         ),
-        ({"max_configs": 2.5}, "max_configs must be a whole number of at least 1, found '2.5'"),
+        ({"max_configs": 2.5}, "max_configs must be a whole number from 1 to 1000000, found '2.5'"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:
@@ -44,7 +51,7 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
 def test_the_ends_of_every_range_are_inside() -> None:
     for strategy in STRATEGIES:
         FitOptions(strategy, max_depth=1, max_leaves=1, max_configs=1, shortlist=0, tail=0)
-    FitOptions(prefer="small", shortlist=64, tail=100.0)
+    FitOptions(prefer="small", max_depth=16, max_leaves=1_000_000, shortlist=64, tail=100.0)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
